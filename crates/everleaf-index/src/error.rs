@@ -1,0 +1,48 @@
+//! What can go wrong in an index.
+
+use everleaf_pool::PoolError;
+
+/// An operation of an index could not be done. Nothing was changed unless the variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// The pool refused: it is full, or damaged.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The key is longer than 64 KiB.
+    #[error("the key has {bytes} bytes; keys of at most {max_bytes} bytes are supported")]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max_bytes: usize,
+    },
+    /// A value of another size than the index was made for.
+    #[error("the value has {words} words; this index was made for values of {expected}")]
+    ValueWords {
+        /// Words given.
+        words: usize,
+        /// Words wanted.
+        expected: usize,
+    },
+    /// A parameter is outside what the engine offers.
+    #[error("{parameter} = {value} is not offered by this engine; choose one of {offered}")]
+    Parameter {
+        /// The parameter.
+        parameter: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// What there is.
+        offered: String,
+    },
+    /// The index is damaged.
+    #[error(
+        "the index is damaged at offset {offset:#x}: {what}; run `everleaf check`, and restore a backup or salvage what can be read"
+    )]
+    Corrupt {
+        /// Bytes from the pool's base.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+}

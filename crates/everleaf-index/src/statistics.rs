@@ -1,0 +1,27 @@
+//! Sizes, shape, and the outcome of a check.
+
+/// Sizes and shape of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexStatistics {
+    /// Number of keys.
+    pub keys: u64,
+    /// Levels, leaves included.
+    pub height: u32,
+    /// Leaves that hold keys.
+    pub leaves: u64,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Bytes of persistent memory that the index takes from the pool.
+    pub pm_bytes: u64,
+    /// Bytes of DRAM.
+    pub dram_bytes: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Keys that were counted.
+    pub keys: u64,
+    /// Each a sentence with the number of the invariant and the place.
+    pub violations: Vec<String>,
+}

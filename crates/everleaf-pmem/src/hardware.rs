@@ -1,0 +1,151 @@
+//! The media that users run on: real memory and real instructions.
+
+use std::sync::atomic::Ordering;
+
+use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
+use crate::{LINE, Line, MapError, Media, Medium, PCell, Persistent, Region, Site, Word, instructions, simd};
+
+/// Real memory. What a flush and a fence are is decided once, by the medium (or by force, for measurements):
+///
+/// | medium | flush | fence |
+/// |---|---|---|
+/// | DAX, ADR | `clwb`, `clflushopt` or `clflush`, the first that there is | `sfence` |
+/// | DAX, eADR | none | `sfence`: store buffers are outside the domain |
+/// | tmpfs, page cache, anonymous | none: the caches outlive the process | none, but after direct stores |
+#[derive(Debug)]
+pub struct Hardware {
+    region: Region,
+    flush: FlushInstruction,
+    fence: bool,
+    line_write: LineWriteMethod,
+    simd: SimdLevel,
+}
+
+impl Hardware {
+    /// As the region's medium needs it.
+    ///
+    /// # Errors
+    /// [`MapError::Unsupported`] if the medium needs a flush instruction and the processor has none.
+    pub fn new(region: Region, cpu: &Cpu) -> Result<Self, MapError> {
+        let flush = match region.medium() {
+            Medium::Dax if !cpu.eadr => {
+                let purpose = "power-fail durability";
+                cpu.best_flush().ok_or(MapError::Unsupported { instruction: "flush instruction", purpose })?
+            }
+            _ => FlushInstruction::None,
+        };
+        let fence = region.medium() == Medium::Dax;
+        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd })
+    }
+
+    /// Flushes with `flush` and fences whatever the medium, for measurements; `FlushInstruction::None` leaves both out.
+    ///
+    /// # Errors
+    /// [`MapError::Unsupported`] if the processor lacks the instruction.
+    pub fn forced(region: Region, cpu: &Cpu, flush: FlushInstruction) -> Result<Self, MapError> {
+        if !cpu.has(flush) {
+            let instruction = match flush {
+                FlushInstruction::Clwb => "clwb",
+                FlushInstruction::ClflushOpt => "clflushopt",
+                _ => "clflush",
+            };
+            return Err(MapError::Unsupported { instruction, purpose: "the forced flush" });
+        }
+        let fence = flush != FlushInstruction::None;
+        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd })
+    }
+
+    /// The flush instruction that is executed.
+    pub fn flush_instruction(&self) -> FlushInstruction {
+        self.flush
+    }
+
+    /// How whole lines are written.
+    pub fn line_write_method(&self) -> LineWriteMethod {
+        self.line_write
+    }
+
+    /// Limits vector compares to `level`, for measurements.
+    pub fn with_simd(mut self, level: SimdLevel) -> Self {
+        self.simd = self.simd.min(level);
+        self
+    }
+}
+
+impl Media for Hardware {
+    #[inline(always)]
+    fn region(&self) -> &Region {
+        &self.region
+    }
+    #[inline(always)]
+    fn simd(&self) -> SimdLevel {
+        self.simd
+    }
+    #[inline(always)]
+    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
+        T::from_word(cell.load(Ordering::Acquire))
+    }
+    #[inline(always)]
+    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
+        cell.store(value.into_word(), Ordering::Release);
+    }
+    #[inline(always)]
+    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
+        cell.compare_exchange(current.into_word(), new.into_word()).map(|_| ()).map_err(T::from_word)
+    }
+    #[inline(always)]
+    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
+        simd::match_line(self.simd, line, byte)
+    }
+    #[inline(always)]
+    fn prefetch<T: Persistent>(&self, object: &T) {
+        instructions::prefetch((object as *const T).addr());
+    }
+    #[inline(always)]
+    fn flush<T: Word>(&self, _site: Site, cell: &PCell<T>) {
+        instructions::flush(self.flush, cell.address());
+    }
+    #[inline(always)]
+    fn flush_object<T: Persistent>(&self, _site: Site, object: &T) {
+        if self.flush != FlushInstruction::None {
+            for line in lines_of(object) {
+                instructions::flush(self.flush, line);
+            }
+        }
+    }
+    #[inline(always)]
+    fn fence(&self, _site: Site) {
+        if self.fence {
+            instructions::store_fence();
+        } else {
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        }
+    }
+    #[inline(always)]
+    fn order(&self, _site: Site) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
+        let done_by = instructions::write_line(self.line_write, line, &words);
+        if done_by == LineWriteMethod::Movdir64b {
+            if !self.fence {
+                instructions::store_fence(); // Direct stores leave the coherent order even where no flush is needed.
+            }
+        } else {
+            self.flush(site, &line.0[0]);
+        }
+    }
+    #[inline(always)]
+    fn relax(&self) {
+        std::hint::spin_loop();
+    }
+    #[inline(always)]
+    fn end_operation(&self) {}
+}
+
+/// The addresses of the lines that an object touches.
+#[inline(always)]
+pub(crate) fn lines_of<T>(object: &T) -> impl Iterator<Item = usize> + use<T> {
+    let start = (object as *const T).addr();
+    (start / LINE * LINE..start + size_of::<T>()).step_by(LINE)
+}

@@ -1,0 +1,155 @@
+//! The machine instructions of persistence. Each clobbers memory, so that the compiler moves no store across it.
+//!
+//! All of them take addresses of cells inside a [`Region`](crate::Region); none reads or writes Rust-visible memory except
+//! `write_line`, which stores whole words of a line.
+
+use crate::{FlushInstruction, Line, LineWriteMethod};
+
+#[cfg(target_arch = "x86_64")]
+mod imp {
+    use std::arch::asm;
+
+    #[inline(always)]
+    pub fn clwb(address: usize) {
+        // SAFETY: writes a mapped line back; changes no value. The CPU has it: checked when the media was made.
+        unsafe { asm!("clwb [{}]", in(reg) address, options(nostack, preserves_flags)) }
+    }
+    #[inline(always)]
+    pub fn clflushopt(address: usize) {
+        // SAFETY: as `clwb`.
+        unsafe { asm!("clflushopt [{}]", in(reg) address, options(nostack, preserves_flags)) }
+    }
+    #[inline(always)]
+    pub fn clflush(address: usize) {
+        // SAFETY: as `clwb`.
+        unsafe { asm!("clflush [{}]", in(reg) address, options(nostack, preserves_flags)) }
+    }
+    #[inline(always)]
+    pub fn store_fence() {
+        // SAFETY: orders stores; changes no value.
+        unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+    }
+    #[inline(always)]
+    pub fn prefetch(address: usize) {
+        // SAFETY: a hint; never faults.
+        unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+    }
+
+    /// Stores 64 bytes with `movdir64b`; the caller fences.
+    pub fn movdir64b(line: usize, words: &[u64; 8]) {
+        // SAFETY: writes exactly the 64 bytes of one line-aligned `Line` of atomic words, from a live array; CPU checked.
+        unsafe {
+            asm!("movdir64b {dst}, [{src}]", dst = in(reg) line, src = in(reg) words.as_ptr(), options(nostack, preserves_flags));
+        }
+    }
+
+    /// Stores 64 bytes in one hardware transaction. False: it aborted and nothing was written.
+    pub fn transactional_line(line: usize, words: &[u64; 8]) -> bool {
+        let status: u32;
+        // SAFETY: the whole transaction is one asm block: either all eight stores to the line's atomic words happen and eax
+        // stays -1, or none does and eax holds the abort status. CPU checked when the media was made.
+        unsafe {
+            asm!(
+                "mov eax, -1",
+                "xbegin 2f",
+                "mov {t}, [{s}]",      "mov [{d}], {t}",
+                "mov {t}, [{s} + 8]",  "mov [{d} + 8], {t}",
+                "mov {t}, [{s} + 16]", "mov [{d} + 16], {t}",
+                "mov {t}, [{s} + 24]", "mov [{d} + 24], {t}",
+                "mov {t}, [{s} + 32]", "mov [{d} + 32], {t}",
+                "mov {t}, [{s} + 40]", "mov [{d} + 40], {t}",
+                "mov {t}, [{s} + 48]", "mov [{d} + 48], {t}",
+                "mov {t}, [{s} + 56]", "mov [{d} + 56], {t}",
+                "xend",
+                "2:",
+                d = in(reg) line, s = in(reg) words.as_ptr(), t = out(reg) _, out("eax") status,
+                options(nostack)
+            );
+        }
+        status == u32::MAX
+    }
+
+    /// The time-stamp counter.
+    #[inline(always)]
+    pub fn timestamp() -> u64 {
+        // SAFETY: reads a counter.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod imp {
+    use std::arch::asm;
+
+    #[inline(always)]
+    pub fn clwb(address: usize) {
+        // SAFETY: cleans a mapped line to the point of persistence; changes no value. The CPU has it: checked by the media.
+        unsafe { asm!(".arch_extension dpb", "dc cvap, {}", in(reg) address, options(nostack, preserves_flags)) }
+    }
+    pub fn clflushopt(address: usize) {
+        clwb(address);
+    }
+    pub fn clflush(address: usize) {
+        clwb(address);
+    }
+    #[inline(always)]
+    pub fn store_fence() {
+        // SAFETY: waits for cache maintenance and stores; changes no value.
+        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) }
+    }
+    #[inline(always)]
+    pub fn prefetch(address: usize) {
+        // SAFETY: a hint; never faults.
+        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+    }
+    pub fn movdir64b(_line: usize, _words: &[u64; 8]) {
+        unreachable!("Cpu::detect reports no movdir64b on aarch64");
+    }
+    pub fn transactional_line(_line: usize, _words: &[u64; 8]) -> bool {
+        false
+    }
+    #[inline(always)]
+    pub fn timestamp() -> u64 {
+        let ticks: u64;
+        // SAFETY: reads a counter.
+        unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags)) }
+        ticks
+    }
+}
+
+pub(crate) use imp::{prefetch, store_fence, timestamp};
+
+/// Writes back the line that holds `address`.
+#[inline(always)]
+pub(crate) fn flush(instruction: FlushInstruction, address: usize) {
+    match instruction {
+        FlushInstruction::Clwb => imp::clwb(address),
+        FlushInstruction::ClflushOpt => imp::clflushopt(address),
+        FlushInstruction::Clflush => imp::clflush(address),
+        FlushInstruction::None => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
+    }
+}
+
+/// How often a transactional line write is tried before the words are stored one by one.
+const TRANSACTION_ATTEMPTS: usize = 8;
+
+/// Writes a line by the given method; returns the method that did it (a transaction may give up).
+pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> LineWriteMethod {
+    let address = line.0[0].address();
+    match method {
+        LineWriteMethod::Movdir64b => imp::movdir64b(address, words),
+        LineWriteMethod::Transaction => {
+            // A page fault aborts every attempt until the page was touched outside a transaction.
+            line.0[0].compare_exchange(words[0], words[0]).ok();
+            if !(0..TRANSACTION_ATTEMPTS).any(|_| imp::transactional_line(address, words)) {
+                return write_line(LineWriteMethod::Words, line, words);
+            }
+        }
+        LineWriteMethod::Words => {
+            for (cell, word) in line.0.iter().zip(words) {
+                cell.store(*word, std::sync::atomic::Ordering::Release);
+            }
+        }
+    }
+    method
+}

@@ -1,0 +1,53 @@
+//! The floor of Everleaf: persistent memory as cells of eight bytes, and the *media* that they live on.
+//!
+//! Everything above this crate is written once, generic over [`Media`]: the same tree runs on real
+//! hardware ([`Hardware`]), with emulated latencies ([`Emulated`]), counted ([`Counted`]), in plain DRAM
+//! ([`Dram`]) or recorded for the crash explorer ([`Traced`]). A media is a value chosen when a pool is
+//! opened, never a feature flag.
+//!
+//! The rules that make this safe without `unsafe` in the trees:
+//!
+//! * persistent structures consist of [`PCell`]s (8-byte atomic words) and of nothing else, see [`persistent!`];
+//! * so any bit pattern is a valid value and racing accesses are defined;
+//! * and a reference into the region is safe once its bounds and alignment were checked ([`Region::get`]).
+//!
+//! Map of the files: `cell` `pointer` (what persistent structures are made of) · `region` `medium` (mapped
+//! memory and what it can promise) · `media` (the doors) · `hardware` `emulated` `counted` `dram` `traced`
+//! (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` (names for what is counted).
+#![warn(missing_docs)]
+
+mod cell;
+mod counted;
+mod counter;
+mod cpu;
+mod dram;
+mod emulated;
+mod hardware;
+mod instructions;
+mod media;
+mod medium;
+mod pointer;
+mod region;
+mod simd;
+mod site;
+mod traced;
+
+pub use cell::{Line, PCell, Persistent, Word};
+pub use counted::{Counted, Counts};
+pub use counter::Counter;
+pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
+pub use dram::Dram;
+pub use emulated::{Emulated, Latencies};
+pub use hardware::Hardware;
+pub use media::Media;
+pub use medium::{Durability, Medium};
+pub use pointer::PPtr;
+pub use region::{MapError, Mapping, Region};
+pub use simd::DramLine;
+pub use site::Site;
+pub use traced::{Event, Traced};
+
+/// Bytes in a cache line: the unit of a flush.
+pub const LINE: usize = 64;
+/// Bytes in a word: the unit of power-fail atomicity (p-atomic).
+pub const WORD: usize = 8;

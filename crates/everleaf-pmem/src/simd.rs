@@ -1,0 +1,174 @@
+//! Vector compares over lines that other threads may be writing: inline assembly, because the compiler may not vectorise
+//! atomic loads. The registers are `zmm16` and up, which need no `vzeroupper` and do not slow later SSE code down.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Line, SimdLevel};
+
+/// A cache line of DRAM as eight atomic words: the material of the volatile parts of trees.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct DramLine(
+    /// The words, lowest address first.
+    pub [AtomicU64; 8],
+);
+
+impl DramLine {
+    /// A line whose eight words are all `word`.
+    pub fn filled(word: u64) -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(word)))
+    }
+
+    /// How many of the eight words are at most `key` (unsigned). In a sorted node: the rank of `key` within the line.
+    #[inline(always)]
+    pub fn count_at_most(&self, level: SimdLevel, key: u64) -> usize {
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            SimdLevel::Avx512 => self.count_at_most_avx512(key),
+            _ => self.0.iter().map(|word| usize::from(word.load(Ordering::Relaxed) <= key)).sum(),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn count_at_most_avx512(&self, key: u64) -> usize {
+        let mask: u32;
+        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; the level is Avx512 only when the CPU has it.
+        unsafe {
+            std::arch::asm!(
+                "vpbroadcastq zmm16, {key}",
+                "vpcmpuq k1, zmm16, zmmword ptr [{line}], 5", // 5: not less than, key >= word
+                "kmovw {mask:e}, k1",
+                key = in(reg) key, line = in(reg) self.0.as_ptr(), mask = lateout(reg) mask,
+                out("xmm16") _, out("k1") _, options(nostack, preserves_flags, readonly, pure)
+            );
+        }
+        (mask & 0xff).count_ones() as usize
+    }
+}
+
+/// The first word of the line, and the mask of its bytes that equal `byte`.
+#[inline(always)]
+pub(crate) fn match_line(level: SimdLevel, line: &Line, byte: u8) -> (u64, u64) {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx512 => match_line_avx512(line, byte),
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx2 | SimdLevel::Sse2 => match_line_sse2(line, byte),
+        _ => match_line_scalar(|i| line.0[i].load(Ordering::Acquire), byte),
+    }
+}
+
+/// Word by word, from any source of words.
+pub(crate) fn match_line_scalar(word: impl Fn(usize) -> u64, byte: u8) -> (u64, u64) {
+    let first = word(0);
+    let mut mask = 0;
+    for i in 0..8 {
+        let bytes = if i == 0 { first } else { word(i) }.to_le_bytes();
+        for (j, b) in bytes.iter().enumerate() {
+            mask |= u64::from(*b == byte) << (i * 8 + j);
+        }
+    }
+    (first, mask)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn match_line_avx512(line: &Line, byte: u8) -> (u64, u64) {
+    let (first, mask): (u64, u64);
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; the level is Avx512 only when the CPU has AVX-512 BW.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa64 zmm16, zmmword ptr [{line}]",
+            "vpbroadcastb zmm17, {byte:e}",
+            "vpcmpeqb k1, zmm16, zmm17",
+            "vmovq {first}, xmm16",
+            "kmovq {mask}, k1",
+            line = in(reg) line.0.as_ptr(), byte = in(reg) u32::from(byte), first = lateout(reg) first, mask = lateout(reg) mask,
+            out("xmm16") _, out("xmm17") _, out("k1") _, options(nostack, preserves_flags, readonly)
+        );
+    }
+    (first, mask)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn match_line_sse2(line: &Line, byte: u8) -> (u64, u64) {
+    let (first, mask): (u64, u64);
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; SSE2 is part of x86-64.
+    unsafe {
+        std::arch::asm!(
+            "movq {v}, {pattern}",
+            "punpcklqdq {v}, {v}",
+            "movdqa {a}, xmmword ptr [{line}]",
+            "movq {first}, {a}",
+            "pcmpeqb {a}, {v}",
+            "pmovmskb {mask:e}, {a}",
+            "movdqa {a}, xmmword ptr [{line} + 16]",
+            "pcmpeqb {a}, {v}",
+            "pmovmskb {t:e}, {a}",
+            "shl {t}, 16",
+            "or {mask}, {t}",
+            "movdqa {a}, xmmword ptr [{line} + 32]",
+            "pcmpeqb {a}, {v}",
+            "pmovmskb {t:e}, {a}",
+            "shl {t}, 32",
+            "or {mask}, {t}",
+            "movdqa {a}, xmmword ptr [{line} + 48]",
+            "pcmpeqb {a}, {v}",
+            "pmovmskb {t:e}, {a}",
+            "shl {t}, 48",
+            "or {mask}, {t}",
+            line = in(reg) line.0.as_ptr(), pattern = in(reg) u64::from(byte) * 0x0101_0101_0101_0101,
+            a = out(xmm_reg) _, v = out(xmm_reg) _, t = out(reg) _, first = out(reg) first, mask = out(reg) mask,
+            options(nostack, readonly)
+        );
+    }
+    (first, mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cpu, PCell};
+
+    fn levels() -> Vec<SimdLevel> {
+        [SimdLevel::Scalar, SimdLevel::Sse2, SimdLevel::Avx2, SimdLevel::Avx512]
+            .into_iter()
+            .filter(|level| *level <= Cpu::detect().simd)
+            .collect()
+    }
+
+    fn words(seed: u64) -> [u64; 8] {
+        std::array::from_fn(|i| {
+            (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32) & 0x0303_0303_ff03_0303
+        })
+    }
+
+    #[test]
+    fn every_level_matches_bytes_like_the_scalar_one() {
+        let line = Line([const { PCell::zeroed() }; 8]);
+        for seed in 0..500 {
+            for (cell, word) in line.0.iter().zip(words(seed)) {
+                cell.store(word, Ordering::Relaxed);
+            }
+            for byte in [0u8, 1, 2, 3, 0xff] {
+                let expected = match_line_scalar(|i| words(seed)[i], byte);
+                for level in levels() {
+                    assert_eq!(match_line(level, &line, byte), expected, "{level:?}, seed {seed}, byte {byte}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_counts_unsigned_words_at_most_the_key() {
+        let line = DramLine(std::array::from_fn(|i| AtomicU64::new([0, 1, 5, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX, 5][i])));
+        for key in [0, 1, 4, 5, 6, 1 << 63, u64::MAX - 1, u64::MAX] {
+            let expected = line.0.iter().filter(|w| w.load(Ordering::Relaxed) <= key).count();
+            for level in levels() {
+                assert_eq!(line.count_at_most(level, key), expected, "{level:?}, key {key}");
+            }
+        }
+    }
+}

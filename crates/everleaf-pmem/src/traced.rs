@@ -1,0 +1,231 @@
+//! The recording media of the crash explorer.
+
+use parking_lot::Mutex;
+
+use crate::cpu::SimdLevel;
+use crate::hardware::lines_of;
+use crate::{LINE, Line, MapError, Media, PCell, Persistent, Region, Site, WORD, Word, simd};
+
+/// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided by 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// An ordinary p-atomic store.
+    Store {
+        /// Where.
+        offset: u64,
+        /// What stood there.
+        old: u64,
+        /// What stands there now.
+        new: u64,
+    },
+    /// A word of an unordered store (a part of a whole-line write): durable in any subset until fenced.
+    UnorderedStore {
+        /// The barrier that wrote it.
+        site: Site,
+        /// Where.
+        offset: u64,
+        /// What stood there.
+        old: u64,
+        /// What stands there now.
+        new: u64,
+    },
+    /// A read, recorded only when asked for.
+    Load {
+        /// Where.
+        offset: u64,
+    },
+    /// A flush of a line.
+    Flush {
+        /// Its name.
+        site: Site,
+        /// The line.
+        line: u64,
+    },
+    /// A fence.
+    Fence {
+        /// Its name.
+        site: Site,
+    },
+    /// Two stores to one line are kept apart here.
+    Order {
+        /// Its name.
+        site: Site,
+    },
+    /// The region was lengthened; the new length is durable.
+    Grow {
+        /// The new length in bytes.
+        len: u64,
+    },
+    /// An operation of the index ended.
+    EndOperation,
+}
+
+#[derive(Default)]
+struct Recording {
+    events: Vec<Event>,
+    stores: bool,
+    loads: bool,
+}
+
+/// Memory whose every access is recorded. Words that were never written through the media hold garbage drawn from a seed, so
+/// that nothing can rely on fresh memory being zero.
+pub struct Traced {
+    region: Region,
+    garbage_seed: u64,
+    recording: Mutex<Recording>,
+}
+
+impl Traced {
+    /// `len` bytes of garbage that can grow to `max_len`; records stores and barriers from the start.
+    ///
+    /// # Errors
+    /// When the system has no memory.
+    pub fn new(len: u64, max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
+        let traced = Self::empty(max_len, garbage_seed)?;
+        traced.grow_with_garbage(len)?;
+        Ok(traced)
+    }
+
+    /// Memory as a crash left it.
+    ///
+    /// # Errors
+    /// When the system has no memory.
+    pub fn from_image(image: &[u64], max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
+        let traced = Self::empty(max_len, garbage_seed)?;
+        traced.region.grow((image.len() * WORD) as u64)?;
+        traced.write_image(image);
+        Ok(traced)
+    }
+
+    fn empty(max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
+        let region = Region::anonymous(0, max_len)?;
+        let recording = Mutex::new(Recording { stores: true, ..Recording::default() });
+        Ok(Self { region, garbage_seed, recording })
+    }
+
+    /// The whole memory as it is visible now.
+    pub fn image(&self) -> Vec<u64> {
+        let cells = self.region.cells(0, self.region.len() as usize / WORD).expect("the region's own length");
+        cells.iter().map(|cell| cell.load(std::sync::atomic::Ordering::Acquire)).collect()
+    }
+
+    fn write_image(&self, image: &[u64]) {
+        let cells = self.region.cells(0, image.len()).expect("grown to the image's length");
+        for (cell, word) in cells.iter().zip(image) {
+            cell.store(*word, std::sync::atomic::Ordering::Release);
+        }
+    }
+
+    /// Takes what was recorded since the last call.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.recording.lock().events)
+    }
+
+    /// Events recorded so far and not taken.
+    pub fn event_count(&self) -> usize {
+        self.recording.lock().events.len()
+    }
+
+    /// Turns the recording of stores and barriers, and of loads, on or off.
+    pub fn record(&self, stores: bool, loads: bool) {
+        let mut recording = self.recording.lock();
+        (recording.stores, recording.loads) = (stores, loads);
+    }
+
+    fn push(&self, event: Event) {
+        let mut recording = self.recording.lock();
+        if recording.stores {
+            recording.events.push(event);
+        }
+    }
+
+    fn push_load(&self, address: usize) {
+        let mut recording = self.recording.lock();
+        if recording.loads {
+            let offset = self.region.offset_of(address);
+            recording.events.push(Event::Load { offset });
+        }
+    }
+
+    fn grow_with_garbage(&self, new_len: u64) -> Result<(), MapError> {
+        let old_len = self.region.len();
+        self.region.grow(new_len)?;
+        let added = ((self.region.len() - old_len) as usize) / WORD;
+        for (i, cell) in self.region.cells(old_len, added).expect("just grown").iter().enumerate() {
+            cell.store(garbage(self.garbage_seed, old_len / WORD as u64 + i as u64), std::sync::atomic::Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// A word that looks like nothing in particular (SplitMix64 of the seed and the place).
+fn garbage(seed: u64, place: u64) -> u64 {
+    let mut z = seed.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Media for Traced {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+    fn simd(&self) -> SimdLevel {
+        SimdLevel::Scalar
+    }
+    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
+        self.push_load(cell.address());
+        T::from_word(cell.load(std::sync::atomic::Ordering::Acquire))
+    }
+    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
+        let (old, new) = (cell.load(std::sync::atomic::Ordering::Acquire), value.into_word());
+        cell.store(new, std::sync::atomic::Ordering::Release);
+        self.push(Event::Store { offset: self.region.offset_of(cell.address()), old, new });
+    }
+    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
+        self.push_load(cell.address());
+        let (current, new) = (current.into_word(), new.into_word());
+        let outcome = cell.compare_exchange(current, new);
+        if outcome.is_ok() {
+            self.push(Event::Store { offset: self.region.offset_of(cell.address()), old: current, new });
+        }
+        outcome.map(|_| ()).map_err(T::from_word)
+    }
+    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
+        simd::match_line_scalar(|i| self.load(&line.0[i]), byte)
+    }
+    fn prefetch<T: Persistent>(&self, _object: &T) {}
+    fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
+        self.push(Event::Flush { site, line: self.region.offset_of(cell.address()) / LINE as u64 });
+    }
+    fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
+        for line in lines_of(object) {
+            self.push(Event::Flush { site, line: self.region.offset_of(line) / LINE as u64 });
+        }
+    }
+    fn fence(&self, site: Site) {
+        self.push(Event::Fence { site });
+    }
+    fn order(&self, site: Site) {
+        self.push(Event::Order { site });
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
+        for (cell, new) in line.0.iter().zip(words) {
+            let old = cell.load(std::sync::atomic::Ordering::Acquire);
+            cell.store(new, std::sync::atomic::Ordering::Release);
+            self.push(Event::UnorderedStore { site, offset: self.region.offset_of(cell.address()), old, new });
+        }
+    }
+    fn relax(&self) {
+        std::thread::yield_now();
+    }
+    fn end_operation(&self) {
+        self.push(Event::EndOperation);
+    }
+    fn grow(&self, new_len: u64) -> Result<(), MapError> {
+        self.grow_with_garbage(new_len)?;
+        self.push(Event::Grow { len: self.region.len() });
+        Ok(())
+    }
+}

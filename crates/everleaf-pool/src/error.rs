@@ -1,0 +1,143 @@
+//! What can go wrong with a pool.
+
+use std::io;
+use std::path::PathBuf;
+
+use everleaf_pmem::MapError;
+
+/// What is damaged at some place of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Corruption {
+    /// The header's checksum does not match.
+    Header,
+    /// A word that checks itself does not.
+    Word,
+    /// A descriptor of the chunk table says something impossible.
+    Chunk,
+    /// A pointer leads outside the pool, is misaligned, or leads to a chunk of another type.
+    Pointer,
+    /// A record's length or checksum does not match its bytes.
+    Record,
+    /// A worker's intent says something impossible.
+    Intent,
+}
+
+impl std::fmt::Display for Corruption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Corruption::Header => "the header does not match its checksum",
+            Corruption::Word => "a word does not match its own checksum",
+            Corruption::Chunk => "the description of a chunk is impossible",
+            Corruption::Pointer => "a pointer leads to a place of another type",
+            Corruption::Record => "a record does not match its checksum",
+            Corruption::Intent => "a worker's intent is impossible",
+        })
+    }
+}
+
+/// A pool could not be made, opened, or asked for memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// There is no such file.
+    #[error("there is no pool at {path}; make one with `everleaf create`", path = .path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The file to create is there already.
+    #[error("{path} exists already; choose another name or remove it first", path = .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is no pool, or its creation was cut off.
+    #[error("{path} is not an Everleaf pool", path = .path.display())]
+    NotAPool {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process has it open.
+    #[error("{path} is open in another process; close it there first", path = .path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The format is of a later release.
+    #[error("the pool has format version {found}, this program knows versions up to {supported}; use a newer release")]
+    NewerVersion {
+        /// Version in the header.
+        found: u64,
+        /// Latest version known.
+        supported: u64,
+    },
+    /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
+    #[error(
+        "the machine restarted while this pool was open on {medium}, which does not keep unsynced data over a restart, so its content \
+         cannot be trusted; read what can be read with `everleaf check --salvage NEW`, or restore a backup"
+    )]
+    OtherBoot {
+        /// The medium.
+        medium: &'static str,
+    },
+    /// No room is left.
+    #[error(
+        "the pool is full: {requested_bytes} bytes could not be allocated; create one with a larger --max-size, or remove keys"
+    )]
+    PoolFull {
+        /// Bytes asked for.
+        requested_bytes: u64,
+    },
+    /// A request larger than any pool serves.
+    #[error("{bytes} bytes are too many: a record has at most {max_bytes}")]
+    TooLarge {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// The pool is too small to hold even its own header.
+    #[error("a pool of {bytes} bytes is too small; the smallest has {min_bytes}")]
+    TooSmall {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The smallest size.
+        min_bytes: u64,
+    },
+    /// All worker slots are taken.
+    #[error("all {slots} workers of this pool are in use; drop one first")]
+    WorkersExhausted {
+        /// How many there are.
+        slots: usize,
+    },
+    /// Something in the pool is damaged.
+    #[error(
+        "the pool is damaged at offset {offset:#x}: {what}; run `everleaf check`, and restore a backup or salvage what can be read"
+    )]
+    Corrupt {
+        /// Bytes from the pool's base.
+        offset: u64,
+        /// What is wrong.
+        what: Corruption,
+    },
+    /// Memory could not be mapped or grown.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The operating system refused.
+    #[error("{action} {path}: {source}", path = .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl PoolError {
+    pub(crate) const fn corrupt(offset: u64, what: Corruption) -> Self {
+        Self::Corrupt { offset, what }
+    }
+}
