@@ -185,9 +185,8 @@ impl Chunks {
             match usage {
                 Usage::Free => free.chunks += 1,
                 Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
-                    if self.first_free_block(media, chunk, class)?.is_some() {
-                        self.list(free, chunk, usage);
-                    }
+                    let room = self.first_free_block(media, chunk, class)?;
+                    room.into_iter().for_each(|_| self.list(free, chunk, usage));
                 }
                 _ => {}
             }

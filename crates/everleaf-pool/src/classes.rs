@@ -111,7 +111,7 @@ mod tests {
         for bytes in 1..=CHUNK {
             let class = Class::for_bytes(bytes, 8).unwrap();
             assert!(class.block_bytes() >= bytes && class.blocks() <= crate::layout::MAX_BLOCKS && class.blocks() >= 1);
-            assert!(Class::for_bytes(bytes, 64).unwrap().block_bytes() % 64 == 0);
+            assert!(Class::for_bytes(bytes, 64).unwrap().block_bytes().is_multiple_of(64));
         }
         assert!(Class::for_bytes(CHUNK + 1, 8).is_none());
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
-use everleaf_pool::{
-    Audit, Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file,
-};
+use everleaf_pool::{Audit, Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file};
 
 persistent! {
     struct Slots {
