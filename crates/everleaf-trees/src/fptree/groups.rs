@@ -5,7 +5,7 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
-use everleaf_pool::{Pool, Run, Worker};
+use everleaf_pool::{Run, Worker};
 
 use super::key::LeafKey;
 use super::layout::{Shape, SlotSet};
@@ -84,12 +84,10 @@ impl Groups {
     fn add_group<K: LeafKey, M: Media, S: Shape>(&mut self, worker: &mut Worker<M>, shape: S) -> Result<(), IndexError> {
         let leaf_bytes = self.leaf_bytes;
         // G1: every leaf of the new run is made free. Crash: the run is not published, its memory is free. The pool fences and publishes.
-        let run = worker.alloc_run(self.group_bytes, |pool, offset, bytes| {
-            for leaf_offset in Self::leaves(Run { offset, bytes }, leaf_bytes) {
-                if let Ok(leaf) = Leaf::at(pool.media().region(), leaf_offset, shape) {
-                    clear::<K, M, S>(pool, leaf, shape);
-                }
-            }
+        let run = worker.alloc_run(self.group_bytes, |pool, run| {
+            let leaves = Self::leaves(run, leaf_bytes).map(|leaf_offset| Leaf::at(pool.media().region(), leaf_offset, shape));
+            leaves.flatten().for_each(|leaf| clear::<K, M, S>(pool.media(), leaf, shape));
+            Ok(())
         })?;
         let at = self.groups.partition_point(|group| group.run.offset < run.offset);
         self.groups.insert(at, Group { run, used: 0 });
@@ -116,8 +114,7 @@ impl Groups {
 }
 
 /// Makes the leaf of an unpublished run free.
-fn clear<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, leaf: Leaf<'_, S>, shape: S) {
-    let media = pool.media();
+fn clear<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, shape: S) {
     media.store(leaf.bitmap(), SlotSet::EMPTY);
     media.flush(site!("fptree.group.G1.bitmap"), leaf.bitmap());
     if K::RECORDS {

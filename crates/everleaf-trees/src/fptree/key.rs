@@ -25,7 +25,7 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     fn fingerprint(key: Self::Ref<'_>) -> u8;
 
     /// Compares keys of different lifetimes.
-    fn compare(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Ordering;
+    fn cmp_keys(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Ordering;
 
     /// Whether a live key word stands for `key`.
     ///
@@ -81,7 +81,7 @@ impl LeafKey for U64Keys {
     const RECORDS: bool = false;
 
     #[inline(always)]
-    fn least<'a>() -> u64 {
+    fn least<'a>() -> Self::Ref<'a> {
         0
     }
 
@@ -94,7 +94,7 @@ impl LeafKey for U64Keys {
         (key.wrapping_mul(GOLDEN) >> 56) as u8
     }
     #[inline(always)]
-    fn compare(left: u64, right: u64) -> Ordering {
+    fn cmp_keys(left: u64, right: u64) -> Ordering {
         left.cmp(&right)
     }
     #[inline(always)]
@@ -134,7 +134,7 @@ impl LeafKey for BytesKeys {
     const RECORDS: bool = true;
 
     #[inline(always)]
-    fn least<'a>() -> &'a [u8] {
+    fn least<'a>() -> Self::Ref<'a> {
         &[]
     }
 
@@ -164,7 +164,7 @@ impl LeafKey for BytesKeys {
         (hash.wrapping_mul(GOLDEN) >> 56) as u8
     }
     #[inline]
-    fn compare(left: &[u8], right: &[u8]) -> Ordering {
+    fn cmp_keys(left: &[u8], right: &[u8]) -> Ordering {
         left.cmp(right)
     }
 

@@ -19,10 +19,10 @@ use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::FpTree;
 use super::groups::{Group, Groups};
+use super::inner::InnerNodes;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
-use crate::support::inner::Inner;
 
 /// Below so many leaves a second thread costs more than it saves.
 const LEAVES_PER_THREAD: u64 = 8192;
@@ -60,7 +60,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
-        inner_keys: usize,
+        inner_keys: u64,
         group_bytes: u64,
         shutdown: Shutdown,
     ) -> Result<Self, IndexError> {
@@ -83,7 +83,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             None => groups.take::<K, M, S>(&mut worker, shape)?,
         };
         let children = live.iter().skip(1).map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = Inner::build(inner_keys, pool.media().simd(), leftmost, children);
+        let inner = InnerNodes::build(inner_keys, pool.media().simd(), leftmost, children)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -107,7 +107,7 @@ fn logged_leaf<'p, M: Media, S: Shape>(
 /// Ends or forgets the split that a crash cut.
 fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S) -> Result<(), IndexError> {
     let media = pool.media();
-    let log = pool.anchor::<SplitLog>();
+    let log = pool.anchor::<SplitLog>()?;
     let current = media.load(&log.current);
     if current.is_null() {
         return Ok(());
@@ -289,7 +289,7 @@ fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
 fn compare<K: LeafKey, M: Media>(pool: &Pool<M>, a: &Live, b: &Live) -> std::cmp::Ordering {
     // The records were found intact when the prefixes were taken.
     let read = |leaf: &Live| K::read_bound(pool, leaf.bound).unwrap_or(K::least());
-    a.prefix.cmp(&b.prefix).then_with(|| if K::RECORDS { K::compare(read(a), read(b)) } else { std::cmp::Ordering::Equal })
+    a.prefix.cmp(&b.prefix).then_with(|| if K::RECORDS { K::cmp_keys(read(a), read(b)) } else { std::cmp::Ordering::Equal })
 }
 
 /// Stable, because it is quick with what threads have sorted in parts.

@@ -9,7 +9,7 @@ use everleaf_pmem::{Counter, Media, PPtr, site};
 
 use super::FpTree;
 use super::key::LeafKey;
-use super::layout::{Shape, SlotSet};
+use super::layout::{Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -23,8 +23,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let new_offset = self.groups.take::<K, M, S>(&mut self.worker, self.shape)?;
         match self.move_upper_half(left_offset, live, new_offset) {
             Ok(separator) => {
-                let right = K::compare(key, K::borrow(&separator)).is_ge();
-                self.inner.insert(separator, new_offset);
+                let right = K::cmp_keys(key, K::borrow(&separator)).is_ge();
                 Ok(if right { new_offset } else { left_offset })
             }
             Err(error) => {
@@ -40,12 +39,12 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let media = pool.media();
         let left = Leaf::at(media.region(), left_offset, self.shape)?;
         let new = Leaf::at(media.region(), new_offset, self.shape)?;
-        let log = pool.anchor::<super::layout::SplitLog>();
+        let log = pool.anchor::<SplitLog>()?;
 
         let mut entries = Self::no_entries();
         let entries = Self::collect(pool, left, live, &mut entries)?;
         let middle = entries.len() / 2;
-        entries.select_nth_unstable_by(middle, |a, b| K::compare(a.0, b.0));
+        entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
         let (lower, upper) = entries.split_at(middle);
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());
         let separator = K::separator(greatest, upper[0].0);
@@ -54,6 +53,14 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
 
         // S0: the new leaf's bound. Crash: the leaf is free; its bound means nothing, or is a record that recovery frees.
         K::place(&mut self.worker, &new.head.lower_bound, K::borrow(&separator))?;
+        // The inner nodes, in DRAM, are the last that may refuse; nobody reads them before this ends.
+        match self.inner.insert(K::borrow(&separator), new_offset) {
+            Ok(splits) => media.count(Counter::InnerSplits, splits),
+            Err(error) => {
+                K::discard(&mut self.worker, &new.head.lower_bound)?;
+                return Err(error);
+            }
+        }
 
         // S1: the log, `current` last. Crash: new.bitmap is 0 and left.bitmap is full, so recovery forgets the split.
         media.store(&log.left_bitmap, left_bitmap);
