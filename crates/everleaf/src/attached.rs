@@ -48,7 +48,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     /// Recovers the index, then what links it to values.
     pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened) -> Result<Self, Error> {
-        let (index, engine) = registry::open_index::<K, M>(&pool)?;
+        let (index, engine) = registry::open_index::<K, M>(&pool, opened.shutdown)?;
         let mut live = Live::new(index, pool.worker()?);
         live.resolve(&opened.pending_links)?;
         let durability = pool.media().region().medium().durability();
@@ -178,12 +178,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         })
     }
 
-    fn statistics(&self) -> Statistics {
-        let index = self.read(|live| Ok(live.index.statistics())).unwrap_or_default();
-        let space = self.pool.space();
+    fn statistics(&self) -> Result<Statistics, Error> {
+        let (index, space) = self.read(|live| Ok((live.index.statistics(), self.pool.space()?)))?;
         let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes } = index;
-        let region = self.pool.media().region();
-        Statistics {
+        Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,
             keys,
@@ -195,13 +193,13 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             used_bytes: space.used_bytes,
             free_bytes: space.free_bytes,
             total_bytes: space.total_bytes,
-            max_bytes: region.max_len(),
+            max_bytes: space.max_bytes,
             durability: self.opening.durability,
-            medium: region.medium(),
+            medium: self.pool.media().region().medium(),
             shutdown: self.opening.shutdown,
             recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
             recovered_writes: self.opening.recovered_writes,
-        }
+        })
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -221,13 +219,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.read(|live| Ok(live.index.sync()?))?;
-        if self.opening.writable {
-            let action = "syncing the pool";
-            let system = |source| everleaf_pmem::MapError::System { action, source };
-            self.pool.media().region().sync().map_err(|error| Error::Pool(system(error).into()))?;
-        }
-        Ok(())
+        self.read(|live| {
+            live.index.sync()?;
+            if self.opening.writable { Ok(self.pool.sync()?) } else { Ok(()) }
+        })
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -28,7 +28,7 @@ pub trait Backend: Send + Sync {
     fn len(&self) -> u64;
     /// Visits entries from `from` on in `direction`, under the lock: `visit` must not call the store.
     fn scan(&self, from: Bound<Key<'_>>, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error>;
-    fn statistics(&self) -> Statistics;
+    fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
     fn check(&self) -> Result<CheckOutcome, Error>;
     fn sync(&self) -> Result<(), Error>;

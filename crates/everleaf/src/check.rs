@@ -9,12 +9,12 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, Index, KeyKind};
+use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool};
 
 use crate::value_record::{KeyBytes, ValueRecord};
-use crate::{CheckOutcome, Error, StoreKey};
+use crate::{CheckOutcome, Error, OwnedKey, StoreKey};
 
 /// Violations that are written out; what exceeds them is counted.
 const MAX_SENTENCES: usize = 1000;
@@ -50,21 +50,22 @@ fn check_values<M: Media, K: StoreKey>(
     violations: &mut Vec<String>,
 ) -> u64 {
     let mut keys = 0u64;
-    let mut previous: Option<<K as KeyKind>::Owned> = None;
+    let mut previous: Option<OwnedKey> = None;
     let mut disordered = false;
     let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
         keys += 1;
-        if previous.as_ref().is_some_and(|previous| K::borrow(previous) >= key) {
-            violations.push(format!("S2: key {key:?} comes after a key that is not less"));
+        let key = K::widen(key);
+        if previous.as_ref().is_some_and(|previous| previous.as_ref() >= key) {
+            violations.push(format!("S2: key {key} comes after a key that is not less"));
             disordered = true; // A scan of a damaged index may never end.
             return ControlFlow::Break(());
         }
-        previous = Some(K::to_owned(key));
+        previous = Some(key.to_owned());
         let offset = words.first().copied().unwrap_or(0);
         match pool.record(PPtr::at(offset)).map(ValueRecord::parse) {
-            Ok(Some(record)) if record.key == KeyBytes::of(K::widen(key)).as_slice() => audit.reach(offset),
-            Ok(_) => violations.push(format!("S1: the record at {offset:#x} does not belong to key {key:?}, which leads to it")),
-            Err(error) => violations.push(format!("S1: the value of key {key:?} cannot be read: {error}")),
+            Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => audit.reach(offset),
+            Ok(_) => violations.push(format!("S1: the record at {offset:#x} does not belong to key {key}, which leads to it")),
+            Err(error) => violations.push(format!("S1: the value of key {key} cannot be read: {error}")),
         }
         ControlFlow::Continue(())
     });

@@ -58,6 +58,9 @@ pub enum Engine {
     BTreeMap,
 }
 
+/// Name of the engine of a pool for which none is chosen.
+pub const DEFAULT_ENGINE: &str = "fptree";
+
 /// Parameters of the FPTree family.
 const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
 
@@ -169,7 +172,6 @@ impl FromStr for Engine {
 
 /// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct EngineParameters {
     /// Entries in a leaf.
     pub leaf_slots: Option<u32>,
@@ -236,6 +238,12 @@ pub const fn key_type_name(key_type: KeyType) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_engine_can_be_had() {
+        assert_eq!(Engine::default().name(), DEFAULT_ENGINE);
+        assert!(Engine::default().is_available());
+    }
 
     #[test]
     fn names_round_trip_and_are_distinct() {

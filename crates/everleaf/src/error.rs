@@ -40,6 +40,12 @@ pub enum Error {
         /// The name in the pool's header.
         name: String,
     },
+    /// The pool was laid out for another engine, another kind of keys or other sizes.
+    #[error("the pool was laid out for engine {name} with other parameters; lay it out with the format of the index to be made")]
+    OtherFormat {
+        /// The name in the pool's header.
+        name: String,
+    },
     /// A parameter that the engine does not have.
     #[error("--{parameter} is no parameter of engine {engine}; leave it out")]
     UnknownParameter {

@@ -1,9 +1,12 @@
 //! Keys as a store takes and gives them.
 
-use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
-use everleaf_pool::KeyType;
+use std::fmt;
 
-use crate::Error;
+use everleaf_index::{BytesKeys, Index, IndexError, MAX_KEY_BYTES, U64Keys};
+use everleaf_pool::KeyType;
+use everleaf_trees::fptree::LeafKey;
+
+use crate::{Error, registry};
 
 /// A key that is handed to a store: made from a `u64`, or from anything that lends bytes.
 ///
@@ -53,6 +56,20 @@ impl OwnedKey {
         match self {
             OwnedKey::U64(key) => Key::U64(*key),
             OwnedKey::Bytes(key) => Key::Bytes(key),
+        }
+    }
+}
+
+/// Bytes of a key that are shown.
+const SHOWN_BYTES: usize = 64;
+
+impl fmt::Display for Key<'_> {
+    /// The number, or the bytes in quotes with escapes, cut after 64 bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::U64(key) => write!(f, "{key}"),
+            Key::Bytes(key) if key.len() > SHOWN_BYTES => write!(f, "\"{}...\"", key[..SHOWN_BYTES].escape_ascii()),
+            Key::Bytes(key) => write!(f, "\"{}\"", key.escape_ascii()),
         }
     }
 }
@@ -135,7 +152,7 @@ impl From<Box<[u8]>> for OwnedKey {
 }
 
 /// A kind of key that stores have: how [`Key`], which is either kind, becomes a key of this kind and back.
-pub trait StoreKey: KeyKind {
+pub trait StoreKey: LeafKey {
     /// Its name in the header.
     const TYPE: KeyType;
 
@@ -147,6 +164,14 @@ pub trait StoreKey: KeyKind {
 
     /// The key as either kind.
     fn widen(key: Self::Ref<'_>) -> Key<'_>;
+
+    /// A `BTreeMap` as an index.
+    ///
+    /// # Errors
+    /// [`IndexError::Parameter`] if values of so many words are not offered.
+    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError>
+    where
+        Self: Sized;
 
     /// The same, of a key whose length is to be checked because it will be stored or looked up.
     ///
@@ -166,6 +191,10 @@ pub trait StoreKey: KeyKind {
 impl StoreKey for U64Keys {
     const TYPE: KeyType = KeyType::U64;
 
+    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError> {
+        registry::model!(Self, value_words, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    }
+
     fn narrow(key: Key<'_>) -> Result<u64, Error> {
         match key {
             Key::U64(key) => Ok(key),
@@ -173,13 +202,17 @@ impl StoreKey for U64Keys {
         }
     }
 
-    fn widen(key: u64) -> Key<'static> {
+    fn widen(key: Self::Ref<'_>) -> Key<'_> {
         Key::U64(key)
     }
 }
 
 impl StoreKey for BytesKeys {
     const TYPE: KeyType = KeyType::Bytes;
+
+    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError> {
+        registry::model!(Self, value_words, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    }
 
     fn narrow(key: Key<'_>) -> Result<&[u8], Error> {
         match key {
@@ -188,7 +221,7 @@ impl StoreKey for BytesKeys {
         }
     }
 
-    fn widen(key: &[u8]) -> Key<'_> {
+    fn widen(key: Self::Ref<'_>) -> Key<'_> {
         Key::Bytes(key)
     }
 }

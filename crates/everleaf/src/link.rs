@@ -16,7 +16,9 @@
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at once. If even that fails, or if it
 //! panics, no more is written and the pool is left marked as not closed: opening it recovers.
 
-use everleaf_index::Index;
+use std::ops::{Bound, ControlFlow};
+
+use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{PendingLink, Pool, Record, Worker};
 
@@ -92,13 +94,26 @@ fn holds<K: StoreKey>(index: &dyn Index<K>, key: K::Ref<'_>, old: PPtr<Record>, 
     Ok(if new.is_null() { found != Some(old.offset()) } else { found == Some(new.offset()) })
 }
 
-/// The same of a link that a crash cut: the record itself says whose it is.
+/// The same of a link that a crash cut: the records themselves say whose they are.
+///
+/// `old` is asked first. It is whole in every state; `new` may be torn, since a crash can come while it is written, or its block may not
+/// be known as one yet. Where neither can be read the whole index is searched for the link, which only a write that was cut
+/// within a few instructions makes necessary.
 fn is_linked<M: Media, K: StoreKey>(pool: &Pool<M>, index: &dyn Index<K>, link: PendingLink) -> Result<bool, Error> {
-    let PendingLink { new, old, .. } = link;
-    let record = if new.is_null() { old } else { new };
-    let key = ValueRecord::parse(pool.record(record)?).and_then(|found| key_of_bytes(found.key, K::TYPE));
-    let key = key.ok_or(Error::corrupt(record.offset(), "a value's record is malformed"))?;
-    holds(index, K::narrow(key)?, old, new)
+    for record in [link.old, link.new] {
+        let content = if record.is_null() { None } else { pool.record(record).ok() };
+        let key = content.and_then(ValueRecord::parse).and_then(|found| key_of_bytes(found.key, K::TYPE));
+        if let Some(key) = key {
+            return holds(index, K::narrow(key)?, link.old, link.new);
+        }
+    }
+    let sought = if link.new.is_null() { link.old } else { link.new };
+    let mut found = false;
+    index.scan(Bound::Unbounded, Direction::Forward, &mut |_, words| {
+        found = words.first() == Some(&sought.offset());
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found != link.new.is_null())
 }
 
 /// The error of an index word that leads to no record, or to another key's.
