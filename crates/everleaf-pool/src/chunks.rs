@@ -264,8 +264,11 @@ impl Chunks {
             media.flush(site, &line.descriptor);
             return Ok(());
         }
-        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)? else {
-            return Err(PoolError::corrupt(block.offset, Corruption::Pointer));
+        let class = match self.usage(media, chunk)? {
+            Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
+            // A crash before the fence of A1: the intent is durable, the type of its new chunk is not. Nothing is allocated there.
+            Usage::Free if !allocated => return Ok(()),
+            _ => return Err(PoolError::corrupt(block.offset, Corruption::Pointer)),
         };
         let index = block.offset % CHUNK / class.block_bytes();
         if !(block.offset % CHUNK).is_multiple_of(class.block_bytes()) || index >= class.blocks() as u64 {

@@ -84,6 +84,11 @@ macro_rules! capacities {
                 }
             }
 
+            /// Whether the leaf that covers `key` is the last.
+            pub fn is_last(&self, key: K::Ref<'_>) -> bool {
+                self.seek(key).step(Direction::Forward).is_none()
+            }
+
             /// A walk over all leaves in this direction.
             pub fn start(&self, direction: Direction) -> Leaves<'_, K> {
                 match self {

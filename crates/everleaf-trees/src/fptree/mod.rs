@@ -45,6 +45,8 @@
 //! * **A leaf has at most 56 slots** for that reason (the paper's concurrent tree uses 64).
 //! * **Updates of one word are in place**: a p-atomic store needs no second slot (the paper always takes one, and splits a full leaf for it).
 //! * **A split moves the upper half compactly** and writes only what it moves; the paper copies the whole leaf.
+//! * **At the right edge a split moves one key**, so that ascending keys fill leaves.
+//! * **PTree has leaf groups too**; only its leaves differ.
 //! * **Separators of byte strings are cut** to the shortest that separates.
 //! * **8-byte pointers**: the paper's 16 bytes are not written p-atomically.
 //!
@@ -239,12 +241,13 @@ impl<K: LeafKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
     }
 
     fn statistics(&self) -> IndexStatistics {
-        let leaves: u64 = self.groups.all().iter().map(|group| group.used).sum();
+        let used: u64 = self.groups.all().iter().map(|group| group.used).sum();
+        let leftmost_is_empty = self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
         let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         IndexStatistics {
             keys: self.keys,
             height: self.inner.height() + 1,
-            leaves,
+            leaves: used - u64::from(leftmost_is_empty),
             inner_nodes: self.inner.count(),
             pm_bytes: self.groups.pm_bytes().max(records),
             dram_bytes: self.inner.dram_bytes() + self.groups.dram_bytes() + size_of::<Self>() as u64,

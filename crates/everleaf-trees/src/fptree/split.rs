@@ -1,5 +1,6 @@
 //! Splitting a full leaf: the upper half of its keys moves to a free leaf; both bitmaps change, and a micro-log of one line makes that one
-//! step.
+//! step. At the right edge of the tree, where the new key is greater than all, only one key moves: keys that come in order leave full
+//! leaves behind.
 //!
 //! 13 flushes (56 slots, one-word values) and 2 fences; byte-string keys: the bound's record, the forgetting of the moved pointers and 2
 //! fences besides.
@@ -21,7 +22,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             return Err(IndexError::Corrupt { offset: left_offset, what: "a bitmap has bits beyond the slots of its leaf" });
         }
         let new_offset = self.groups.take::<K, M, S>(&mut self.worker, self.shape)?;
-        match self.move_upper_half(left_offset, live, new_offset) {
+        match self.move_upper_part(left_offset, live, new_offset, key) {
             Ok(separator) => {
                 let right = K::cmp_keys(key, K::borrow(&separator)).is_ge();
                 Ok(if right { new_offset } else { left_offset })
@@ -33,8 +34,15 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
     }
 
-    /// Moves the upper half of the keys; returns the least key that now belongs to the new leaf.
-    fn move_upper_half(&mut self, left_offset: u64, live: SlotSet, new_offset: u64) -> Result<K::Owned, IndexError> {
+    /// Moves the upper half of the keys, or the greatest only where keys come in ascending order; returns the least key that now
+    /// belongs to the new leaf.
+    fn move_upper_part(
+        &mut self,
+        left_offset: u64,
+        live: SlotSet,
+        new_offset: u64,
+        key: K::Ref<'_>,
+    ) -> Result<K::Owned, IndexError> {
         let pool = &*self.pool;
         let media = pool.media();
         let left = Leaf::at(media.region(), left_offset, self.shape)?;
@@ -43,7 +51,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
 
         let mut entries = Self::no_entries();
         let entries = Self::collect(pool, left, live, &mut entries)?;
-        let middle = entries.len() / 2;
+        let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt()) && self.inner.is_last(key);
+        let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };
         entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
         let (lower, upper) = entries.split_at(middle);
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());

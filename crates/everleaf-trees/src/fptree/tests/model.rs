@@ -215,6 +215,8 @@ fn ascending_and_descending_keys_come_and_go() {
                 assert!(tree.insert(order(ascending_in, i), i).unwrap());
             }
             assert_sound(&pool, &*tree);
+            let filled = 20_000 / (parameters.leaf_slots - 2);
+            assert!(!ascending_in || tree.statistics().leaves <= filled, "ascending keys fill their leaves");
             let full = pool.space().unwrap().used_bytes;
             for i in 0..20_000 {
                 assert!(tree.remove(order(ascending_out, i)).unwrap().is_some());
