@@ -150,7 +150,7 @@ fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[Step<K::
     // Down to one child, from both ends in turn.
     while twin.inner.len() > 1 {
         let separators = twin.model.keys().skip(1);
-        let separator = if twin.inner.len() % 3 == 0 { separators.last() } else { separators.take(1).last() };
+        let separator = if twin.inner.len().is_multiple_of(3) { separators.last() } else { separators.take(1).last() };
         twin.apply(&Step::Remove(separator.unwrap().clone()));
     }
     twin.compare(&keys);
