@@ -295,6 +295,16 @@ fn ascending_separators_leave_nodes_full() {
 }
 
 #[test]
+fn removals_merge_nodes() {
+    let mut inner = Inner::<U64Keys, 16>::new(simd(), 0).unwrap();
+    (1..20_000u64).for_each(|key| assert!(inner.insert(key, key).is_ok()));
+    (1..20_000u64).filter(|key| key % 20 != 0).for_each(|key| assert!(inner.remove(key)));
+    assert_eq!((inner.check(), inner.len()), (Vec::new(), 1000));
+    // A quarter of the slots is the least that a node has, and there are a few nodes above.
+    assert!(inner.inner_nodes() <= 1000 / 4 * 4 / 3, "{} nodes for 1000 children", inner.inner_nodes());
+}
+
+#[test]
 fn separators_out_of_order_are_refused() {
     let mut inner = Inner::<BytesKeys, 4>::new(simd(), 1).unwrap();
     assert!(matches!(inner.insert(b"", 2), Err(InnerError::Order)), "the first child has the smallest key");
