@@ -70,7 +70,13 @@ impl Durable {
             let durable = match style {
                 0 => 0,
                 1 => line.stores.len(),
-                2 => if random.random() { line.stores.len() } else { 0 },
+                2 => {
+                    if random.random() {
+                        line.stores.len()
+                    } else {
+                        0
+                    }
+                }
                 _ => random.random_range(0..=line.stores.len()),
             };
             for (word, value) in &line.stores[..durable] {
