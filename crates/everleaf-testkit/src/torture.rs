@@ -167,8 +167,7 @@ pub fn torture(
     }
     CreateOptions::new().engine(options.engine).key_type(options.key_type).size_bytes(16 << 20).create(&options.pool)?.close()?;
     let engine = options.engine.to_string();
-    let mut report =
-        TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
+    let mut report = TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
     let mut rng = StdRng::seed_from_u64(options.seed);
     let mut states = vec![State::new(); usize::from(options.threads)];
     for kill in 0..options.kills {

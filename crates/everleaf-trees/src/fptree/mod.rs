@@ -85,6 +85,8 @@ mod remove;
 mod scan;
 mod search;
 mod split;
+#[cfg(test)]
+mod tests;
 mod update;
 
 use std::ops::Bound;

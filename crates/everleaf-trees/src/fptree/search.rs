@@ -80,7 +80,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             let leaf = self.leaf(*child)?;
             leaf.prefetch_head(media);
             if !S::FINGERPRINTS {
-                (0..self.shape.slots()).step_by(everleaf_pmem::LINE / everleaf_pmem::WORD).for_each(|slot| leaf.prefetch_key(media, slot));
+                (0..self.shape.slots())
+                    .step_by(everleaf_pmem::LINE / everleaf_pmem::WORD)
+                    .for_each(|slot| leaf.prefetch_key(media, slot));
             }
         }
         for ((child, key), candidates) in children.iter().zip(keys).zip(&mut candidates) {
