@@ -1,2 +1,25 @@
-//! To be written.
-fn main() {}
+//! The binary `everleaf`.
+//!
+//! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the files that `load` reads) · `keys`
+//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) · `progress`.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod escape;
+mod failure;
+mod keys;
+mod load;
+mod progress;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
