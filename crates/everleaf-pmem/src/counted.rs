@@ -91,6 +91,8 @@ impl Counted {
 }
 
 impl Media for Counted {
+    const OBSERVES_READS: bool = true;
+
     fn region(&self) -> &Region {
         self.hardware.region()
     }

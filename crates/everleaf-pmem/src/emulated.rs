@@ -80,6 +80,8 @@ fn spin(ticks: u64) {
 }
 
 impl Media for Emulated {
+    const OBSERVES_READS: bool = true;
+
     fn region(&self) -> &Region {
         self.hardware.region()
     }

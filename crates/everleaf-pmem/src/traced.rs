@@ -168,6 +168,8 @@ fn garbage(seed: u64, place: u64) -> u64 {
 }
 
 impl Media for Traced {
+    const OBSERVES_READS: bool = true;
+
     fn region(&self) -> &Region {
         &self.region
     }

@@ -1,10 +1,16 @@
 //! The leak audit: every block of the pool is reachable exactly once, or free.
 
-/// Collects the blocks that the owner of a structure reaches; [`Pool::finish_audit`](crate::Pool::finish_audit) compares them with
-/// what the allocator says.
+use everleaf_pmem::Media;
+
+use crate::Pool;
+use crate::classes::Usage;
+use crate::layout::{BITMAP_WORDS, CHUNK};
+use crate::word::SEALED_BITS;
+
+/// Collects the blocks that the owners of structures reach; [`Pool::finish_audit`] compares them with what the allocator says.
 #[derive(Debug, Default)]
 pub struct Audit {
-    pub(crate) reached: Vec<u64>,
+    reached: Vec<u64>,
 }
 
 impl Audit {
@@ -26,4 +32,60 @@ pub struct AuditReport {
     pub leaked_blocks: u64,
     /// Blocks reached twice, or reached and free, or damaged allocator words: each a sentence.
     pub violations: Vec<String>,
+}
+
+impl<M: Media> Pool<M> {
+    /// Compares what owners reach with what is allocated. Reads the whole chunk table, writes nothing.
+    pub fn finish_audit(&self, audit: Audit) -> AuditReport {
+        let mut report = AuditReport::default();
+        let mut reached = audit.reached;
+        reached.sort_unstable();
+        for pair in reached.windows(2).filter(|pair| pair[0] == pair[1]) {
+            report.violations.push(format!("the block at {:#x} is reached twice", pair[0]));
+        }
+        reached.dedup();
+        let allocated = self.allocated_blocks(&mut report);
+        let mut reached = reached.into_iter().peekable();
+        for block in allocated {
+            while let Some(stray) = reached.next_if(|offset| *offset < block) {
+                report.violations.push(format!("the block at {stray:#x} is in use but not allocated"));
+            }
+            if reached.next_if_eq(&block).is_none() {
+                report.leaked_blocks += 1;
+            }
+        }
+        for stray in reached {
+            report.violations.push(format!("the block at {stray:#x} is in use but not allocated"));
+        }
+        report
+    }
+
+    /// The offsets of all allocated blocks and runs, ascending.
+    fn allocated_blocks(&self, report: &mut AuditReport) -> Vec<u64> {
+        let mut blocks = Vec::new();
+        self.chunks().for_each_usage(self.media(), |chunk, usage| match usage {
+            Ok(Usage::NodeRun(_) | Usage::RecordRun(_)) => blocks.push(chunk * CHUNK),
+            Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) => {
+                let Ok(line) = self.chunks().line(self.media(), chunk) else { return };
+                for word in 0..BITMAP_WORDS {
+                    let first = word * SEALED_BITS as usize;
+                    let Some(bits) = self.media().load(&line.bitmap[word]).open() else {
+                        report.violations.push(format!("a bitmap word of the chunk at {:#x} is damaged", chunk * CHUNK));
+                        continue;
+                    };
+                    let set = (0..SEALED_BITS as usize).filter(|bit| bits & 1 << bit != 0).map(|bit| first + bit);
+                    for block in set {
+                        if block >= class.blocks() {
+                            report.violations.push(format!("the chunk at {:#x} has a bit beyond its blocks", chunk * CHUNK));
+                        } else {
+                            blocks.push(chunk * CHUNK + block as u64 * class.block_bytes());
+                        }
+                    }
+                }
+            }
+            Ok(Usage::Free) => {}
+            Err(e) => report.violations.push(e.to_string()),
+        });
+        blocks
+    }
 }

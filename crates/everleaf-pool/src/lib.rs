@@ -1,19 +1,30 @@
 //! The pool: one file of persistent memory with a header, a crash-safe allocator, and an audit.
 //!
-//! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `file`
+//! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `header` (identity) · `file`
 //! (creating, opening, locking pool files) · `pool` (create, open, close, grow) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks) · `worker` (allocation: the order of persistence) · `recover` (crash states of a worker's intent) ·
+//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `recover` (crash states of a worker's intent) ·
 //! `record` (byte strings) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
+mod chunks;
+mod classes;
 mod error;
+mod file;
+mod header;
+mod layout;
 mod pool;
 mod record;
+mod recover;
+mod sites;
+mod word;
 mod worker;
 
 pub use audit::{Audit, AuditReport};
 pub use error::{Corruption, PoolError};
-pub use pool::{Format, KeyType, OpenMode, Opened, PendingLink, Pool, Run, Shutdown, Space, create_file, open_file};
+pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_file};
+pub use header::{Format, KeyType};
+pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};
+pub use sites::SITES;
 pub use worker::Worker;

@@ -1,40 +1,26 @@
-//! Creating, opening, growing and closing a pool.
+//! Laying out, opening, growing and closing a pool.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use everleaf_pmem::{Media, PPtr, Persistent, Region};
+use everleaf_pmem::{Line, Media, Medium, PCell, PPtr, Persistent, site};
+use parking_lot::Mutex;
 
-use crate::{Audit, AuditReport, PoolError, Record, Worker};
+use crate::chunks::{Chunks, table_chunks};
+use crate::classes::Usage;
+use crate::file::boot_id;
+use crate::header::{Format, IdentityImage};
+use crate::layout::{
+    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC, MAX_EXTENTS, MIN_POOL_BYTES, STATE_CLEAN,
+    STATE_OPEN, WORKER_SLOTS,
+};
+use crate::recover::recover_intents;
+use crate::word::Sealed;
+use crate::{Corruption, PoolError, Record, Worker};
 
-/// The kind of key that a pool was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyType {
-    /// `u64`.
-    U64,
-    /// Byte strings.
-    Bytes,
-}
-
-/// What is decided when a pool is created and never changes: it stands in the checksummed part of the header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
-    /// Name of the engine, at most 24 bytes.
-    pub engine: String,
-    /// Kind of keys.
-    pub key_type: KeyType,
-    /// Parameters of the engine, their meaning is the engine's own.
-    pub parameters: [u64; 8],
-}
-
-/// How a pool file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenMode {
-    /// To read and write; nobody else may have it open.
-    ReadWrite,
-    /// To read; the file is never written: if recovery is needed it happens in a private mapping.
-    ReadOnly,
-}
+/// The growth step of large pools, and the largest extent of a pool below 16 GiB: small enough that no caller waits for long.
+const GROWTH_STEP: u64 = 64 << 20;
+/// A pool grows by at least this part of its size, so that its extents suffice for every size.
+const GROWTH_DIVISOR: u64 = 64;
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +31,11 @@ pub enum Shutdown {
     Crash,
 }
 
-/// A record that was being linked (or unlinked) when the crash came. The owner looks whether `new` is linked in its index and
-/// calls [`Worker::resolve_link`].
+/// A record that was being linked, or unlinked, when the crash came. The owner looks whether the index holds `new` (or, where `new` is
+/// null, whether it no longer holds `old`) and calls [`Worker::resolve_link`] before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingLink {
-    /// Slot of the worker whose intent this is.
-    pub slot: usize,
+    pub(crate) slot: usize,
     /// The record that was to replace `old`; null if `old` was to be removed.
     pub new: PPtr<Record>,
     /// The record that was to be replaced or removed; null if there was none.
@@ -62,14 +47,14 @@ pub struct PendingLink {
 pub struct Opened {
     /// How the pool was left.
     pub shutdown: Shutdown,
-    /// Links to be resolved by their owner before anything else is done.
+    /// Links to be resolved by their owner.
     pub pending_links: Vec<PendingLink>,
 }
 
-/// A run of node memory, as [`Worker::alloc_run`] gave it.
+/// A run of memory for nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Its first byte.
+    /// Its first byte, a multiple of 4096.
     pub offset: u64,
     /// Its length.
     pub bytes: u64,
@@ -80,28 +65,235 @@ pub struct Run {
 pub struct Space {
     /// Bytes of the pool.
     pub total_bytes: u64,
-    /// Bytes in allocated blocks and runs, and of the pool's own tables.
+    /// Bytes in allocated blocks and runs, and in the pool's own tables.
     pub used_bytes: u64,
-    /// Bytes that can be allocated without growing.
+    /// Bytes that can be allocated before the pool grows.
     pub free_bytes: u64,
+    /// Bytes that the pool may grow to.
+    pub max_bytes: u64,
 }
 
 /// A pool on some media.
 pub struct Pool<M: Media> {
     media: M,
     format: Format,
+    uuid: u128,
+    chunks: Chunks,
+    pub(crate) slots: Mutex<u64>,
+    growing: Mutex<()>,
 }
 
 impl<M: Media> Pool<M> {
-    /// Lays out an empty pool over the whole region of `media`, whose content is ignored.
-    pub fn create(_media: M, _format: &Format) -> Result<Arc<Self>, PoolError> {
-        todo!()
+    /// Lays out an empty pool over the whole region of `media`, whatever it holds. The magic word is written last, so a pool whose
+    /// creation was cut off is none.
+    ///
+    /// # Errors
+    /// [`PoolError::TooSmall`]; or as the medium reports.
+    pub fn create(media: M, format: &Format) -> Result<Arc<Self>, PoolError> {
+        let bytes = media.region().len();
+        if bytes < MIN_POOL_BYTES {
+            return Err(PoolError::TooSmall { bytes, min_bytes: MIN_POOL_BYTES });
+        }
+        let uuid = if media.region().file().is_some() { uuid::Uuid::new_v4().as_u128() } else { 0 };
+        let identity = IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
+        let pool = Self::over(media, &identity);
+        pool.lay_out(bytes)?;
+        let header = pool.header()?;
+        identity.write_body(&pool.media, &header.identity);
+        pool.media.flush_object(site!("pool.create.identity"), &header.identity);
+        pool.media.fence(site!("pool.create.identity.fence"));
+        pool.media.store(&header.identity.magic, MAGIC);
+        pool.media.flush(site!("pool.create.magic"), &header.identity.magic);
+        pool.media.fence(site!("pool.create.magic.fence"));
+        pool.sync()?;
+        Ok(Arc::new(pool))
     }
 
-    /// Opens what `media` holds: checks the header, recovers the allocator.
-    pub fn open(_media: M) -> Result<(Arc<Self>, Opened), PoolError> {
-        todo!()
+    /// Zeroes intents, anchor and extents, adds the extents that the region has room for, and marks the pool open.
+    fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
+        let header = self.header()?;
+        self.media.store(&header.identity.magic, 0);
+        for extent in &header.extents {
+            self.media.store(extent, Sealed::ZERO);
+        }
+        self.write_state(header, STATE_OPEN);
+        self.media.flush_object(site!("pool.create.header"), header);
+        self.zero(INTENTS_OFFSET, 2 * CHUNK)?;
+        self.media.fence(site!("pool.create.fence"));
+        let total = bytes / CHUNK;
+        let largest = (GROWTH_STEP / CHUNK).max(total / (MAX_EXTENTS as u64 / 2));
+        let mut laid_out = FIRST_EXTENT_CHUNK;
+        while laid_out < total {
+            let rest = total - laid_out;
+            let chunks = if rest < largest + largest / 8 { rest } else { largest };
+            if chunks > table_chunks(chunks) {
+                self.publish_extent(chunks)?;
+            }
+            laid_out += chunks;
+        }
+        Ok(())
     }
+
+    fn zero(&self, offset: u64, bytes: u64) -> Result<(), PoolError> {
+        for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
+            let line = self.media.region().at::<Line>(line).ok_or(PoolError::corrupt(line, Corruption::Pointer))?;
+            for cell in &line.0 {
+                self.media.store(cell, 0);
+            }
+            self.media.flush(site!("pool.grow.table"), &line.0[0]);
+        }
+        Ok(())
+    }
+
+    fn over(media: M, identity: &IdentityImage) -> Self {
+        let chunks = Chunks::new(media.region().max_len());
+        Self {
+            media,
+            format: identity.format.clone(),
+            uuid: identity.uuid,
+            chunks,
+            slots: Mutex::new(0),
+            growing: Mutex::new(()),
+        }
+    }
+
+    /// Opens what `media` holds: checks the header, marks the pool open, undoes or completes what workers were doing when a crash came.
+    /// The cost does not depend on the size of the pool.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OtherBoot`], or as the medium reports.
+    pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
+        let corrupt = || PoolError::corrupt(0, Corruption::Header);
+        let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
+        let words: Vec<u64> = cells.iter().map(|cell| media.load(cell)).collect();
+        let identity = IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))?;
+        let pool = Self::over(media, &identity);
+        pool.add_extents()?;
+        let shutdown = pool.check_state()?;
+        let header = pool.header()?;
+        pool.write_state(header, STATE_OPEN);
+        pool.media.flush(site!("pool.open.state"), &header.state);
+        pool.media.fence(site!("pool.open.fence"));
+        if shutdown == Shutdown::Clean {
+            pool.sync()?; // Before the first change: after a crash of the system the file must not claim to be clean.
+        }
+        let pending_links = recover_intents(&pool)?;
+        Ok((Arc::new(pool), Opened { shutdown, pending_links }))
+    }
+
+    fn add_extents(&self) -> Result<(), PoolError> {
+        let header = self.header()?;
+        let mut end = FIRST_EXTENT_CHUNK;
+        for (i, cell) in header.extents.iter().enumerate() {
+            let place = (std::mem::offset_of!(Header, extents) + i * 8) as u64;
+            let chunks = self.media.load(cell).open().ok_or(PoolError::corrupt(place, Corruption::Word))?;
+            if chunks == 0 {
+                break;
+            }
+            end = end
+                .checked_add(chunks)
+                .filter(|end| *end <= self.media.region().len() / CHUNK)
+                .ok_or(PoolError::corrupt(place, Corruption::Header))?;
+            self.chunks.add_extent(chunks);
+        }
+        Ok(())
+    }
+
+    /// How the pool was left, and whether what it holds can be trusted on this medium.
+    fn check_state(&self) -> Result<Shutdown, PoolError> {
+        let header = self.header()?;
+        let place = std::mem::offset_of!(Header, state) as u64;
+        match self.media.load(&header.state).open() {
+            Some(STATE_CLEAN) => Ok(Shutdown::Clean),
+            Some(STATE_OPEN) => {
+                let medium = self.media.region().medium();
+                let kept = matches!(medium, Medium::Dax | Medium::Anonymous);
+                let left_by: [Option<u64>; 3] = std::array::from_fn(|i| self.media.load(&header.boot_id[i]).open());
+                if !kept && left_by != boot_id().map(Some) {
+                    let medium = if medium == Medium::Tmpfs { "tmpfs" } else { "an ordinary file" };
+                    return Err(PoolError::OtherBoot { medium });
+                }
+                Ok(Shutdown::Crash)
+            }
+            _ => Err(PoolError::corrupt(place, Corruption::Word)),
+        }
+    }
+
+    /// Boot id first, then the state, in one line.
+    fn write_state(&self, header: &Header, state: u64) {
+        let boot_id = if self.media.region().file().is_some() { boot_id() } else { [0; 3] };
+        for (cell, part) in header.boot_id.iter().zip(boot_id) {
+            self.media.store(cell, Sealed::of(part));
+        }
+        self.media.order(site!("pool.open.order"));
+        self.media.store(&header.state, Sealed::of(state));
+    }
+
+    /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written afterwards.
+    ///
+    /// # Errors
+    /// As the medium reports; the pool then counts as crashed.
+    pub fn close(&self) -> Result<(), PoolError> {
+        self.sync()?;
+        let header = self.header()?;
+        self.media.store(&header.state, Sealed::of(STATE_CLEAN));
+        self.media.flush(site!("pool.close.state"), &header.state);
+        self.media.fence(site!("pool.close.fence"));
+        self.sync()
+    }
+
+    /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose stores are durable already.
+    ///
+    /// # Errors
+    /// As the system reports; what was not synced before must then be taken as lost by a crash of the system.
+    pub fn sync(&self) -> Result<(), PoolError> {
+        self.media.region().sync().map_err(|source| PoolError::Io { action: "syncing", path: "the pool".into(), source })
+    }
+
+    // ---- growth -----------------------------------------------------------------------------------------------------
+
+    /// Grows so that a run of `chunks` fits. Order: the file is allocated, durably; the new table is zeroed, durably; COMMIT the extent's
+    /// word in the header. A crash before it leaves a file that is longer than the pool, which the next growth uses.
+    pub(crate) fn grow(&self, chunks: u64) -> Result<(), PoolError> {
+        let full = || PoolError::PoolFull { requested_bytes: chunks * CHUNK };
+        let before = self.chunks.extents().len();
+        let _growing = self.growing.lock();
+        if self.chunks.extents().len() > before {
+            return Ok(()); // Another thread grew it meanwhile; the caller looks again.
+        }
+        let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        let room = (self.media.region().max_len() / CHUNK).saturating_sub(end);
+        let needed = chunks + table_chunks(chunks) + 1;
+        let step = (end / GROWTH_DIVISOR).max(end.min(GROWTH_STEP / CHUNK));
+        if needed > room || before == MAX_EXTENTS {
+            return Err(full());
+        }
+        let wish = step.max(needed).min(room);
+        let grown = match self.media.grow((end + wish) * CHUNK) {
+            Ok(()) => wish,
+            Err(_) if wish > needed => {
+                self.media.grow((end + needed) * CHUNK)?;
+                needed
+            }
+            Err(e) => return Err(e.into()),
+        };
+        self.publish_extent(grown)
+    }
+
+    fn publish_extent(&self, chunks: u64) -> Result<(), PoolError> {
+        let extents = self.chunks.extents();
+        let start = extents.last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        self.zero(start * CHUNK, table_chunks(chunks) * CHUNK)?;
+        self.media.fence(site!("pool.grow.table.fence"));
+        let cell = self.header()?.extents.get(extents.len()).ok_or(PoolError::PoolFull { requested_bytes: chunks * CHUNK })?;
+        self.media.store(cell, Sealed::of(chunks));
+        self.media.flush(site!("pool.grow.extent"), cell);
+        self.media.fence(site!("pool.grow.extent.fence"));
+        self.chunks.add_extent(chunks);
+        Ok(())
+    }
+
+    // ---- reaching things ------------------------------------------------------------------------------------------
 
     /// The media.
     #[inline(always)]
@@ -114,60 +306,104 @@ impl<M: Media> Pool<M> {
         &self.format
     }
 
-    /// The index's own 4 KiB in the header region (micro-logs, roots): all zero words after creation. `T` must fit.
-    pub fn anchor<T: Persistent>(&self) -> &T {
-        todo!()
+    /// The pool's identity, random; zero for pools without a file.
+    pub fn uuid(&self) -> u128 {
+        self.uuid
     }
 
-    /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type.
+    pub(crate) fn chunks(&self) -> &Chunks {
+        &self.chunks
+    }
+
+    fn header(&self) -> Result<&Header, PoolError> {
+        self.media.region().at::<Header>(0).ok_or(PoolError::corrupt(0, Corruption::Header))
+    }
+
+    pub(crate) fn intent(&self, slot: usize) -> Result<&Intent, PoolError> {
+        let offset = INTENTS_OFFSET + (slot * size_of::<Intent>()) as u64;
+        self.media.region().at(offset).ok_or(PoolError::corrupt(offset, Corruption::Pointer))
+    }
+
+    /// The index's own 4 KiB in the header region (micro-logs, roots): zero words after creation.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the region is too short, [`PoolError::TooLarge`] if `T` is larger than 4 KiB.
+    pub fn anchor<T: Persistent>(&self) -> Result<&T, PoolError> {
+        let bytes = size_of::<T>() as u64;
+        if bytes > CHUNK {
+            return Err(PoolError::TooLarge { bytes, max_bytes: CHUNK });
+        }
+        self.media.region().at(ANCHOR_OFFSET).ok_or(PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
+    }
+
+    /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type: one look at a cached byte.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the pointer does not lead to memory for nodes.
     #[inline(always)]
-    pub fn node<T: Persistent>(&self, _pointer: PPtr<T>) -> Result<&T, PoolError> {
-        todo!()
+    pub fn node<T: Persistent>(&self, pointer: PPtr<T>) -> Result<&T, PoolError> {
+        if let Some(node) = self.media.region().get(pointer)
+            && self.chunks.is_node(&self.media, pointer.offset(), size_of::<T>() as u64)?
+        {
+            return Ok(node);
+        }
+        Err(PoolError::corrupt(pointer.offset(), Corruption::Pointer))
     }
 
-    /// The bytes of a record, after a check of its place, its length and its checksum. The caller keeps the record from being
-    /// freed while the slice lives: the guard is the lock of a serial engine, or the reclamation epoch of a concurrent one.
-    pub fn record(&self, _pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        todo!()
+    /// The persistent pointer to an object of this pool.
+    #[inline(always)]
+    pub fn pointer_to<T: Persistent>(&self, object: &T) -> PPtr<T> {
+        self.media.region().pointer_to(object)
     }
 
-    /// Like [`record`](Pool::record) without the checksum, for compares whose mismatch is verified afterwards.
-    pub fn record_unverified(&self, _pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        todo!()
+    /// The cell at `offset`, wherever it is beyond the header.
+    pub(crate) fn cell(&self, offset: u64) -> Result<&PCell, PoolError> {
+        let cell = if offset < ANCHOR_OFFSET { None } else { self.media.region().get(PPtr::<PCell>::at(offset)) };
+        cell.ok_or(PoolError::corrupt(offset, Corruption::Pointer))
     }
 
     /// A handle for one thread.
+    ///
+    /// # Errors
+    /// [`PoolError::WorkersExhausted`] if 64 are in use.
     pub fn worker(self: &Arc<Self>) -> Result<Worker<M>, PoolError> {
-        todo!()
+        let mut slots = self.slots.lock();
+        let slot = (!*slots).trailing_zeros() as usize;
+        if slot >= WORKER_SLOTS {
+            return Err(PoolError::WorkersExhausted { slots: WORKER_SLOTS });
+        }
+        *slots |= 1 << slot;
+        Ok(Worker::new(Arc::clone(self), slot))
     }
 
-    /// Every run of nodes, in the order of their offsets.
+    /// Every run of nodes, in the order of their offsets: one line read a chunk.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if a descriptor is damaged.
     pub fn runs(&self) -> Result<Vec<Run>, PoolError> {
-        todo!()
+        let mut runs = Vec::new();
+        let mut failure = None;
+        self.chunks.for_each_usage(&self.media, |chunk, usage| match usage {
+            Ok(Usage::NodeRun(chunks)) => runs.push(Run { offset: chunk * CHUNK, bytes: chunks * CHUNK }),
+            Ok(_) => {}
+            Err(e) => failure = failure.take().or(Some(e)),
+        });
+        failure.map_or(Ok(runs), Err)
     }
 
-    /// How full the pool is.
-    pub fn space(&self) -> Space {
-        todo!()
+    /// How full the pool is: reads the whole chunk table.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if a descriptor is damaged.
+    pub fn space(&self) -> Result<Space, PoolError> {
+        let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        let total_bytes = end * CHUNK;
+        let free_bytes = self.chunks.free_bytes(&self.media)?;
+        Ok(Space {
+            total_bytes,
+            used_bytes: total_bytes.saturating_sub(free_bytes),
+            free_bytes,
+            max_bytes: self.media.region().max_len(),
+        })
     }
-
-    /// Compares what owners reach with what is allocated.
-    pub fn finish_audit(&self, _audit: Audit) -> AuditReport {
-        todo!()
-    }
-
-    /// Syncs the file, then marks it cleanly closed. Nothing may be written afterwards.
-    pub fn close(&self) -> Result<(), PoolError> {
-        todo!()
-    }
-}
-
-/// Makes a pool file (an existing one is refused) and maps it, locked.
-pub fn create_file(_path: &Path, _size: u64, _max_size: u64) -> Result<Region, PoolError> {
-    todo!()
-}
-
-/// Locks and maps a pool file after a look at its header.
-pub fn open_file(_path: &Path, _mode: OpenMode) -> Result<Region, PoolError> {
-    todo!()
 }

@@ -1,15 +1,139 @@
-//! Records: byte strings that never change once published.
+//! Records: byte strings that never change once published, checked whenever they are read.
 
-use everleaf_pmem::{PCell, persistent};
+use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
+
+use crate::layout::CHUNK;
+use crate::{Corruption, Pool, PoolError};
 
 /// The longest record: 1 GiB of value, a key, and some room.
 pub const MAX_RECORD_BYTES: u64 = (1 << 30) + (1 << 17);
 
+/// Bytes before a record's content: its length (low half) and the CRC-32 of length and content (high half).
+pub(crate) const RECORD_HEADER_BYTES: u64 = WORD as u64;
+
 persistent! {
-    /// A byte string in the pool; only ever reached through [`Pool::record`](crate::Pool::record). The line alignment of this type is
-    /// nominal: a record is 8-byte aligned.
+    /// A byte string in the pool, reached through [`Pool::record`] only. A record is aligned to 8 bytes; the alignment of this type, which
+    /// exists to give pointers a type, is nominal.
     pub struct Record {
-        /// Length (low half) and CRC-32 of length and bytes (high half).
+        /// Length and checksum.
         pub header: PCell,
+    }
+}
+
+fn checksum(bytes: u32, parts: &[&[u8]]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes.to_le_bytes());
+    for part in parts {
+        crc.update(part);
+    }
+    crc.finalize()
+}
+
+/// Bytes of the concatenated parts, if a record may have so many.
+pub(crate) fn content_bytes(parts: &[&[u8]]) -> Result<u64, PoolError> {
+    let bytes = parts.iter().map(|part| part.len() as u64).sum();
+    if bytes > MAX_RECORD_BYTES {
+        return Err(PoolError::TooLarge { bytes, max_bytes: MAX_RECORD_BYTES });
+    }
+    Ok(bytes)
+}
+
+impl<M: Media> Pool<M> {
+    /// Writes a record into an unpublished block and flushes its lines; durable at the next fence. One flush a line.
+    pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
+        let bytes = content_bytes(parts)?;
+        let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
+        let cells = self.media().region().cells(offset, words).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let header = bytes | u64::from(checksum(bytes as u32, parts)) << 32;
+        self.media().store(&cells[0], header);
+        let mut cell = cells[1..].iter();
+        let mut pending = [0u8; WORD];
+        let mut filled = 0;
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let taken = rest.len().min(WORD - filled);
+                pending[filled..filled + taken].copy_from_slice(&rest[..taken]);
+                filled += taken;
+                rest = &rest[taken..];
+                if filled == WORD {
+                    self.media().store(cell.next().expect("counted above"), u64::from_le_bytes(pending));
+                    (filled, pending) = (0, [0; WORD]);
+                }
+            }
+        }
+        if filled > 0 {
+            self.media().store(cell.next().expect("counted above"), u64::from_le_bytes(pending));
+        }
+        let first_in_line = LINE / WORD - (offset as usize % LINE) / WORD;
+        self.media().flush(site!("pool.record.write"), &cells[0]);
+        for line in cells.get(first_in_line..).unwrap_or_default().chunks(LINE / WORD) {
+            self.media().flush(site!("pool.record.write"), &line[0]);
+        }
+        Ok(())
+    }
+
+    /// The bytes of a record, after a check of its place, its length and its checksum.
+    ///
+    /// The caller keeps the record from being freed while the slice lives: its guard is the lock of a serial engine, or the
+    /// reclamation epoch of a concurrent one.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their checksum.
+    pub fn record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        let bytes = self.record_unverified(pointer)?;
+        let cells =
+            self.media().region().cells(pointer.offset(), 1).ok_or(PoolError::corrupt(pointer.offset(), Corruption::Pointer))?;
+        if (self.media().load(&cells[0]) >> 32) as u32 != checksum(bytes.len() as u32, &[bytes]) {
+            return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
+        }
+        Ok(bytes)
+    }
+
+    /// Like [`record`](Pool::record) without the checksum: for a compare with bytes that are known, where damage shows as a
+    /// difference.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its block.
+    #[inline]
+    pub fn record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        let offset = pointer.offset();
+        let room = self.record_room(offset)?;
+        let cells = self.media().region().cells(offset, 1).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let bytes = self.media().load(&cells[0]) & u64::from(u32::MAX);
+        if bytes > room - RECORD_HEADER_BYTES {
+            return Err(PoolError::corrupt(offset, Corruption::Record));
+        }
+        // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never written there but by `write_record`,
+        // before the block is published; and the caller keeps a published record from being freed and its block reused.
+        let content = unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
+        let content = content.ok_or(PoolError::corrupt(offset, Corruption::Record))?;
+        self.note_record_read(offset, bytes);
+        Ok(content)
+    }
+
+    /// Lets counting and tracing media know of the lines behind a lent slice.
+    #[inline(always)]
+    fn note_record_read(&self, offset: u64, bytes: u64) {
+        if M::OBSERVES_READS {
+            let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
+            for cell in self.media().region().cells(offset, words).unwrap_or_default() {
+                self.media().load(cell);
+            }
+        }
+    }
+
+    /// Bytes of the block that starts at `offset`, which must belong to a record.
+    #[inline]
+    fn record_room(&self, offset: u64) -> Result<u64, PoolError> {
+        let class = self.chunks().record_class(self.media(), offset)?;
+        match class {
+            Some(class) => {
+                let within = offset % CHUNK;
+                let fits = within.is_multiple_of(class.block_bytes()) && within / class.block_bytes() < class.blocks() as u64;
+                if fits { Ok(class.block_bytes()) } else { Err(PoolError::corrupt(offset, Corruption::Pointer)) }
+            }
+            None => self.chunks().record_run_bytes(self.media(), offset),
+        }
     }
 }

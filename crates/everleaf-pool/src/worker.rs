@@ -1,61 +1,300 @@
-//! Allocation: the order of persistence.
+//! Allocation: the order of persistence, in one place.
+//!
+//! An allocation, a release and a replacement are the same thing: an *exchange* of what a cell points to, from `old` to `new`, where
+//! either may be null. The worker's intent line says what is being done; the destination cell itself says whether it was done.
+//!
+//! ```text
+//! A1  intent := {old, new, destination}           flush, fence   Crash: the destination still holds old: undone by recovery.
+//! A2  COMMIT destination := new; bit(new) := 1, bit(old) := 0    flush each, fence
+//!     Crash: in any mixture; recovery sets both bits as the destination tells.
+//! A3  intent := nothing                           flush          Crash: recovery repeats A2, which changes nothing.
+//! ```
+//!
+//! A3 needs no fence where only something was allocated: the worker's next fence, which every caller makes before it lets others
+//! see its structure, keeps a stale intent from being read after the destination has changed again. Where a block was freed, A3 is
+//! fenced before the block may be used again.
+//!
+//! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry moves): see
+//! [`Worker::begin_link`].
 
 use std::sync::Arc;
 
-use everleaf_pmem::{Media, PCell, PPtr, Persistent};
+use everleaf_pmem::{Counter, Media, PCell, PPtr, Persistent, site};
 
+use crate::chunks::Block;
+use crate::classes::{Class, Usage};
+use crate::layout::{CHUNK, Intent, LINK_TAG};
+use crate::pool::{PendingLink, Run};
+use crate::record::{RECORD_HEADER_BYTES, content_bytes};
+use crate::recover::finish_link;
+use crate::word::Sealed;
 use crate::{Pool, PoolError, Record};
 
-/// The handle of one thread: its intent slot and its caches.
+/// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from. Handing a worker to another
+/// thread needs a fence of the old one in between; a lock under which each operation ends durably is enough.
 pub struct Worker<M: Media> {
     pool: Arc<Pool<M>>,
+    slot: usize,
+    /// The chunk that blocks are taken from, by node (0) or record (1) and class.
+    owned: [[Option<u64>; Class::COUNT]; 2],
+    link: Option<Link>,
+}
+
+/// A link that was begun.
+#[derive(Clone, Copy)]
+struct Link {
+    old: Option<Block>,
+    new: Option<Block>,
 }
 
 impl<M: Media> Worker<M> {
+    pub(crate) fn new(pool: Arc<Pool<M>>, slot: usize) -> Self {
+        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None }
+    }
+
     /// The pool.
     pub fn pool(&self) -> &Arc<Pool<M>> {
         &self.pool
     }
 
-    /// Allocates a node and writes its address to `dest`, which must be null and belong to a structure that recovery reaches.
-    pub fn alloc_node_into<T: Persistent>(&mut self, _dest: &PCell<PPtr<T>>) -> Result<(), PoolError> {
-        todo!()
+    // ---- exchanges ----------------------------------------------------------------------------------------------------
+
+    /// Allocates memory for a `T`, whose content is undefined, and writes its address to `destination`, which must be null and belong
+    /// to a structure that recovery reaches. 4 flushes, 2 fences. A crash leaves `destination` null and nothing allocated, or the block
+    /// allocated and `destination` pointing to it.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolFull`]; nothing has changed then. [`PoolError::Corrupt`].
+    pub fn alloc_node_into<T: Persistent>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
+        let block = self.reserve(false, size_of::<T>() as u64, align_of::<T>() as u64)?;
+        self.exchange(destination.as_word(), None, Some(block))
     }
 
-    /// Writes a record of the concatenated `parts` and then its address to `dest`, which must be null.
-    pub fn alloc_record_into(&mut self, _dest: &PCell<PPtr<Record>>, _parts: &[&[u8]]) -> Result<(), PoolError> {
-        todo!()
+    /// Writes a record of the concatenated `parts` and then its address to `destination`, which must be null. 4 flushes and one for each
+    /// line of the record, 2 fences. A crash leaves `destination` null and nothing allocated, or pointing to the whole record.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`].
+    pub fn alloc_record_into(&mut self, destination: &PCell<PPtr<Record>>, parts: &[&[u8]]) -> Result<(), PoolError> {
+        let block = self.reserve_record(parts)?;
+        self.exchange(destination.as_word(), None, Some(block))
     }
 
-    /// Frees the block that `dest` points to and makes `dest` null.
-    pub fn free_from<T: 'static>(&mut self, _dest: &PCell<PPtr<T>>) -> Result<(), PoolError> {
-        todo!()
+    /// Frees the block that `destination` points to and makes `destination` null; nothing if it is null already. 4 flushes, 3 fences.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if it points to no block.
+    pub fn free_from<T: 'static>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
+        let old = self.pool.media().load(destination);
+        if old.is_null() {
+            return Ok(());
+        }
+        let block = self.pool.chunks().block_at(self.pool.media(), old.offset())?;
+        self.exchange(destination.as_word(), Some(block), None)
     }
 
-    /// Allocates a run of at least `bytes` for nodes. `prepare` gets its offset and usable length, initialises it, and flushes; then the
-    /// run is published in the chunk table p-atomically: [`Pool::runs`] lists it from then on, so nothing else has to point to it.
-    pub fn alloc_run(&mut self, _bytes: u64, _prepare: impl FnOnce(&Pool<M>, u64, u64)) -> Result<crate::Run, PoolError> {
-        todo!()
+    fn exchange(&mut self, destination: &PCell, old: Option<Block>, new: Option<Block>) -> Result<(), PoolError> {
+        let pool = &*self.pool;
+        let media = pool.media();
+        let intent = pool.intent(self.slot)?;
+
+        // A1: the intent. The record behind `new` was flushed by the caller and becomes durable with the same fence.
+        // Crash: the destination holds `old`; recovery clears bit(new) and keeps bit(old).
+        write_intent(media, intent, media.region().pointer_to(destination).offset(), old, new);
+        media.flush(site!("pool.exchange.A1.intent"), &intent.tag);
+        media.fence(site!("pool.exchange.A1.fence"));
+
+        // A2 COMMIT: the destination; with it both bits, in any order. Crash: recovery makes the bits agree with the destination.
+        for (block, allocated) in [(new, true), (old, false)] {
+            if let Some(block) = block {
+                pool.chunks().mark(media, site!("pool.exchange.A2.blocks"), block, allocated)?;
+            }
+        }
+        media.store(destination, new.map_or(0, |block| block.offset));
+        media.flush(site!("pool.exchange.A2.destination"), destination);
+        media.fence(site!("pool.exchange.A2.fence"));
+
+        // A3: retired. Crash: recovery finds the exchange done, or nothing to do.
+        media.store(&intent.tag, Sealed::ZERO);
+        media.flush(site!("pool.exchange.A3.retire"), &intent.tag);
+        if let Some(block) = old {
+            // The freed block may be anybody's next; then a stale intent would free it again.
+            media.fence(site!("pool.exchange.A3.fence"));
+            pool.chunks().freed(media, block)?;
+        }
+        Ok(())
     }
 
-    /// Gives a run back.
-    pub fn free_run(&mut self, _offset: u64) -> Result<(), PoolError> {
-        todo!()
+    // ---- links ----------------------------------------------------------------------------------------------------------
+
+    /// Begins to replace the record `old` (or none) in an index by a new record of the concatenated `parts` (or by none), and returns
+    /// the new record. The caller then changes its index durably, which is the commit, and calls [`end_link`](Worker::end_link).
+    ///
+    /// ```text
+    /// L1  intent := {old, new, link}; the record      flush each, fence    Crash: the index does not hold new: new is freed.
+    /// L2  bit(new) := 1                               flush
+    ///     COMMIT the caller's index durably points to new, no longer to old
+    ///     Crash: the owner looks into the index: resolve_link does what is left.
+    /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
+    /// L4  intent := nothing                           flush, and a fence if a block was freed
+    /// ```
+    /// Insert: 3 flushes and the record's lines, 1 fence. Replace: 4 and the lines, 3. Remove: 3, 3.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`] if `old` is no record.
+    pub fn begin_link(&mut self, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<PPtr<Record>, PoolError> {
+        let old = match old.is_null() {
+            true => None,
+            false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset())?),
+        };
+        let new = parts.map(|parts| self.reserve_record(parts)).transpose()?;
+        let pool = &*self.pool;
+        let media = pool.media();
+        let intent = pool.intent(self.slot)?;
+        write_intent(media, intent, LINK_TAG, old, new);
+        media.flush(site!("pool.link.L1.intent"), &intent.tag);
+        media.fence(site!("pool.link.L1.fence"));
+        if let Some(block) = new {
+            // Durable at the latest with the index's own fence, or set again by recovery.
+            pool.chunks().mark(media, site!("pool.link.L2.new"), block, true)?;
+        }
+        self.link = Some(Link { old, new });
+        Ok(PPtr::at(new.map_or(0, |block| block.offset)))
     }
 
-    /// Durably notes the intent to replace the record `old` (or none) by a new record of the concatenated `parts` (or none), and writes
-    /// the new record. The caller then changes its index durably and calls [`end_link`](Worker::end_link).
-    pub fn begin_link(&mut self, _old: PPtr<Record>, _parts: Option<&[&[u8]]>) -> Result<PPtr<Record>, PoolError> {
-        todo!()
+    /// Ends what [`begin_link`](Worker::begin_link) began: frees `old` if the index changed, else `new`.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn end_link(&mut self, changed: bool) -> Result<(), PoolError> {
+        let Some(Link { old, new }) = self.link.take() else { return Ok(()) };
+        let pool = &*self.pool;
+        let media = pool.media();
+        let freed = if changed { old } else { new };
+        if let Some(block) = freed {
+            pool.chunks().mark(media, site!("pool.link.L3.blocks"), block, false)?;
+            media.fence(site!("pool.link.L3.fence"));
+        }
+        let intent = pool.intent(self.slot)?;
+        media.store(&intent.tag, Sealed::ZERO);
+        media.flush(site!("pool.link.L4.retire"), &intent.tag);
+        if let Some(block) = freed {
+            media.fence(site!("pool.link.L4.fence"));
+            pool.chunks().freed(media, block)?;
+        }
+        Ok(())
     }
 
-    /// Ends what [`begin_link`](Worker::begin_link) began: frees `old` if the index now holds `new`, else frees `new`.
-    pub fn end_link(&mut self, _linked: bool) -> Result<(), PoolError> {
-        todo!()
+    /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes, 2 fences; idempotent.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the intent is damaged.
+    pub fn resolve_link(&mut self, pending: PendingLink, changed: bool) -> Result<(), PoolError> {
+        finish_link(&self.pool, pending.slot, changed)
     }
 
-    /// Ends a link that a crash cut.
-    pub fn resolve_link(&mut self, _pending: crate::PendingLink, _linked: bool) -> Result<(), PoolError> {
-        todo!()
+    // ---- runs -----------------------------------------------------------------------------------------------------------
+
+    /// Allocates a run of at least `bytes` for nodes. `prepare` gets it, initialises what readers rely on, and flushes that; then the run is
+    /// published p-atomically in the chunk table, and [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak.
+    /// 1 flush and those of `prepare`, 2 fences.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolFull`], or what `prepare` returns; nothing has changed then.
+    pub fn alloc_run(
+        &mut self,
+        bytes: u64,
+        prepare: impl FnOnce(&Pool<M>, Run) -> Result<(), PoolError>,
+    ) -> Result<Run, PoolError> {
+        let block = self.reserve_run(Usage::NodeRun(bytes.div_ceil(CHUNK).max(1)))?;
+        let pool = &*self.pool;
+        let media = pool.media();
+        let run = Run { offset: block.offset, bytes: bytes.div_ceil(CHUNK).max(1) * CHUNK };
+        if let Err(e) = prepare(pool, run) {
+            pool.chunks().freed(media, block)?;
+            return Err(e);
+        }
+        // R1: what was prepared is durable. Crash: the chunks are free.
+        media.fence(site!("pool.run.R1.fence"));
+        // R2 COMMIT: the descriptor of the first chunk.
+        pool.chunks().mark(media, site!("pool.run.R2.publish"), block, true)?;
+        media.fence(site!("pool.run.R2.fence"));
+        media.count(Counter::Allocations, 1);
+        Ok(run)
+    }
+
+    /// Gives a run back, p-atomically. 1 flush, 1 fence.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if no run starts at `offset`.
+    pub fn free_run(&mut self, offset: u64) -> Result<(), PoolError> {
+        let pool = &*self.pool;
+        let block = pool.chunks().block_at(pool.media(), offset)?;
+        pool.chunks().mark(pool.media(), site!("pool.run.free"), block, false)?;
+        pool.media().fence(site!("pool.run.free.fence"));
+        pool.chunks().freed(pool.media(), block)
+    }
+
+    // ---- reserving, in DRAM -----------------------------------------------------------------------------------------
+
+    /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing persistent speaks of it yet.
+    fn reserve(&mut self, record: bool, bytes: u64, align: u64) -> Result<Block, PoolError> {
+        self.pool.media().count(Counter::Allocations, 1);
+        let Some(class) = Class::for_bytes(bytes, align) else {
+            let chunks = bytes.div_ceil(CHUNK);
+            return self.reserve_run(if record { Usage::RecordRun(chunks) } else { Usage::NodeRun(chunks) });
+        };
+        let usage = if record { Usage::RecordBlocks(class) } else { Usage::NodeBlocks(class) };
+        loop {
+            let (chunks, media) = (self.pool.chunks(), self.pool.media());
+            let owned = &mut self.owned[usize::from(record)][class.index()];
+            if let Some(chunk) = *owned {
+                if let Some(block) = chunks.first_free_block(media, chunk, class)? {
+                    return Ok(block);
+                }
+                *owned = None;
+                chunks.disown(media, chunk)?;
+            }
+            *owned = chunks.own_chunk(media, usage)?;
+            if owned.is_none() {
+                self.pool.grow(1)?;
+            }
+        }
+    }
+
+    fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
+        loop {
+            if let Some(block) = self.pool.chunks().take_run(self.pool.media(), usage)? {
+                return Ok(block);
+            }
+            self.pool.grow(usage.chunks())?;
+        }
+    }
+
+    fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
+        let block = self.reserve(true, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
+        self.pool.write_record(block.offset, parts)?;
+        Ok(block)
+    }
+}
+
+/// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than what it speaks of.
+fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
+    let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
+    for (offset, extent, block) in words {
+        media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));
+        media.store(extent, block.and_then(|block| block.run).map_or(Sealed::ZERO, Usage::seal));
+    }
+    media.order(site!("pool.intent.order"));
+    media.store(&intent.tag, Sealed::of(tag));
+}
+
+impl<M: Media> Drop for Worker<M> {
+    fn drop(&mut self) {
+        for chunk in self.owned.iter().flatten().flatten() {
+            // A damaged table is reported by the next operation or check; here the chunk merely stays unlisted.
+            let _ = self.pool.chunks().disown(self.pool.media(), *chunk);
+        }
+        *self.pool.slots.lock() &= !(1 << self.slot);
     }
 }

@@ -1,0 +1,477 @@
+//! The chunk table, its shadow in DRAM, and the search for free chunks.
+//!
+//! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents speak of. The shadow holds a
+//! byte a chunk, filled an extent at a time on first use, so that opening costs the same for every size and following a pointer
+//! costs one look at a cached byte.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use everleaf_pmem::{Media, PPtr, Site, site};
+use parking_lot::{Mutex, RwLock};
+
+use crate::classes::{Class, Usage};
+use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK};
+use crate::word::{SEALED_BITS, Sealed};
+use crate::{Corruption, PoolError};
+
+/// Chunk lines in one chunk of a table.
+const LINES_PER_CHUNK: u64 = CHUNK / 64;
+
+/// Shadow bytes. From `RECORD_CLASS` on: blocks of records, of class `byte - RECORD_CLASS`.
+mod shadow {
+    pub const UNKNOWN: u8 = 0;
+    pub const FREE: u8 = 1;
+    pub const SYSTEM: u8 = 2;
+    pub const NODE: u8 = 3;
+    pub const RECORD_RUN: u8 = 4;
+    pub const RECORD_CLASS: u8 = 8;
+}
+
+/// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full).
+const OWNED: u8 = 1;
+const LISTED: u8 = 2;
+
+/// Some chunks in a row that were added at once, their table first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub start: u64,
+    pub chunks: u64,
+    scanned: bool,
+}
+
+impl Extent {
+    fn first_usable(&self) -> u64 {
+        self.start + table_chunks(self.chunks)
+    }
+    pub fn end(&self) -> u64 {
+        self.start + self.chunks
+    }
+}
+
+/// Chunks that the table of an extent of `chunks` chunks takes.
+pub(crate) const fn table_chunks(chunks: u64) -> u64 {
+    chunks.div_ceil(LINES_PER_CHUNK)
+}
+
+/// A place that was or is to be allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub offset: u64,
+    /// None: a block within a chunk of blocks. Else the usage of the run.
+    pub run: Option<Usage>,
+}
+
+/// Free memory as far as it has been looked at.
+struct Free {
+    /// Chunks of blocks with free blocks, by node (0) or record (1) and class; entries may be out of date.
+    partial: [Vec<Vec<u64>>; 2],
+    /// Free chunks in scanned extents.
+    chunks: u64,
+    /// Where the search for one chunk, and for a run, begins.
+    chunk_hint: u64,
+    run_hint: u64,
+}
+
+/// The allocator's state in DRAM.
+pub(crate) struct Chunks {
+    shadow: Box<[AtomicU8]>,
+    flags: Box<[AtomicU8]>,
+    extents: RwLock<Vec<Extent>>,
+    free: Mutex<Free>,
+}
+
+impl Chunks {
+    pub fn new(max_bytes: u64) -> Self {
+        let lists = || (0..Class::COUNT).map(|_| Vec::new()).collect();
+        let free = Free { partial: [lists(), lists()], chunks: 0, chunk_hint: 0, run_hint: 0 };
+        let chunks = (max_bytes / CHUNK) as usize + 1;
+        Self { shadow: zeroed(chunks), flags: zeroed(chunks), extents: RwLock::default(), free: Mutex::new(free) }
+    }
+
+    /// Adds the next extent, whose table is laid out.
+    pub fn add_extent(&self, chunks: u64) {
+        let mut extents = self.extents.write();
+        let start = extents.last().map_or(FIRST_EXTENT_CHUNK, Extent::end);
+        extents.push(Extent { start, chunks, scanned: false });
+    }
+
+    pub fn extents(&self) -> Vec<Extent> {
+        self.extents.read().clone()
+    }
+
+    /// Where the line of `chunk` is.
+    fn line_pointer(&self, chunk: u64) -> Option<PPtr<ChunkLine>> {
+        let extents = self.extents.read();
+        let at = extents.partition_point(|extent| extent.start <= chunk).checked_sub(1)?;
+        let extent = extents[at];
+        let usable = chunk >= extent.first_usable() && chunk < extent.end();
+        usable.then(|| PPtr::at(extent.start * CHUNK + (chunk - extent.start) * size_of::<ChunkLine>() as u64))
+    }
+
+    pub fn line<'m, M: Media>(&self, media: &'m M, chunk: u64) -> Result<&'m ChunkLine, PoolError> {
+        let pointer = self.line_pointer(chunk).and_then(|pointer| media.region().get(pointer));
+        pointer.ok_or(PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))
+    }
+
+    pub fn usage<M: Media>(&self, media: &M, chunk: u64) -> Result<Usage, PoolError> {
+        let usage = Usage::unseal(media.load(&self.line(media, chunk)?.descriptor));
+        usage.ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
+    }
+
+    // ---- following pointers -----------------------------------------------------------------------------------------
+
+    fn shadow_of(&self, chunk: u64) -> u8 {
+        self.shadow.get(chunk as usize).map_or(shadow::SYSTEM, |byte| byte.load(Ordering::Relaxed))
+    }
+
+    /// The shadow of a chunk, its extent scanned if need be.
+    #[inline(always)]
+    fn known_shadow<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
+        match self.shadow_of(chunk) {
+            shadow::UNKNOWN => self.scan_for(media, chunk),
+            byte => Ok(byte),
+        }
+    }
+
+    #[cold]
+    fn scan_for<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
+        let at = self.extents.read().partition_point(|extent| extent.start <= chunk).checked_sub(1);
+        let at = at.ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Pointer))?;
+        self.scan(media, at, &mut self.free.lock())?;
+        Ok(self.shadow_of(chunk))
+    }
+
+    /// Whether a node of `bytes` may lie at `offset`.
+    #[inline(always)]
+    pub fn is_node<M: Media>(&self, media: &M, offset: u64, bytes: u64) -> Result<bool, PoolError> {
+        let (first, last) = (offset / CHUNK, offset.saturating_add(bytes - 1) / CHUNK);
+        Ok(self.known_shadow(media, first)? == shadow::NODE && (first == last || self.known_shadow(media, last)? == shadow::NODE))
+    }
+
+    /// The class of the record block at `offset`; none if it is a run.
+    #[inline(always)]
+    pub fn record_class<M: Media>(&self, media: &M, offset: u64) -> Result<Option<Class>, PoolError> {
+        match self.known_shadow(media, offset / CHUNK)? {
+            shadow::RECORD_RUN => Ok(None),
+            byte if byte >= shadow::RECORD_CLASS => Ok(Class::from_index(u64::from(byte - shadow::RECORD_CLASS))),
+            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
+        }
+    }
+
+    /// Bytes of the record run that starts at `offset`.
+    pub fn record_run_bytes<M: Media>(&self, media: &M, offset: u64) -> Result<u64, PoolError> {
+        match self.usage(media, offset / CHUNK)? {
+            Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => Ok(chunks * CHUNK),
+            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
+        }
+    }
+
+    // ---- scanning -----------------------------------------------------------------------------------------------------
+
+    /// Fills the shadow of one extent from its table: one line read a chunk.
+    fn scan<M: Media>(&self, media: &M, at: usize, free: &mut Free) -> Result<(), PoolError> {
+        let extent = self.extents.read()[at];
+        if extent.scanned {
+            return Ok(());
+        }
+        self.fill(extent.start, extent.first_usable() - extent.start, shadow::SYSTEM);
+        let mut chunk = extent.first_usable();
+        while chunk < extent.end() {
+            let usage = self.usage(media, chunk)?;
+            if usage.chunks() > extent.end() - chunk {
+                return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
+            }
+            self.fill(chunk, usage.chunks(), shadow_byte(usage));
+            match usage {
+                Usage::Free => free.chunks += 1,
+                Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
+                    let room = self.first_free_block(media, chunk, class)?;
+                    room.into_iter().for_each(|_| self.list(free, chunk, usage));
+                }
+                _ => {}
+            }
+            chunk += usage.chunks();
+        }
+        self.extents.write()[at].scanned = true;
+        Ok(())
+    }
+
+    fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
+        let extents = self.extents.read().len();
+        (0..extents).try_for_each(|at| self.scan(media, at, free))
+    }
+
+    /// Calls `visit` with every chunk in use that starts something, in order.
+    pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, Result<Usage, PoolError>)) {
+        for extent in self.extents() {
+            let mut chunk = extent.first_usable();
+            while chunk < extent.end() {
+                let usage = self.usage(media, chunk);
+                let chunks = usage.as_ref().map_or(1, |usage| usage.chunks());
+                if !matches!(usage, Ok(Usage::Free)) {
+                    visit(chunk, usage);
+                }
+                chunk += chunks;
+            }
+        }
+    }
+
+    fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
+        for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
+            place.store(byte, Ordering::Relaxed);
+        }
+    }
+
+    fn list(&self, free: &mut Free, chunk: u64, usage: Usage) {
+        let (kind, class) = match usage {
+            Usage::NodeBlocks(class) => (0, class),
+            Usage::RecordBlocks(class) => (1, class),
+            _ => return,
+        };
+        self.flags[chunk as usize].store(LISTED, Ordering::Relaxed);
+        free.partial[kind][class.index()].push(chunk);
+    }
+
+    // ---- blocks -------------------------------------------------------------------------------------------------------
+
+    /// The first block of a chunk whose bit is clear.
+    pub fn first_free_block<M: Media>(&self, media: &M, chunk: u64, class: Class) -> Result<Option<Block>, PoolError> {
+        let line = self.line(media, chunk)?;
+        let mut left = class.blocks();
+        for (i, cell) in line.bitmap.iter().enumerate() {
+            let here = left.min(SEALED_BITS as usize);
+            let bits = media.load(cell).open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let free = (!bits).trailing_zeros() as usize;
+            if free < here {
+                let block = i * SEALED_BITS as usize + free;
+                return Ok(Some(Block { offset: chunk * CHUNK + block as u64 * class.block_bytes(), run: None }));
+            }
+            left -= here;
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
+    /// Idempotent; durable at the next fence.
+    pub fn mark<M: Media>(&self, media: &M, site: Site, block: Block, allocated: bool) -> Result<(), PoolError> {
+        let chunk = block.offset / CHUNK;
+        let line = self.line(media, chunk)?;
+        if let Some(run) = block.run {
+            media.store(&line.descriptor, if allocated { run.seal() } else { Usage::Free.seal() });
+            media.flush(site, &line.descriptor);
+            return Ok(());
+        }
+        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)? else {
+            return Err(PoolError::corrupt(block.offset, Corruption::Pointer));
+        };
+        let index = block.offset % CHUNK / class.block_bytes();
+        if !(block.offset % CHUNK).is_multiple_of(class.block_bytes()) || index >= class.blocks() as u64 {
+            return Err(PoolError::corrupt(block.offset, Corruption::Pointer));
+        }
+        let cell = &line.bitmap[(index / u64::from(SEALED_BITS)) as usize];
+        let bit = 1 << (index % u64::from(SEALED_BITS));
+        // Another worker may free a block of the same word at this moment.
+        let mut word = media.load(cell);
+        loop {
+            let bits = word.open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
+            if wanted == word {
+                break;
+            }
+            match media.compare_exchange(cell, word, wanted) {
+                Ok(()) => break,
+                Err(found) => word = found,
+            }
+        }
+        media.flush(site, cell);
+        Ok(())
+    }
+
+    /// The block that starts at `offset`, as its chunk is used now.
+    pub fn block_at<M: Media>(&self, media: &M, offset: u64) -> Result<Block, PoolError> {
+        match self.usage(media, offset / CHUNK)? {
+            Usage::NodeBlocks(_) | Usage::RecordBlocks(_) => Ok(Block { offset, run: None }),
+            run @ (Usage::NodeRun(_) | Usage::RecordRun(_)) if offset.is_multiple_of(CHUNK) => {
+                Ok(Block { offset, run: Some(run) })
+            }
+            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
+        }
+    }
+
+    // ---- taking and giving back chunks ----------------------------------------------------------------------------
+
+    /// A chunk of blocks of this usage for a worker to own: a listed one, or a free one newly typed. None: the pool must grow.
+    pub fn own_chunk<M: Media>(&self, media: &M, usage: Usage) -> Result<Option<u64>, PoolError> {
+        let (kind, class) = match usage {
+            Usage::NodeBlocks(class) => (0, class),
+            Usage::RecordBlocks(class) => (1, class),
+            _ => return Ok(None),
+        };
+        let mut free = self.free.lock();
+        loop {
+            while let Some(chunk) = free.partial[kind][class.index()].pop() {
+                let current = self.flags[chunk as usize].load(Ordering::Relaxed) == LISTED && self.usage(media, chunk)? == usage;
+                if current && self.first_free_block(media, chunk, class)?.is_some() {
+                    self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
+                    return Ok(Some(chunk));
+                }
+            }
+            if let Some(chunk) = self.find_free(&mut free, 1) {
+                self.fill(chunk, 1, shadow_byte(usage));
+                self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
+                self.type_chunk(media, chunk, usage)?;
+                return Ok(Some(chunk));
+            }
+            if !self.scan_next(media, &mut free)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Makes a free chunk one of blocks, all free. Bitmap and descriptor share a line, so the descriptor is durable no earlier than
+    /// the cleared bitmap, and no later than any bit that is set afterwards: one flush, no fence.
+    fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
+        let line = self.line(media, chunk)?;
+        for cell in &line.bitmap {
+            media.store(cell, Sealed::ZERO);
+        }
+        media.order(site!("pool.chunk.type.order"));
+        media.store(&line.descriptor, usage.seal());
+        media.flush(site!("pool.chunk.type"), &line.descriptor);
+        Ok(())
+    }
+
+    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool must grow.
+    pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
+        let mut free = self.free.lock();
+        loop {
+            if let Some(chunk) = self.find_free(&mut free, run.chunks()) {
+                self.fill(chunk, run.chunks(), shadow_byte(run));
+                return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
+            }
+            if !self.scan_next(media, &mut free)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Scans one more extent; false if all are.
+    fn scan_next<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
+        let next = self.extents.read().iter().position(|extent| !extent.scanned);
+        match next {
+            Some(at) => self.scan(media, at, free).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Next fit among the scanned extents.
+    fn find_free(&self, free: &mut Free, chunks: u64) -> Option<u64> {
+        if free.chunks < chunks {
+            return None;
+        }
+        let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
+        let extents = self.extents.read();
+        let found = extents
+            .iter()
+            .find_map(|e| self.find_in(e, hint, chunks))
+            .or_else(|| extents.iter().find_map(|e| self.find_in(e, 0, chunks)))?;
+        free.chunks -= chunks;
+        *(if chunks == 1 { &mut free.chunk_hint } else { &mut free.run_hint }) = found + chunks;
+        Some(found)
+    }
+
+    fn find_in(&self, extent: &Extent, from: u64, chunks: u64) -> Option<u64> {
+        let mut start = extent.first_usable().max(from);
+        let mut at = start;
+        while extent.scanned && at < extent.end() {
+            if self.shadow_of(at) != shadow::FREE {
+                start = at + 1;
+            } else if at + 1 - start == chunks {
+                return Some(start);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// The worker no longer allocates from this chunk.
+    pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
+        let mut free = self.free.lock();
+        self.flags[chunk as usize].store(0, Ordering::Relaxed);
+        self.offer(media, &mut free, chunk)
+    }
+
+    /// A block was durably freed: makes its room known.
+    pub fn freed<M: Media>(&self, media: &M, block: Block) -> Result<(), PoolError> {
+        let mut free = self.free.lock();
+        let chunk = block.offset / CHUNK;
+        match block.run {
+            Some(run) => self.release(&mut free, chunk, run.chunks()),
+            None => self.offer(media, &mut free, chunk)?,
+        }
+        Ok(())
+    }
+
+    fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
+        self.fill(chunk, chunks, shadow::FREE);
+        free.chunks += chunks;
+        free.chunk_hint = free.chunk_hint.min(chunk);
+        free.run_hint = free.run_hint.min(chunk);
+    }
+
+    /// Lists a chunk that nobody owns if it has room; frees it if it is empty.
+    fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
+        let flags = &self.flags[chunk as usize];
+        if flags.load(Ordering::Relaxed) == OWNED {
+            return Ok(());
+        }
+        let usage = self.usage(media, chunk)?;
+        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
+        let line = self.line(media, chunk)?;
+        if line.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO) {
+            // Not fenced: whatever the chunk becomes next is written to the same line. Crash: an empty chunk of blocks, to be found by a scan.
+            media.store(&line.descriptor, Usage::Free.seal());
+            media.flush(site!("pool.chunk.release"), &line.descriptor);
+            flags.store(0, Ordering::Relaxed);
+            self.release(free, chunk, 1);
+        } else if flags.load(Ordering::Relaxed) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
+            self.list(free, chunk, usage);
+        }
+        Ok(())
+    }
+
+    /// Bytes in free chunks and free blocks: reads the whole table.
+    pub fn free_bytes<M: Media>(&self, media: &M) -> Result<u64, PoolError> {
+        let mut free = self.free.lock();
+        self.scan_all(media, &mut free)?;
+        let mut bytes = free.chunks * CHUNK;
+        drop(free);
+        self.for_each_usage(media, |chunk, usage| {
+            if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
+                && let Ok(line) = self.line(media, chunk)
+            {
+                let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
+                bytes += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
+            }
+        });
+        Ok(bytes)
+    }
+}
+
+const fn shadow_byte(usage: Usage) -> u8 {
+    match usage {
+        Usage::Free => shadow::FREE,
+        Usage::NodeBlocks(_) | Usage::NodeRun(_) => shadow::NODE,
+        Usage::RecordRun(_) => shadow::RECORD_RUN,
+        Usage::RecordBlocks(class) => shadow::RECORD_CLASS + class.index() as u8,
+    }
+}
+
+/// Zeroed bytes that cost no memory before they are touched.
+fn zeroed(count: usize) -> Box<[AtomicU8]> {
+    // SAFETY: the all-zero byte is a valid AtomicU8.
+    unsafe { Box::<[AtomicU8]>::new_zeroed_slice(count).assume_init() }
+}

@@ -1,0 +1,81 @@
+//! What a crash left of the workers' intents. Every arm is idempotent: a crash in recovery is recovered like the first.
+
+use everleaf_pmem::{Media, PPtr, Site, site};
+
+use crate::chunks::Block;
+use crate::classes::Usage;
+use crate::layout::{Intent, LINK_TAG, WORKER_SLOTS};
+use crate::pool::PendingLink;
+use crate::word::Sealed;
+use crate::{Corruption, Pool, PoolError};
+
+/// Completes or undoes every exchange that was cut; returns the links, which only their owner can judge.
+pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLink>, PoolError> {
+    let mut pending = Vec::new();
+    for slot in 0..WORKER_SLOTS {
+        let intent = pool.intent(slot)?;
+        let media = pool.media();
+        match media.load(&intent.tag).open() {
+            // Before A1 or L1 was durable, or after A3 or L4: nothing is being done.
+            Some(0) => {}
+            // Between L1 and L4: the index decides.
+            Some(LINK_TAG) => {
+                let (old, new) = blocks(pool, intent)?;
+                let pointer = |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
+                pending.push(PendingLink { slot, new: pointer(new), old: pointer(old) });
+            }
+            // Between A1 and A3: the destination decides.
+            Some(destination) => {
+                let (_, new) = blocks(pool, intent)?;
+                let holds = media.load(pool.cell(destination)?);
+                settle(pool, intent, holds == new.map_or(0, |block| block.offset))?;
+            }
+            None => return Err(corrupt(pool, intent)),
+        }
+    }
+    Ok(pending)
+}
+
+/// Ends a link whose fate its owner has found out.
+pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
+    settle(pool, pool.intent(slot)?, changed)
+}
+
+/// Makes the bits agree with what happened, durably, and then retires the intent.
+/// `done`: new is allocated and old is free; otherwise old is allocated and new is free.
+fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), PoolError> {
+    const BLOCKS: Site = site!("pool.recover.blocks");
+    let media = pool.media();
+    let (old, new) = blocks(pool, intent)?;
+    for (block, allocated) in [(new, done), (old, !done)] {
+        if let Some(block) = block {
+            pool.chunks().mark(media, BLOCKS, block, allocated)?;
+        }
+    }
+    media.fence(site!("pool.recover.blocks.fence"));
+    media.store(&intent.tag, Sealed::ZERO);
+    media.flush(site!("pool.recover.retire"), &intent.tag);
+    media.fence(site!("pool.recover.retire.fence"));
+    Ok(())
+}
+
+/// The blocks that an intent speaks of: old, new.
+fn blocks<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<(Option<Block>, Option<Block>), PoolError> {
+    let media = pool.media();
+    let read = |offset: Sealed, extent: Sealed| {
+        let offset = offset.open().ok_or_else(|| corrupt(pool, intent))?;
+        let run = match Usage::unseal(extent).ok_or_else(|| corrupt(pool, intent))? {
+            Usage::Free => None,
+            run @ (Usage::NodeRun(_) | Usage::RecordRun(_)) => Some(run),
+            _ => return Err(corrupt(pool, intent)),
+        };
+        Ok((offset != 0).then_some(Block { offset, run }))
+    };
+    let old = read(media.load(&intent.old), media.load(&intent.old_extent))?;
+    let new = read(media.load(&intent.new), media.load(&intent.new_extent))?;
+    Ok((old, new))
+}
+
+fn corrupt<M: Media>(pool: &Pool<M>, intent: &Intent) -> PoolError {
+    PoolError::corrupt(pool.pointer_to(intent).offset(), Corruption::Intent)
+}

@@ -1,0 +1,208 @@
+//! The pool from outside: allocation, growth, reopening, refusals, damage.
+
+use std::sync::Arc;
+
+use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
+use everleaf_pool::{Audit, Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file};
+
+persistent! {
+    struct Slots {
+        records: [PCell<PPtr<Record>>; 64],
+    }
+}
+
+fn format() -> Format {
+    Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [1, 2, 3, 4, 5, 6, 7, 8] }
+}
+
+fn pool(bytes: u64, max_bytes: u64) -> Arc<Pool<Hardware>> {
+    let region = Region::anonymous(bytes, max_bytes).unwrap();
+    Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format()).unwrap()
+}
+
+fn audit(pool: &Pool<Hardware>) -> everleaf_pool::AuditReport {
+    let mut audit = Audit::new();
+    for cell in &pool.anchor::<Slots>().unwrap().records {
+        let pointer = pool.media().load(cell);
+        if !pointer.is_null() {
+            audit.reach(pointer.offset());
+        }
+    }
+    for run in pool.runs().unwrap() {
+        audit.reach(run.offset);
+    }
+    pool.finish_audit(audit)
+}
+
+fn clean(pool: &Pool<Hardware>) {
+    assert_eq!(audit(pool), Default::default());
+}
+
+#[test]
+fn records_of_every_size_are_written_read_and_freed() {
+    let pool = pool(64 << 10, 64 << 20);
+    let slots = pool.anchor::<Slots>().unwrap();
+    let mut worker = pool.worker().unwrap();
+    for size in (0..300).chain([1000, 2039, 2040, 2041, 4087, 4088, 4089, 10_000, 1_000_000, 9_000_000]) {
+        let cell = &slots.records[size % 64];
+        worker.free_from(cell).unwrap();
+        let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + size) as u8).collect();
+        let (left, right) = bytes.split_at(size / 3);
+        worker.alloc_record_into(cell, &[left, b"", right]).unwrap();
+        assert_eq!(pool.record(pool.media().load(cell)).unwrap(), bytes);
+        clean(&pool);
+    }
+    for cell in &slots.records {
+        worker.free_from(cell).unwrap();
+    }
+    drop(worker);
+    clean(&pool);
+    let space = pool.space().unwrap();
+    assert!(space.used_bytes < space.total_bytes / 20, "everything was freed: {space:?}");
+}
+
+#[test]
+fn a_full_pool_refuses_and_serves_again_after_a_release() {
+    let pool = pool(64 << 10, 64 << 10);
+    let slots = pool.anchor::<Slots>().unwrap();
+    let mut worker = pool.worker().unwrap();
+    let big = vec![7; 4000];
+    let filled = slots.records.iter().take_while(|cell| worker.alloc_record_into(cell, &[&big]).is_ok()).count();
+    assert!((8..16).contains(&filled), "{filled}");
+    let refused = worker.alloc_record_into(&slots.records[filled], &[&big]);
+    assert!(matches!(refused, Err(PoolError::PoolFull { .. })));
+    clean(&pool);
+    worker.free_from(&slots.records[0]).unwrap();
+    worker.alloc_record_into(&slots.records[filled], &[&big]).unwrap();
+    clean(&pool);
+}
+
+#[test]
+fn runs_grow_the_pool_and_are_listed() {
+    let pool = pool(64 << 10, 256 << 20);
+    let mut worker = pool.worker().unwrap();
+    let runs: Vec<_> = (0..40).map(|_| worker.alloc_run(1 << 20, |_, _| Ok(())).unwrap()).collect();
+    assert_eq!(pool.runs().unwrap().len(), 40);
+    for run in &runs {
+        pool.node::<Slots>(PPtr::at(run.offset)).unwrap();
+        pool.node::<Slots>(PPtr::at(run.offset + run.bytes - 512)).unwrap();
+        assert!(pool.node::<Slots>(PPtr::at(run.offset + 8)).is_err(), "misaligned");
+        assert!(pool.record(PPtr::at(run.offset)).is_err(), "a node is no record");
+    }
+    clean(&pool);
+    for run in &runs[..20] {
+        worker.free_run(run.offset).unwrap();
+        assert!(pool.node::<Slots>(PPtr::at(run.offset)).is_err());
+    }
+    assert_eq!(pool.runs().unwrap().len(), 20);
+    assert!(worker.free_run(runs[0].offset).is_err(), "freed twice");
+}
+
+#[test]
+fn links_replace_records_wherever_they_are_kept() {
+    let pool = pool(64 << 10, 1 << 20);
+    let index = &pool.anchor::<Slots>().unwrap().records[0];
+    let mut worker = pool.worker().unwrap();
+    let mut set = |parts: Option<&[&[u8]]>, changes: bool| {
+        let new = worker.begin_link(pool.media().load(index), parts).unwrap();
+        if changes {
+            pool.media().store(index, new);
+        }
+        worker.end_link(changes).unwrap();
+        clean(&pool);
+    };
+    set(Some(&[b"one"]), true);
+    set(Some(&[b"two"]), false);
+    assert_eq!(pool.record(pool.media().load(index)).unwrap(), b"one");
+    set(Some(&[b"three", &[0; 9000]]), true);
+    set(Some(&[b"four"]), true);
+    set(None, true);
+    assert!(pool.media().load(index).is_null());
+}
+
+fn hardware(region: Region) -> Hardware {
+    Hardware::new(region, &Cpu::detect()).unwrap()
+}
+
+#[test]
+fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.pool");
+    let created = Pool::create(hardware(create_file(&path, 64 << 10, 64 << 20).unwrap()), &format()).unwrap();
+    assert!(matches!(create_file(&path, 64 << 10, 64 << 10), Err(PoolError::Exists { .. })));
+    assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
+    let mut worker = created.worker().unwrap();
+    let cell = &created.anchor::<Slots>().unwrap().records[5];
+    worker.alloc_record_into(cell, &[&[9; 100_000]]).unwrap();
+    drop(worker);
+    drop(created);
+
+    let (pool, opened) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
+    assert_eq!(opened.shutdown, Shutdown::Crash);
+    assert_eq!(*pool.format(), format());
+    assert_eq!(pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[5])).unwrap(), [9; 100_000]);
+    clean(&pool);
+    pool.close().unwrap();
+    drop(pool);
+
+    let bytes = std::fs::read(&path).unwrap();
+    let region = open_file(&path, OpenMode::ReadOnly).unwrap();
+    assert_eq!(region.mapping(), Mapping::Private);
+    open_file(&path, OpenMode::ReadOnly).expect("readers share");
+    assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
+    let (pool, opened) = Pool::open(hardware(region)).unwrap();
+    assert_eq!(opened.shutdown, Shutdown::Clean);
+    pool.worker().unwrap().free_from(&pool.anchor::<Slots>().unwrap().records[5]).unwrap();
+    clean(&pool);
+    drop(pool);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "a private mapping never writes");
+}
+
+#[test]
+fn files_that_are_no_pools_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.pool");
+    assert!(matches!(open_file(&path, OpenMode::ReadOnly), Err(PoolError::Missing { .. })));
+    assert!(matches!(open_file(directory.path(), OpenMode::ReadOnly), Err(PoolError::NotAPool { .. })));
+    assert!(matches!(create_file(&path, 100, 100), Err(PoolError::TooSmall { .. })));
+    assert!(!path.exists());
+    for junk in [&b""[..], b"hello", &[0; 8192], &[0xff; 100_000]] {
+        std::fs::write(&path, junk).unwrap();
+        assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::NotAPool { .. })));
+    }
+    std::fs::remove_file(&path).unwrap();
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    let good = std::fs::read(&path).unwrap();
+
+    std::fs::write(&path, &good[..40_000]).unwrap();
+    assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Map(_))), "truncated");
+    for bit in 64..192 * 8 {
+        let mut damaged = good.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        let outcome = open_file(&path, OpenMode::ReadOnly);
+        assert!(matches!(outcome, Err(PoolError::Corrupt { .. })), "bit {bit} of the identity: {:?}", outcome.err());
+    }
+}
+
+#[test]
+fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.pool");
+    let pool = Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap();
+    let forge = |path| {
+        // The boot id stands after the state word; an id of zeros is nobody's.
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[192 + 8..192 + 32].fill(0);
+        std::fs::write(path, bytes).unwrap();
+    };
+    drop(pool);
+    forge(&path);
+    let refused = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap()));
+    assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{:?}", refused.err());
+
+    std::fs::remove_file(&path).unwrap();
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    forge(&path);
+    Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).expect("closed cleanly");
+}
