@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use everleaf::IndexError;
+
 /// Why a command did not succeed; it decides the exit code.
 #[derive(Debug)]
 pub enum Failure {
@@ -46,6 +48,19 @@ impl Failure {
         };
         complain(&format!("everleaf: {sentence}"));
         ExitCode::from(code)
+    }
+}
+
+impl From<everleaf::Error> for Failure {
+    /// What only another command line can mend is wrong usage; the rest is a failure.
+    fn from(error: everleaf::Error) -> Self {
+        use everleaf::Error;
+        match error {
+            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } | Error::Index(IndexError::Parameter { .. }) => {
+                Self::Usage(error.to_string())
+            }
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }
 

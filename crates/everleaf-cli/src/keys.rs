@@ -48,9 +48,9 @@ impl fmt::Display for KeyArgument {
 /// Reads a decimal u64: digits and nothing else.
 pub fn parse_u64(text: &[u8]) -> Result<u64, String> {
     let digits = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-        format!("the pool has u64 keys, and `{}` is no whole number from 0 to {}", readable(text), u64::MAX)
-    })
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| format!("the pool has u64 keys, and `{}` is no whole number from 0 to {}", readable(text), u64::MAX))
 }
 
 /// Bytes for a message: escaped as `scan` does, and cut when they are long.

@@ -1,7 +1,8 @@
 //! The binary `everleaf`.
 //!
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the files that `load` reads) · `keys`
-//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) · `progress`.
+//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) ·
+//! `progress` (bars) · `scratch` (pools that a command makes for itself).
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -11,6 +12,7 @@ mod failure;
 mod keys;
 mod load;
 mod progress;
+mod scratch;
 mod size;
 
 use std::process::ExitCode;

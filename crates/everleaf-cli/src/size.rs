@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "MiB", "-1", "+1", "1.5GiB", "64XB", "1 2", "lots", "18446744073709551616", "99999999999GiB", "0x10", "1MiBs"] {
+        for text in
+            ["", "MiB", "-1", "+1", "1.5GiB", "64XB", "1 2", "lots", "18446744073709551616", "99999999999GiB", "0x10", "1MiBs"]
+        {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

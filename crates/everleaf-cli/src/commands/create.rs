@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use everleaf::{CreateOptions, KeyType, Parameters};
+use everleaf::{CreateOptions, Engine, KeyType};
 
 use crate::failure::{Failure, Outcome};
 use crate::size::{display_size, parse_size};
@@ -17,7 +17,7 @@ pub struct Args {
     /// The file to make; on a DAX file system it survives a power failure, on others a crash of the process.
     pool: PathBuf,
     /// The tree that keeps the keys in order.
-    #[arg(long, value_name = "E", default_value = everleaf::DEFAULT_ENGINE)]
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
     engine: String,
     /// Size of the file: bytes, or with a unit.
     #[arg(long, value_name = "S", default_value = "256MiB", value_parser = parse_size)]
@@ -56,16 +56,16 @@ impl From<Keys> for KeyType {
 pub struct EngineParameters {
     /// Entries of a leaf.
     #[arg(long, value_name = "N")]
-    leaf_slots: Option<u64>,
+    leaf_slots: Option<u32>,
     /// Keys of an inner node.
     #[arg(long, value_name = "N")]
-    inner_keys: Option<u64>,
+    inner_keys: Option<u32>,
     /// Bytes of a group of leaves, which are allocated together.
     #[arg(long, value_name = "S", value_parser = parse_size)]
     group_bytes: Option<u64>,
 }
 
-impl From<EngineParameters> for Parameters {
+impl From<EngineParameters> for everleaf::EngineParameters {
     fn from(given: EngineParameters) -> Self {
         Self { leaf_slots: given.leaf_slots, inner_keys: given.inner_keys, group_bytes: given.group_bytes }
     }
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage(format!("--max-size {max_size} is less than --size {size}; make it larger")));
     }
     let options = CreateOptions {
-        engine: args.engine,
+        engine: args.engine.parse()?,
         key_type: args.keys.into(),
         size_bytes: args.size,
         max_size_bytes: args.max_size,

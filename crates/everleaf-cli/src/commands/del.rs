@@ -26,7 +26,6 @@ pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
     let key = KeyArgument::parse(&args.key, store.key_type())?;
     let deleted = store.delete(key.as_key())?;
-    store.sync()?;
     store.close()?;
     if deleted { Ok(()) } else { Err(Failure::failed(format!("there is no key {key} in {}", args.pool.display()))) }
 }

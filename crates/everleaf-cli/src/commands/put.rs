@@ -48,7 +48,6 @@ pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
     let key = KeyArgument::parse(&args.key, store.key_type())?;
     store.put(key.as_key(), &value)?;
-    store.sync()?;
     store.close()?;
     Ok(())
 }

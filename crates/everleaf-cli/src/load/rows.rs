@@ -22,12 +22,14 @@ impl Rows {
     /// by its number from 1. A row has at most `max_row_bytes`.
     pub fn new(input: Box<dyn BufRead>, wanted: &str, max_row_bytes: u64) -> Result<Self, String> {
         // The count of fields is compared here, so that the message can name the row.
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(Strict::new(input, max_row_bytes));
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(Strict::new(input, max_row_bytes));
         let mut header = csv::ByteRecord::new();
         if !reader.read_byte_record(&mut header).map_err(|error| complaint(error, "the header"))? {
             return Err("the file is empty, so it has no header that names its columns".to_owned());
         }
-        let header = csv::StringRecord::from_byte_record(header).map_err(|_| "the header is not UTF-8, so this is no CSV text")?;
+        let header =
+            csv::StringRecord::from_byte_record(header).map_err(|_| "the header is not UTF-8, so this is no CSV text")?;
         let header: Vec<&str> = header.iter().collect();
         if let Some(twice) = (1..header.len()).find(|column| header[..*column].contains(&header[*column])) {
             return Err(format!("the header names two columns `{}`; a column's name must be its own", header[twice]));
@@ -147,7 +149,8 @@ mod tests {
     #[test]
     fn key_columns_by_name_or_number_joined_by_slashes() {
         let text = b"name,2,\"x,y\"\nA,B,C\n";
-        for (wanted, key) in [("name", "A"), ("1", "A"), ("2", "B"), ("3", "C"), ("x,y", "C"), ("2,name", "B/A"), ("3,3", "C/C")] {
+        for (wanted, key) in [("name", "A"), ("1", "A"), ("2", "B"), ("3", "C"), ("x,y", "C"), ("2,name", "B/A"), ("3,3", "C/C")]
+        {
             assert_eq!(all(text, wanted).unwrap()[0].0, key, "{wanted}");
         }
         for wanted in ["", "nosuch", "0", "4", "name,", "Name"] {
