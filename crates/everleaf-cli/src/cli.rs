@@ -35,6 +35,9 @@ enum Command {
     Explore(explore::Args),
     Torture(torture::Args),
     Tour(tour::Args),
+    /// The process that torture kills.
+    #[command(hide = true, name = torture::WRITER)]
+    TortureWriter(torture::WriterArgs),
     /// The process that the tour kills.
     #[command(hide = true, name = tour::WRITER)]
     TourWriter(tour::WriterArgs),
@@ -55,6 +58,7 @@ impl Cli {
             Command::Bench(args) => bench::run(args),
             Command::Explore(args) => explore::run(args),
             Command::Torture(args) => torture::run(args),
+            Command::TortureWriter(args) => torture::run_writer(args),
             Command::Tour(args) => tour::run(args),
             Command::TourWriter(args) => tour::run_writer(args),
         }

@@ -19,6 +19,15 @@ pub fn bytes_bar(bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// A bar over so many steps of something on stderr, or nothing if that is no terminal.
+pub fn steps_bar(steps: u64) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left  {msg}");
+    ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
 /// Counts what is read through it.
 pub fn watch<R: Read>(bar: &ProgressBar, input: R) -> impl Read + use<R> {
     bar.wrap_read(input)

@@ -200,13 +200,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let ranges = machine.ranges(scope);
         let mut failure = None;
         let mut rng = self.rng.clone();
-        let left_out = images::visit(&ranges, walk.budget, &mut rng, &mut |choice| {
-            match self.try_image(machine, choice, walk, Fresh::Required) {
-                Ok(()) => Continue(()),
-                Err(found) => {
-                    failure = Some((choice.to_vec(), found));
-                    Break(())
-                }
+        let left_out = images::visit(&ranges, walk.budget, &mut rng, &mut |choice| match self.try_image(
+            machine,
+            choice,
+            walk,
+            Fresh::Required,
+        ) {
+            Ok(()) => Continue(()),
+            Err(found) => {
+                failure = Some((choice.to_vec(), found));
+                Break(())
             }
         });
         self.rng = rng;
