@@ -16,8 +16,8 @@ pub struct Counts {
     pub flushes: BTreeMap<Site, u64>,
     /// Fences by site.
     pub fences: BTreeMap<Site, u64>,
-    /// Of the flushed lines, those that held something new since their last flush.
-    pub lines_flushed: u64,
+    /// Of the flushed lines, by site, those that held something new since their last flush.
+    pub lines_flushed: BTreeMap<Site, u64>,
     /// Failure-atomic line writes.
     pub line_writes: u64,
     /// Distinct lines of persistent memory read, added up over operations.
@@ -35,13 +35,12 @@ impl Counts {
 
 /// [`Hardware`] that counts. A type of its own, so that a timed run on `Hardware` holds no counting instruction.
 ///
-/// A barrier or a store costs one or two uncontended atomic operations. `lines_flushed` and the totals by site are exact whatever the number of
+/// A barrier or a store costs one or two uncontended atomic operations. The totals by site are exact whatever the number of
 /// threads; `pm_lines_read` is exact with one thread, because operations of several threads at a time share one tally of distinct lines.
 pub struct Counted {
     hardware: Hardware,
     lines: LineStates,
     sites: SiteTotals,
-    lines_flushed: AtomicU64,
     line_writes: AtomicU64,
     pm_lines_read: AtomicU64,
     lines_of_operation: AtomicU64,
@@ -57,7 +56,6 @@ impl Counted {
             hardware,
             lines,
             sites: SiteTotals::default(),
-            lines_flushed: AtomicU64::new(0),
             line_writes: AtomicU64::new(0),
             pm_lines_read: AtomicU64::new(0),
             lines_of_operation: AtomicU64::new(0),
@@ -68,11 +66,10 @@ impl Counted {
 
     /// Everything counted so far.
     pub fn counts(&self) -> Counts {
-        let (flushes, fences) = self.sites.by_name();
         Counts {
-            flushes,
-            fences,
-            lines_flushed: self.lines_flushed.load(Relaxed),
+            flushes: self.sites.by_name(Barrier::Flush),
+            fences: self.sites.by_name(Barrier::Fence),
+            lines_flushed: self.sites.by_name(Barrier::FlushOfNew),
             line_writes: self.line_writes.load(Relaxed),
             pm_lines_read: self.pm_lines_read.load(Relaxed),
             events: std::array::from_fn(|i| self.events[i].load(Relaxed)),
@@ -82,7 +79,7 @@ impl Counted {
     /// Starts from zero; lines that are dirty stay so. Nothing else may be counted meanwhile.
     pub fn reset(&self) {
         self.sites.reset();
-        let totals = [&self.lines_flushed, &self.line_writes, &self.pm_lines_read, &self.lines_of_operation];
+        let totals = [&self.line_writes, &self.pm_lines_read, &self.lines_of_operation];
         totals.into_iter().chain(&self.events).for_each(|total| total.store(0, Relaxed));
         self.operation.fetch_add(1, Relaxed);
     }
@@ -104,7 +101,7 @@ impl Counted {
     fn flushed(&self, site: Site, address: usize) {
         self.sites.add(site, Barrier::Flush);
         if self.lines.clean(self.line_of(address)) {
-            self.lines_flushed.fetch_add(1, Relaxed);
+            self.sites.add(site, Barrier::FlushOfNew);
         }
     }
 }
@@ -202,7 +199,7 @@ mod tests {
         let counts = media.counts();
         assert_eq!(counts.flushes, [(site!("test.first"), 2), (site!("test.second"), 1)].into());
         assert_eq!(counts.fences, [(site!("test.fence"), 1)].into());
-        assert_eq!(counts.lines_flushed, 1);
+        assert_eq!(counts.lines_flushed, [(site!("test.first"), 1)].into());
     }
 
     #[test]
@@ -216,7 +213,8 @@ mod tests {
         let counts = media.counts();
         assert!(counts.flushes.is_empty() && counts.events.iter().all(|n| *n == 0));
         media.flush(site!("test.flush"), &line(&media, 1).0[0]);
-        assert_eq!((media.counts().lines_flushed, media.counts().flushes[&site!("test.flush")]), (1, 1));
+        let counts = media.counts();
+        assert_eq!((counts.flushes[&site!("test.flush")], counts.lines_flushed[&site!("test.flush")]), (1, 1));
     }
 
     #[test]
@@ -243,7 +241,8 @@ mod tests {
         media.flush(site!("test.flush"), &a.0[0]);
         media.load(&a.0[0]);
         media.end_operation();
-        assert_eq!((media.counts().lines_flushed, media.counts().pm_lines_read), (1, 2));
+        let counts = media.counts();
+        assert_eq!((counts.lines_flushed[&site!("test.flush")], counts.pm_lines_read), (1, 2));
     }
 
     #[test]
@@ -254,6 +253,6 @@ mod tests {
         media.write_line(site!("test.line"), a, [2; 8]);
         media.flush(site!("test.flush"), &a.0[0]);
         let counts = media.counts();
-        assert_eq!((counts.line_writes, counts.lines_flushed, counts.flushes.len()), (1, 0, 1));
+        assert_eq!((counts.line_writes, counts.lines_flushed.len(), counts.flushes.len()), (1, 0, 1));
     }
 }

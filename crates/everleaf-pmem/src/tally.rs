@@ -65,9 +65,15 @@ impl LineStates {
 /// What is counted by site.
 #[derive(Clone, Copy)]
 pub(crate) enum Barrier {
+    /// Of a line.
     Flush,
+    /// Of a line that held something new.
+    FlushOfNew,
     Fence,
 }
+
+/// Totals of one site, by [`Barrier`].
+type Totals<T> = [T; Barrier::Fence as usize + 1];
 
 /// Slots of the table of sites. All rooms together have a few hundred sites; what does not fit is kept in a slower map.
 const SITE_SLOTS: usize = 2048;
@@ -75,14 +81,14 @@ const SITE_SLOTS: usize = 2048;
 #[derive(Default)]
 struct SiteSlot {
     site: OnceLock<Site>,
-    totals: [AtomicU64; 2],
+    totals: Totals<AtomicU64>,
 }
 
 /// Totals by site: open addressing by the address of the name, which costs less than to compare names. One name may have several
 /// addresses; [`by_name`](SiteTotals::by_name) adds them up.
 pub(crate) struct SiteTotals {
     slots: Box<[SiteSlot]>,
-    overflow: Mutex<BTreeMap<Site, [u64; 2]>>,
+    overflow: Mutex<BTreeMap<Site, Totals<u64>>>,
 }
 
 impl Default for SiteTotals {
@@ -106,23 +112,21 @@ impl SiteTotals {
         self.overflow.lock().entry(site).or_default()[barrier as usize] += 1;
     }
 
-    /// The totals of flushes and of fences, without the sites that have none.
-    pub fn by_name(&self) -> (BTreeMap<Site, u64>, BTreeMap<Site, u64>) {
-        let mut maps = (BTreeMap::new(), BTreeMap::new());
-        let mut add = |site: Site, [flushes, fences]: [u64; 2]| {
-            for (map, total) in [(&mut maps.0, flushes), (&mut maps.1, fences)] {
-                if total > 0 {
-                    *map.entry(site).or_insert(0) += total;
-                }
+    /// The totals by name, without the sites that have none.
+    pub fn by_name(&self, barrier: Barrier) -> BTreeMap<Site, u64> {
+        let mut map = BTreeMap::new();
+        let mut add = |site: Site, total: u64| {
+            if total > 0 {
+                *map.entry(site).or_insert(0) += total;
             }
         };
         for slot in &self.slots {
             if let Some(site) = slot.site.get() {
-                add(*site, [slot.totals[0].load(Relaxed), slot.totals[1].load(Relaxed)]);
+                add(*site, slot.totals[barrier as usize].load(Relaxed));
             }
         }
-        self.overflow.lock().iter().for_each(|(site, totals)| add(*site, *totals));
-        maps
+        self.overflow.lock().iter().for_each(|(site, totals)| add(*site, totals[barrier as usize]));
+        map
     }
 
     /// Starts from zero.
@@ -143,8 +147,8 @@ mod tests {
         totals.add(Site::new("test.site"), Barrier::Flush);
         totals.add(Site::new(again), Barrier::Flush);
         totals.add(Site::new(again), Barrier::Fence);
-        let (flushes, fences) = totals.by_name();
-        assert_eq!((flushes[&Site::new(again)], fences[&Site::new(again)], flushes.len()), (2, 1, 1));
+        assert_eq!(totals.by_name(Barrier::Flush), [(Site::new(again), 2)].into());
+        assert_eq!(totals.by_name(Barrier::Fence), [(Site::new("test.site"), 1)].into());
     }
 
     #[test]
@@ -154,11 +158,11 @@ mod tests {
         for name in names.iter().chain(&names) {
             totals.add(Site::new(name), Barrier::Fence);
         }
-        let (flushes, fences) = totals.by_name();
-        assert!(flushes.is_empty());
+        assert!(totals.by_name(Barrier::Flush).is_empty());
+        let fences = totals.by_name(Barrier::Fence);
         assert_eq!((fences.len(), fences.values().all(|n| *n == 2)), (names.len(), true));
         totals.reset();
-        assert!(totals.by_name().1.is_empty());
+        assert!(totals.by_name(Barrier::Fence).is_empty());
     }
 
     #[test]
