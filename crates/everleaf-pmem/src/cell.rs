@@ -64,8 +64,14 @@ impl<T: Word> PCell<T> {
     /// The same cell seen as a plain word.
     #[inline(always)]
     pub fn as_word(&self) -> &PCell<u64> {
-        // SAFETY: PCell is a transparent AtomicU64 for every T, and every word is a valid T by the contract of Word.
-        unsafe { &*(self as *const Self).cast::<PCell<u64>>() }
+        self.view()
+    }
+
+    /// The same cell seen as holding a `U`: every word is one.
+    #[inline(always)]
+    pub fn view<U: Word>(&self) -> &PCell<U> {
+        // SAFETY: PCell is a transparent AtomicU64 for every T and U, and every word is a valid U by the contract of Word.
+        unsafe { &*(self as *const Self).cast::<PCell<U>>() }
     }
 }
 

@@ -12,9 +12,9 @@
 //! * and a reference into the region is safe once its bounds and alignment were checked ([`Region::get`]).
 //!
 //! Map of the files: `cell` `pointer` (what persistent structures are made of) · `region` `medium` (mapped
-//! memory and what it can promise) · `media` (the doors) · `hardware` `emulated` `counted` `dram` `traced`
-//! (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names
-//! for what is counted, and where the counts stand).
+//! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
+//! `counted` `dram` `traced` (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
+//! counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cell;
@@ -22,6 +22,7 @@ mod counted;
 mod counter;
 mod cpu;
 mod dram;
+mod dram_arena;
 mod emulated;
 mod hardware;
 mod instructions;
@@ -39,6 +40,7 @@ pub use counted::{Counted, Counts};
 pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
 pub use dram::Dram;
+pub use dram_arena::DramArena;
 pub use emulated::{Emulated, Latencies};
 pub use hardware::Hardware;
 pub use media::Media;

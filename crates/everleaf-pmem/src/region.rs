@@ -250,6 +250,18 @@ impl Region {
         self.advise(0, self.len(), libc::MADV_POPULATE_WRITE);
     }
 
+    /// Asks for huge pages below `bytes` although small ones were touched there before.
+    pub(crate) fn collapse(&self, bytes: u64) {
+        self.advise(0, bytes, libc::MADV_HUGEPAGE);
+        self.advise(0, bytes, libc::MADV_COLLAPSE);
+    }
+
+    /// Where the region begins; aligned to a huge page.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *const u8 {
+        self.base.as_ptr()
+    }
+
     fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) {
         // SAFETY: the range lies in our own mapping; none of the hints used here changes what it holds.
         unsafe { libc::madvise(self.base.as_ptr().add(offset as usize).cast(), bytes as usize, advice) };

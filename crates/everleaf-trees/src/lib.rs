@@ -1,1 +1,6 @@
-//! To be written.
+//! The persistent B+-trees of Everleaf, one room a family, and the pure mechanism that they share ([`support`]).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod fptree;
+pub mod support;

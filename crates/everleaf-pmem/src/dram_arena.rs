@@ -1,0 +1,149 @@
+//! Lines of DRAM that are addressed by index and never move: where the volatile parts of trees live.
+
+use std::io;
+
+use crate::{DramLine, LINE, MapError, Region, instructions};
+
+/// Bytes of a huge page: beyond the first one, an arena grows by whole huge pages.
+const HUGE_PAGE: u64 = 2 << 20;
+/// The first growth: small, because the crash explorer makes trees by the thousand.
+const SMALLEST: u64 = 16 << 10;
+
+/// Lines of memory, all zero at first, that grow in place up to a reservation of addresses: one base pointer, no slabs, and
+/// huge pages once there are two megabytes (a search in a large tree would else miss the TLB at every level).
+///
+/// ```
+/// use std::sync::atomic::Ordering;
+/// use everleaf_pmem::DramArena;
+///
+/// let arena = DramArena::reserve(1 << 30)?;
+/// arena.ensure(100)?;
+/// arena.line(99).0[0].store(7, Ordering::Relaxed);
+/// arena.ensure(1_000_000)?;
+/// assert_eq!(arena.line(99).0[0].load(Ordering::Relaxed), 7);
+/// # Ok::<(), everleaf_pmem::MapError>(())
+/// ```
+#[derive(Debug)]
+pub struct DramArena {
+    region: Region,
+}
+
+impl DramArena {
+    /// An empty arena that can grow to `max_bytes` (less if the system has not so many addresses). Takes no memory yet.
+    ///
+    /// # Errors
+    /// [`MapError::System`] when the system has no addresses.
+    pub fn reserve(max_bytes: u64) -> Result<Self, MapError> {
+        Ok(Self { region: Region::anonymous(0, max_bytes.next_multiple_of(HUGE_PAGE))? })
+    }
+
+    /// Lengthens the arena to at least `lines` lines; nothing to do if it has them. Only one thread may do so at a time.
+    ///
+    /// # Errors
+    /// [`MapError::System`] when the reservation or the memory is exhausted; the arena is unchanged then.
+    pub fn ensure(&self, lines: usize) -> Result<(), MapError> {
+        let wanted = (lines as u64).saturating_mul(LINE as u64);
+        if wanted <= self.region.len() { Ok(()) } else { self.grow(wanted) }
+    }
+
+    #[cold]
+    fn grow(&self, wanted: u64) -> Result<(), MapError> {
+        let small = self.region.len() < HUGE_PAGE;
+        let exhausted =
+            || MapError::System { action: "taking memory for inner nodes", source: io::ErrorKind::OutOfMemory.into() };
+        if wanted > self.region.max_len() {
+            return Err(exhausted());
+        }
+        let step = if wanted <= HUGE_PAGE / 2 {
+            wanted.next_power_of_two().max(SMALLEST)
+        } else {
+            wanted.next_multiple_of(HUGE_PAGE).min(self.region.max_len())
+        };
+        let partly_faulted = small && !self.region.is_empty() && step >= HUGE_PAGE;
+        self.region.grow(step).map_err(|_| exhausted())?;
+        if partly_faulted {
+            self.region.collapse(HUGE_PAGE);
+        }
+        Ok(())
+    }
+
+    /// Lines that can be used now.
+    #[inline(always)]
+    pub fn lines(&self) -> usize {
+        self.region.len() as usize / LINE
+    }
+
+    /// Bytes that are mapped now.
+    pub fn bytes(&self) -> u64 {
+        self.region.len()
+    }
+
+    /// The line with this index.
+    ///
+    /// # Panics
+    /// If the arena is shorter: a mistake of the programmer, indices come from the arena's owner and never from a file.
+    #[inline(always)]
+    pub fn line(&self, index: u32) -> &DramLine {
+        &self.array::<1>(index)[0]
+    }
+
+    /// `N` lines that follow one another.
+    ///
+    /// # Panics
+    /// As [`line`](DramArena::line).
+    #[inline(always)]
+    pub fn array<const N: usize>(&self, index: u32) -> &[DramLine; N] {
+        assert!(index as usize + N <= self.lines(), "the arena has no such line");
+        // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to a huge page, so every line
+        // is aligned; DramLine is eight atomic words, for which any bit pattern is valid and racing accesses are defined.
+        unsafe { &*self.region.base().add(index as usize * LINE).cast::<[DramLine; N]>() }
+    }
+
+    /// Asks for a line ahead of its use. Any index will do.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        instructions::prefetch(self.region.base().addr().wrapping_add(index as usize * LINE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn an_arena_grows_in_place_and_keeps_its_words() {
+        let arena = DramArena::reserve(64 << 20).unwrap();
+        assert_eq!((arena.lines(), arena.bytes()), (0, 0));
+        let mut last = 0;
+        for lines in [1, 256, 257, 5_000, 20_000, 40_000, 100_000] {
+            arena.ensure(lines).unwrap();
+            assert!(arena.lines() >= lines);
+            if last > 0 {
+                assert_eq!(arena.line(last - 1).0[7].load(Ordering::Relaxed), u64::from(last));
+            }
+            last = lines as u32;
+            assert_eq!(arena.line(last - 1).0[7].load(Ordering::Relaxed), 0, "new lines are zero");
+            arena.line(last - 1).0[7].store(u64::from(last), Ordering::Relaxed);
+        }
+        assert_eq!(arena.bytes() % HUGE_PAGE, 0);
+        assert!(arena.bytes() - 100_000 * LINE as u64 <= HUGE_PAGE, "no more than a huge page is spare");
+    }
+
+    #[test]
+    fn an_exhausted_reservation_is_an_error() {
+        let arena = DramArena::reserve(4 << 20).unwrap();
+        assert!(arena.ensure(usize::MAX).is_err());
+        arena.ensure(1).unwrap();
+        assert!(arena.ensure((4 << 20) / LINE + 1).is_err());
+        arena.ensure((4 << 20) / LINE).unwrap();
+    }
+
+    #[test]
+    #[should_panic(expected = "no such line")]
+    fn a_line_outside_is_refused() {
+        let arena = DramArena::reserve(4 << 20).unwrap();
+        arena.ensure(256).unwrap();
+        arena.array::<2>(arena.lines() as u32 - 1);
+    }
+}

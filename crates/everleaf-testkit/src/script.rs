@@ -1,0 +1,238 @@
+//! Scenarios: operations one a line, as `everleaf explore --script` reads them, or drawn from a seed.
+
+use std::fmt;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Why a script was refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScriptError {
+    /// A line does not begin with a known operation.
+    #[error(
+        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, explore, thread"
+    )]
+    UnknownOperation {
+        /// Its number, from 1.
+        line: usize,
+        /// What stands there.
+        word: String,
+    },
+    /// An operation has too few or too many words.
+    #[error("line {line}: write `{form}`")]
+    Form {
+        /// Its number, from 1.
+        line: usize,
+        /// What the operation looks like.
+        form: &'static str,
+    },
+    /// A key or value is not of the type that is wanted.
+    #[error("line {line}: `{word}` is no number of 64 bits")]
+    NotANumber {
+        /// Its number, from 1.
+        line: usize,
+        /// What stands there.
+        word: String,
+    },
+    /// Something that this explorer does not do yet.
+    #[error("line {line}: {what} cannot be explored by this release; remove the line")]
+    NotAvailable {
+        /// Its number, from 1.
+        line: usize,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Nothing to explore.
+    #[error("the script has no operation to explore; add one, or move the line `explore` up")]
+    Empty,
+}
+
+/// One operation on an index. Keys are text here; the key type decides what they mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Adds a key; refused if it is present.
+    Insert(Key, u64),
+    /// Replaces a value; refused if the key is absent.
+    Update(Key, u64),
+    /// Inserts or replaces.
+    Upsert(Key, u64),
+    /// Removes a key.
+    Remove(Key),
+    /// Makes everything before it durable; nothing on a strict engine.
+    Sync,
+    /// Crash here, recover, go on.
+    Crash,
+}
+
+/// A key of a script, of either type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A number.
+    U64(u64),
+    /// A byte string.
+    Bytes(Vec<u8>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::U64(key) => write!(f, "{key}"),
+            Key::Bytes(key) => f.write_str(&String::from_utf8_lossy(key)),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Insert(key, value) => write!(f, "insert {key} {value}"),
+            Operation::Update(key, value) => write!(f, "update {key} {value}"),
+            Operation::Upsert(key, value) => write!(f, "upsert {key} {value}"),
+            Operation::Remove(key) => write!(f, "remove {key}"),
+            Operation::Sync => f.write_str("sync"),
+            Operation::Crash => f.write_str("crash"),
+        }
+    }
+}
+
+/// The type of the keys of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptKeys {
+    /// Numbers.
+    U64,
+    /// Byte strings.
+    Bytes,
+}
+
+/// Operations that prepare, and operations that are explored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The type of its keys.
+    pub keys: ScriptKeys,
+    /// Done before anything is explored.
+    pub prepare: Vec<Operation>,
+    /// Explored, one after the other.
+    pub explore: Vec<Operation>,
+}
+
+impl Scenario {
+    /// Reads a script. Keys are numbers if every key is one and `keys` does not say otherwise.
+    ///
+    /// # Errors
+    /// The first line that is wrong, with what to write instead.
+    pub fn parse(text: &str, keys: Option<ScriptKeys>) -> Result<Self, ScriptError> {
+        let lines: Vec<(usize, Vec<&str>)> = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.split_whitespace().collect::<Vec<_>>()))
+            .filter(|(_, words)| words.first().is_some_and(|word| !word.starts_with('#')))
+            .collect();
+        let numeric = || lines.iter().filter_map(|(_, words)| key_word(words)).all(|key| key.parse::<u64>().is_ok());
+        let keys = keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
+        let mut scenario = Self { keys, prepare: Vec::new(), explore: Vec::new() };
+        for (line, words) in &lines {
+            if words[..] == ["explore"] {
+                scenario.prepare.append(&mut scenario.explore);
+            } else if let Some(operation) = parse_operation(*line, words, keys)? {
+                scenario.explore.push(operation);
+            }
+        }
+        if scenario.explore.is_empty() { Err(ScriptError::Empty) } else { Ok(scenario) }
+    }
+
+    /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow the tree beyond its leaves.
+    pub fn random(keys: ScriptKeys, count: usize, seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let space = (count as u64 / 2).max(6);
+        let explore = (0..count).map(|_| random_operation(&mut rng, keys, space)).collect();
+        Self { keys, prepare: Vec::new(), explore }
+    }
+}
+
+fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation {
+    let number = rng.random_range(0..space);
+    let key = match keys {
+        ScriptKeys::U64 => Key::U64([number, u64::MAX - number][usize::from(number % 5 == 4)]),
+        ScriptKeys::Bytes => Key::Bytes(format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes()),
+    };
+    let value = rng.random_range(0..4u64).wrapping_sub(1);
+    match rng.random_range(0..10) {
+        0..5 => Operation::Insert(key, value),
+        5..6 => Operation::Update(key, value),
+        6..7 => Operation::Upsert(key, value),
+        _ => Operation::Remove(key),
+    }
+}
+
+/// The word of a line that is a key.
+fn key_word<'a>(words: &[&'a str]) -> Option<&'a str> {
+    matches!(*words.first()?, "insert" | "update" | "upsert" | "remove").then(|| words.get(1).copied()).flatten()
+}
+
+fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Option<Operation>, ScriptError> {
+    let number = |word: &str| word.parse().map_err(|_| ScriptError::NotANumber { line, word: word.into() });
+    let key = |word: &str| {
+        Ok(match keys {
+            ScriptKeys::U64 => Key::U64(number(word)?),
+            ScriptKeys::Bytes => Key::Bytes(word.as_bytes().to_vec()),
+        })
+    };
+    let operation = match *words {
+        ["insert", k, value] => Operation::Insert(key(k)?, number(value)?),
+        ["update", k, value] => Operation::Update(key(k)?, number(value)?),
+        ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
+        ["remove", k] => Operation::Remove(key(k)?),
+        ["sync"] => Operation::Sync,
+        ["epoch"] => return Ok(None), // Every engine of this release is strict.
+        ["crash"] => Operation::Crash,
+        ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
+        ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
+        ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
+        ["remove", ..] => return Err(ScriptError::Form { line, form: "remove KEY" }),
+        ["sync" | "epoch" | "crash" | "explore", ..] => return Err(ScriptError::Form { line, form: "the word alone" }),
+        ["batch", ..] => return Err(ScriptError::NotAvailable { line, what: "a batch" }),
+        ["thread", ..] => return Err(ScriptError::NotAvailable { line, what: "a thread" }),
+        [word, ..] => return Err(ScriptError::UnknownOperation { line, word: word.into() }),
+        [] => return Ok(None),
+    };
+    Ok(Some(operation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_reads_as_written() {
+        let text = "# first\ninsert 1 10\n\n insert 2 20\nepoch\nexplore\nupdate 1 11\nremove 2\nsync\n";
+        let scenario = Scenario::parse(text, None).unwrap();
+        assert_eq!(scenario.keys, ScriptKeys::U64);
+        assert_eq!(scenario.prepare, [Operation::Insert(Key::U64(1), 10), Operation::Insert(Key::U64(2), 20)]);
+        assert_eq!(scenario.explore, [Operation::Update(Key::U64(1), 11), Operation::Remove(Key::U64(2)), Operation::Sync]);
+        assert_eq!(Scenario::parse("insert a 1", None).unwrap().keys, ScriptKeys::Bytes);
+        assert_eq!(
+            Scenario::parse("insert 7 1", Some(ScriptKeys::Bytes)).unwrap().explore[0],
+            Operation::Insert(Key::Bytes(b"7".to_vec()), 1)
+        );
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let error = |text| Scenario::parse(text, None).unwrap_err();
+        assert!(matches!(error("insert 1 1\nfrobnicate 2"), ScriptError::UnknownOperation { line: 2, .. }));
+        assert!(matches!(error("insert 1"), ScriptError::Form { line: 1, .. }));
+        assert!(matches!(error("insert 1 x"), ScriptError::NotANumber { line: 1, .. }));
+        assert!(matches!(error("thread 1 insert 1 1"), ScriptError::NotAvailable { .. }));
+        assert_eq!(error("insert 1 1\nexplore\n# nothing"), ScriptError::Empty);
+        assert!(matches!(Scenario::parse("insert a 1", Some(ScriptKeys::U64)), Err(ScriptError::NotANumber { .. })));
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_operations() {
+        for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
+            assert_eq!(Scenario::random(keys, 50, 7), Scenario::random(keys, 50, 7));
+            assert_ne!(Scenario::random(keys, 50, 7), Scenario::random(keys, 50, 8));
+        }
+    }
+}

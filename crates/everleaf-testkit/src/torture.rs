@@ -1,0 +1,269 @@
+//! Torture: a child process writes to a real pool file and is killed with SIGKILL at a random moment; the pool is reopened and compared
+//! with what the child had acknowledged.
+//!
+//! Parent and child draw the same operations from the same seed, so an acknowledgement is one byte on a pipe: the number of the thread
+//! whose operation has returned. What each thread did after its last acknowledgement is at most one operation, which must have happened
+//! wholly or not at all.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use everleaf::{CreateOptions, Engine, Error, KeyType, OwnedKey, Store};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+
+/// Different keys of each thread.
+const KEYS_PER_THREAD: u64 = 2_000;
+/// The longest value.
+const MAX_VALUE_BYTES: usize = 600;
+/// The longest life of a child after its first acknowledgement.
+const MAX_LIFE: Duration = Duration::from_millis(40);
+
+/// What to torture.
+#[derive(Clone, Debug)]
+pub struct TortureOptions {
+    /// The engine.
+    pub engine: Engine,
+    /// The type of the keys.
+    pub key_type: KeyType,
+    /// Writing threads of each child, at most 255.
+    pub threads: u8,
+    /// Children to kill.
+    pub kills: u64,
+    /// Where all randomness but the moment of the kill comes from.
+    pub seed: u64,
+    /// The pool file to make; it is left to the caller.
+    pub pool: PathBuf,
+}
+
+/// What torture found. All but the first field count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TortureReport {
+    /// The engine.
+    pub engine: String,
+    /// Children killed.
+    pub kills: u64,
+    /// Operations acknowledged.
+    pub operations: u64,
+    /// Keys whose acknowledged state was not found.
+    pub lost: u64,
+    /// Keys found that no operation explains.
+    pub phantom: u64,
+    /// Reopenings after which the check found violations or leaks, or that failed.
+    pub damaged: u64,
+    /// The longest reopening.
+    pub reopen_ms_max: u64,
+}
+
+/// Why torture could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TortureError {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// The child could not be run.
+    #[error("the tortured child process failed: {0}")]
+    Child(io::Error),
+    /// The child ended by itself, which it never should.
+    #[error("the tortured child process ended by itself before it was killed; run it with the same seed to see why")]
+    ChildEnded,
+    /// A single-threaded engine with several threads.
+    #[error("{engine} is single-threaded; use --threads 1")]
+    SingleThreaded {
+        /// The engine.
+        engine: String,
+    },
+}
+
+/// One operation of a child.
+enum Step {
+    Put(u64, Vec<u8>),
+    Delete(u64),
+}
+
+/// The operations of one thread of one child, the same for whoever draws them.
+struct Steps {
+    rng: StdRng,
+    thread: u8,
+    threads: u8,
+}
+
+impl Steps {
+    fn new(seed: u64, thread: u8, threads: u8) -> Self {
+        Self { rng: StdRng::seed_from_u64(seed ^ u64::from(thread) << 48), thread, threads }
+    }
+
+    fn next(&mut self) -> Step {
+        let key = self.rng.random_range(0..KEYS_PER_THREAD) * u64::from(self.threads) + u64::from(self.thread);
+        if self.rng.random_range(0..10) < 7 {
+            let mut value = vec![0; self.rng.random_range(0..MAX_VALUE_BYTES)];
+            self.rng.fill(&mut value[..]);
+            Step::Put(key, value)
+        } else {
+            Step::Delete(key)
+        }
+    }
+}
+
+fn key(key_type: KeyType, number: u64) -> OwnedKey {
+    match key_type {
+        KeyType::U64 => OwnedKey::U64(number),
+        KeyType::Bytes => OwnedKey::Bytes(format!("key-{number:07}-{}", "x".repeat(number as usize % 40)).into_bytes().into()),
+    }
+}
+
+/// Runs in the child: writes until it is killed, and acknowledges each operation that returned with a byte on `acknowledge`.
+///
+/// # Errors
+/// When the store refuses or the parent is gone.
+pub fn torture_child(pool: &Path, threads: u8, seed: u64, acknowledge: impl Write + Send) -> Result<(), TortureError> {
+    let store = Store::open(pool)?;
+    let acknowledge = Mutex::new(acknowledge);
+    let write = |thread: u8| -> Result<(), TortureError> {
+        let mut steps = Steps::new(seed, thread, threads);
+        loop {
+            match steps.next() {
+                Step::Put(number, value) => store.put(key(store.key_type(), number).as_ref(), &value).map(drop)?,
+                Step::Delete(number) => store.delete(key(store.key_type(), number).as_ref()).map(drop)?,
+            }
+            let mut pipe = acknowledge.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            pipe.write_all(&[thread]).map_err(TortureError::Child)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || write(thread))).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded))).collect()
+    })
+}
+
+/// What one thread's keys should hold.
+type State = BTreeMap<u64, Vec<u8>>;
+
+fn apply(state: &mut State, step: Step) {
+    match step {
+        Step::Put(number, value) => drop(state.insert(number, value)),
+        Step::Delete(number) => drop(state.remove(&number)),
+    }
+}
+
+/// Tortures a new pool. `child` makes the command that runs [`torture_child`] with the given seed on the given pool and its acknowledgements
+/// on standard output; `progress` is told of each kill.
+///
+/// # Errors
+/// When the pool cannot be made or a child cannot be run; what is found in the pool is in the report.
+pub fn torture(
+    options: &TortureOptions,
+    child: &dyn Fn(&Path, u64) -> Command,
+    progress: &mut dyn FnMut(u64),
+) -> Result<TortureReport, TortureError> {
+    if options.threads != 1 && !options.engine.is_concurrent() {
+        return Err(TortureError::SingleThreaded { engine: options.engine.to_string() });
+    }
+    CreateOptions::new().engine(options.engine).key_type(options.key_type).size_bytes(16 << 20).create(&options.pool)?.close()?;
+    let engine = options.engine.to_string();
+    let mut report = TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
+    let mut rng = StdRng::seed_from_u64(options.seed);
+    let mut states = vec![State::new(); usize::from(options.threads)];
+    for kill in 0..options.kills {
+        let seed = rng.random();
+        let life = MAX_LIFE.mul_f64(rng.random_range(0.0..1.0));
+        let acknowledged = run_and_kill(child(&options.pool, seed), life, options.threads)?;
+        report.kills += 1;
+        report.operations += acknowledged.iter().sum::<u64>();
+        let cuts = replay(&mut states, &acknowledged, seed);
+        examine(&options.pool, &mut states, cuts, &mut report);
+        progress(kill + 1);
+    }
+    Ok(report)
+}
+
+/// The operations acknowledged by each thread of a child that was killed after `life`.
+fn run_and_kill(mut command: Command, life: Duration, threads: u8) -> Result<Vec<u64>, TortureError> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(TortureError::Child)?;
+    let mut pipe = child.stdout.take().ok_or(TortureError::ChildEnded)?;
+    let reader = std::thread::spawn(move || {
+        let mut first = [0];
+        let started = pipe.read_exact(&mut first).is_ok();
+        (started, first[0], pipe)
+    });
+    let (started, first, mut pipe) = reader.join().map_err(|_| TortureError::ChildEnded)?;
+    let rest = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    std::thread::sleep(life);
+    let ended = child.try_wait().map_err(TortureError::Child)?.is_some();
+    child.kill().map_err(TortureError::Child)?; // SIGKILL
+    child.wait().map_err(TortureError::Child)?;
+    let bytes = rest.join().map_err(|_| TortureError::ChildEnded)?.map_err(TortureError::Child)?;
+    if !started || ended {
+        return Err(TortureError::ChildEnded);
+    }
+    let mut acknowledged = vec![0; usize::from(threads)];
+    for byte in std::iter::once(first).chain(bytes) {
+        *acknowledged.get_mut(usize::from(byte)).ok_or(TortureError::ChildEnded)? += 1;
+    }
+    Ok(acknowledged)
+}
+
+/// Brings the states to what was acknowledged; the next operation of each thread, which may have happened.
+fn replay(states: &mut [State], acknowledged: &[u64], seed: u64) -> Vec<Step> {
+    let threads = states.len() as u8;
+    let mut cuts = Vec::new();
+    for (thread, (state, count)) in states.iter_mut().zip(acknowledged).enumerate() {
+        let mut steps = Steps::new(seed, thread as u8, threads);
+        for _ in 0..*count {
+            apply(state, steps.next());
+        }
+        cuts.push(steps.next());
+    }
+    cuts
+}
+
+/// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations did.
+fn examine(pool: &Path, states: &mut [State], cuts: Vec<Step>, report: &mut TortureReport) {
+    let start = Instant::now();
+    let store = match Store::open(pool) {
+        Ok(store) => store,
+        Err(_) => {
+            report.damaged += 1;
+            return;
+        }
+    };
+    report.reopen_ms_max = report.reopen_ms_max.max(start.elapsed().as_millis() as u64);
+    if !store.check().is_ok_and(|outcome| outcome.ok && outcome.leaked_blocks == 0) {
+        report.damaged += 1;
+    }
+    let mut expected: BTreeMap<OwnedKey, Vec<u8>> = BTreeMap::new();
+    for (state, cut) in states.iter_mut().zip(cuts) {
+        let (Step::Put(number, _) | Step::Delete(number)) = &cut;
+        let number = *number;
+        let found = store.get(key(store.key_type(), number).as_ref()).ok().flatten();
+        let mut after = state.clone();
+        apply(&mut after, cut);
+        if found.as_ref() == after.get(&number) {
+            *state = after;
+        }
+        expected.extend(state.iter().map(|(number, value)| (key(store.key_type(), *number), value.clone())));
+    }
+    for entry in store.iter() {
+        match entry {
+            Ok((key, value)) => match expected.remove(&key) {
+                Some(wanted) if wanted == value => {}
+                Some(_) => report.lost += 1,
+                None => report.phantom += 1,
+            },
+            Err(_) => {
+                report.damaged += 1;
+                break;
+            }
+        }
+    }
+    report.lost += expected.len() as u64;
+}

@@ -1,0 +1,155 @@
+//! The inner nodes, of the capacity that was chosen when the tree was made.
+
+use everleaf_index::{Direction, IndexError};
+use everleaf_pmem::SimdLevel;
+use everleaf_pool::PoolError;
+
+use super::key::LeafKey;
+use crate::support::inner::{Cursor, Inner, InnerError};
+
+/// Defines [`InnerNodes`] and [`Leaves`]: one variant a capacity, every method handed on. The branch is the same every time.
+macro_rules! capacities {
+    ($($variant:ident = $capacity:literal),+) => {
+        /// Capacities on offer.
+        pub(super) const CAPACITIES: &[u64] = &[$($capacity),+];
+
+        /// Inner nodes with room for so many children.
+        pub(super) enum InnerNodes<K: LeafKey> {
+            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Inner<K, $capacity>)),+
+        }
+
+        /// A walk from leaf to leaf.
+        pub(super) enum Leaves<'a, K: LeafKey> {
+            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Cursor<'a, K, $capacity>)),+
+        }
+
+        impl<K: LeafKey> InnerNodes<K> {
+            /// Builds nodes over the first leaf and the others with their lower bounds, ascending.
+            pub fn build<'a>(
+                capacity: u64,
+                simd: SimdLevel,
+                first: u64,
+                others: impl Iterator<Item = (K::Ref<'a>, u64)>,
+            ) -> Result<Self, IndexError> {
+                match capacity {
+                    $($capacity => Ok(Self::$variant(Inner::build(simd, first, others, FILL_PERCENT).map_err(index_error)?)),)+
+                    _ => Err(IndexError::Parameter { parameter: "inner_keys", value: capacity, offered: format!("{CAPACITIES:?}") }),
+                }
+            }
+
+            /// The leaf that covers `key`.
+            #[inline(always)]
+            pub fn find(&self, key: K::Ref<'_>) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.find(key),)+
+                }
+            }
+
+            /// The leaves that cover `keys`.
+            pub fn find_many(&self, keys: &[K::Ref<'_>], leaves: &mut [u64]) {
+                match self {
+                    $(Self::$variant(inner) => inner.find_many(keys, leaves),)+
+                }
+            }
+
+            /// Adds the leaf whose lower bound is `separator`; inner nodes that were split.
+            pub fn insert(&mut self, separator: K::Ref<'_>, leaf: u64) -> Result<u64, IndexError> {
+                match self {
+                    $(Self::$variant(inner) => inner.insert(separator, leaf),)+
+                }
+                .map_err(index_error)
+            }
+
+            /// Removes the leaf that covers `key`, which is not the first.
+            pub fn remove(&mut self, key: K::Ref<'_>) -> bool {
+                match self {
+                    $(Self::$variant(inner) => inner.remove(key),)+
+                }
+            }
+
+            /// A walk that begins at the leaf that covers `key`.
+            #[inline(always)]
+            pub fn seek(&self, key: K::Ref<'_>) -> Leaves<'_, K> {
+                match self {
+                    $(Self::$variant(inner) => Leaves::$variant(inner.seek(key)),)+
+                }
+            }
+
+            /// A walk over all leaves in this direction.
+            pub fn start(&self, direction: Direction) -> Leaves<'_, K> {
+                match self {
+                    $(Self::$variant(inner) => Leaves::$variant(inner.start(direction)),)+
+                }
+            }
+
+            /// Levels of inner nodes.
+            pub fn height(&self) -> u32 {
+                match self {
+                    $(Self::$variant(inner) => inner.height(),)+
+                }
+            }
+
+            /// Number of inner nodes.
+            pub fn count(&self) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.inner_nodes(),)+
+                }
+            }
+
+            /// Bytes of DRAM.
+            pub fn dram_bytes(&self) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.dram_bytes(),)+
+                }
+            }
+
+            /// What is wrong with them, a sentence each.
+            pub fn check(&self) -> Vec<String> {
+                match self {
+                    $(Self::$variant(inner) => inner.check(),)+
+                }
+            }
+        }
+
+        impl<K: LeafKey> Leaves<'_, K> {
+            /// The leaf at which the walk stands.
+            #[inline(always)]
+            pub fn current(&self) -> u64 {
+                match self {
+                    $(Self::$variant(cursor) => cursor.child(),)+
+                }
+            }
+
+            /// Goes on to the next leaf; none at the edge.
+            #[inline(always)]
+            pub fn step(&mut self, direction: Direction) -> Option<u64> {
+                match self {
+                    $(Self::$variant(cursor) => cursor.step(direction),)+
+                }
+            }
+
+            /// The lower bound of the leaf at which the walk stands.
+            pub fn lower_bound(&self) -> K::Owned {
+                match self {
+                    $(Self::$variant(cursor) => cursor.lower_bound(),)+
+                }
+            }
+        }
+    };
+}
+
+capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096 }
+
+/// Nodes that are built have some room left, so that the first insertions after a restart do not split every one of them.
+const FILL_PERCENT: usize = 85;
+
+/// What the inner nodes refuse, in the words of an index.
+fn index_error(error: InnerError) -> IndexError {
+    match error {
+        InnerError::Memory(source) => IndexError::Pool(PoolError::Map(source)),
+        InnerError::Order => IndexError::Corrupt { offset: 0, what: "the lower bounds of leaves do not ascend" },
+        InnerError::TooLong { .. } => {
+            IndexError::Corrupt { offset: 0, what: "the lower bound of a leaf is longer than a key can be" }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The difference between `u64` keys and byte-string keys: what a key word in a leaf means.
+
+use std::cmp::Ordering;
+
+use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
+use everleaf_pmem::{Media, PCell, PPtr};
+use everleaf_pool::{Pool, Record, Worker};
+
+use crate::support::inner::InnerKey;
+
+/// A kind of key that the trees of this room can hold: [`U64Keys`] and [`BytesKeys`].
+pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
+    /// Whether key words point to records, which are allocated with the key and freed with it.
+    const RECORDS: bool;
+    /// The least key: the lower bound of the leftmost leaf.
+    fn least<'a>() -> Self::Ref<'a>;
+
+    /// Refuses keys that cannot be stored.
+    ///
+    /// # Errors
+    /// [`IndexError::KeyTooLong`].
+    fn admit(key: Self::Ref<'_>) -> Result<(), IndexError>;
+
+    /// The hash that fingerprint and home of a key are taken from.
+    fn hash(key: Self::Ref<'_>) -> KeyHash;
+
+    /// Compares keys of different lifetimes.
+    fn cmp_keys(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Ordering;
+
+    /// Whether a live key word stands for `key`.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] if the word leads to no record, or to a damaged one.
+    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<bool, IndexError>;
+
+    /// The key that a live key word stands for. It is lent until the tree is next changed.
+    ///
+    /// # Errors
+    /// As [`is_key`](LeafKey::is_key).
+    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError>;
+
+    /// The lower bound that a word of line 1 stands for; 0 is the least key.
+    ///
+    /// # Errors
+    /// As [`is_key`](LeafKey::is_key).
+    fn read_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError>;
+
+    /// Writes a key to a dead key word (or to the lower bound of a free leaf): a store without a flush, or the allocation of a record, which is
+    /// durable and which recovery undoes because the slot is dead.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] when the pool is full; the word is null then.
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: Self::Ref<'_>) -> Result<(), IndexError>;
+
+    /// Frees what a dead key word points to and makes it null, durably; nothing for keys that are no records.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] if the word leads to no record.
+    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
+
+    /// A key that is greater than `left` and not greater than `right`, given `left < right`.
+    fn separator(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Self::Owned;
+
+    /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
+    fn prefix(key: Self::Ref<'_>) -> u64;
+
+    /// Asks for the line that a key word leads to.
+    fn prefetch<M: Media>(pool: &Pool<M>, word: u64);
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for everleaf_index::U64Keys {}
+    impl Sealed for everleaf_index::BytesKeys {}
+}
+
+/// The hash of a key: its top byte is the fingerprint, the bits below choose the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// One byte to tell the keys of a leaf apart.
+    #[inline(always)]
+    pub const fn fingerprint(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// A number below `places`, independent of the fingerprint.
+    #[inline(always)]
+    pub const fn place(self, places: usize) -> usize {
+        ((self.0 << 8 >> 32) * places as u64 >> 32) as usize
+    }
+}
+
+/// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over the top byte (Knuth, vol. 3, 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl LeafKey for U64Keys {
+    const RECORDS: bool = false;
+
+    #[inline(always)]
+    fn least<'a>() -> Self::Ref<'a> {
+        0
+    }
+
+    #[inline(always)]
+    fn admit(_key: u64) -> Result<(), IndexError> {
+        Ok(())
+    }
+    #[inline(always)]
+    fn hash(key: u64) -> KeyHash {
+        KeyHash(key.wrapping_mul(GOLDEN))
+    }
+    #[inline(always)]
+    fn cmp_keys(left: u64, right: u64) -> Ordering {
+        left.cmp(&right)
+    }
+    #[inline(always)]
+    fn is_key<M: Media>(_pool: &Pool<M>, word: u64, key: u64) -> Result<bool, IndexError> {
+        Ok(word == key)
+    }
+    #[inline(always)]
+    fn read<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+        Ok(word)
+    }
+    #[inline(always)]
+    fn read_bound<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+        Ok(word)
+    }
+    #[inline(always)]
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: u64) -> Result<(), IndexError> {
+        worker.pool().media().store(cell, key);
+        Ok(())
+    }
+    #[inline(always)]
+    fn discard<M: Media>(_worker: &mut Worker<M>, _cell: &PCell) -> Result<(), IndexError> {
+        Ok(())
+    }
+    #[inline(always)]
+    fn separator(_left: u64, right: u64) -> u64 {
+        right
+    }
+    #[inline(always)]
+    fn prefix(key: u64) -> u64 {
+        key
+    }
+    #[inline(always)]
+    fn prefetch<M: Media>(_pool: &Pool<M>, _word: u64) {}
+}
+
+impl LeafKey for BytesKeys {
+    const RECORDS: bool = true;
+
+    #[inline(always)]
+    fn least<'a>() -> Self::Ref<'a> {
+        &[]
+    }
+
+    #[inline]
+    fn admit(key: &[u8]) -> Result<(), IndexError> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(IndexError::KeyTooLong { bytes: key.len(), max_bytes: MAX_KEY_BYTES });
+        }
+        Ok(())
+    }
+
+    /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing, and the multiplication
+    /// lets every bit of a word reach the top byte, where keys of a leaf, which share their beginnings, must differ.
+    #[inline]
+    fn hash(key: &[u8]) -> KeyHash {
+        let mix = |hash: u64, word: u64| {
+            let product = (hash ^ word).wrapping_mul(GOLDEN);
+            product ^ product >> 32
+        };
+        let (words, rest) = key.as_chunks::<8>();
+        let mut hash = words.iter().fold(key.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            hash = mix(hash, u64::from_le_bytes(last));
+        }
+        KeyHash(hash.wrapping_mul(GOLDEN))
+    }
+    #[inline]
+    fn cmp_keys(left: &[u8], right: &[u8]) -> Ordering {
+        left.cmp(right)
+    }
+
+    /// Equal bytes need no checksum; different ones are believed only if the record is intact, so that damage is an error and no
+    /// missing key.
+    #[inline]
+    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool, IndexError> {
+        if pool.record_unverified(PPtr::at(word))? == key {
+            return Ok(true);
+        }
+        pool.record(PPtr::at(word))?;
+        Ok(false)
+    }
+    #[inline]
+    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<&[u8], IndexError> {
+        Ok(pool.record(PPtr::at(word))?)
+    }
+    #[inline]
+    fn read_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<&[u8], IndexError> {
+        if word == 0 { Ok(Self::least()) } else { Self::read(pool, word) }
+    }
+    #[inline]
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: &[u8]) -> Result<(), IndexError> {
+        Ok(worker.alloc_record_into(cell.view::<PPtr<Record>>(), &[key])?)
+    }
+    #[inline]
+    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError> {
+        Ok(worker.free_from(cell.view::<PPtr<Record>>())?)
+    }
+
+    /// The shortest: the common prefix and one byte more. It is short in DRAM and in the leaf's bound, and never empty.
+    fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
+        let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+        right[..right.len().min(common + 1)].into()
+    }
+    fn prefix(key: &[u8]) -> u64 {
+        let mut first = [0; 8];
+        let bytes = key.len().min(8);
+        first[..bytes].copy_from_slice(&key[..bytes]);
+        u64::from_be_bytes(first)
+    }
+    #[inline(always)]
+    fn prefetch<M: Media>(pool: &Pool<M>, word: u64) {
+        if let Some([cell]) = pool.media().region().cells(word, 1) {
+            pool.media().prefetch(cell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_separate() {
+        let keys: [&[u8]; 7] = [b"", b"a", b"a\0", b"ab", b"abc", b"abd\xff", b"b"];
+        for (i, left) in keys.iter().enumerate() {
+            for right in &keys[i + 1..] {
+                let separator = BytesKeys::separator(left, right);
+                assert!(**left < *separator && *separator <= **right, "{left:?} {right:?} {separator:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn fingerprints_spread() {
+        for stride in [1u64, 2, 256, 1 << 32, 0x0101_0101] {
+            let mut seen = [0u32; 256];
+            for i in 0..25_600 {
+                seen[U64Keys::hash(i * stride).fingerprint() as usize] += 1;
+            }
+            assert!(seen.iter().all(|n| (50..200).contains(n)), "u64 keys of stride {stride}: {seen:?}");
+        }
+        let mut seen = [0u32; 256];
+        for i in 0..25_600 {
+            seen[BytesKeys::hash(format!("user{i:012}").as_bytes()).fingerprint() as usize] += 1;
+        }
+        assert!(seen.iter().all(|n| (50..200).contains(n)), "byte keys: {seen:?}");
+    }
+}

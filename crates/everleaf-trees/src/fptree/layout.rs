@@ -1,0 +1,303 @@
+//! Every persistent byte of a leaf and of the anchor.
+//!
+//! ```text
+//! leaf     line 0    bitmap (8 bytes) | 56 one-byte fingerprints
+//!          line 1    lower bound (key, or pointer to its record; 0 is the minimum) | reserved
+//!          line 2..  FPTree: entries, each a key word and its value words
+//!                    PTree:  the key words, padded to a line, then the value words of each slot
+//! anchor   line 0    the micro-log of a split
+//! ```
+//!
+//! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Slots whose bit is 0 are *dead*: what they hold
+//! means nothing, but for byte-string keys their key word is null outside of operations.
+//!
+//! The sizes of the body are a [`Shape`]: known at compile time for the default sizes, a value for all others, so
+//! that a tree is compiled twice and not once for each of the hundreds of sizes on offer.
+
+use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
+
+use super::key::KeyHash;
+
+/// Words in a line.
+const LINE_WORDS: usize = LINE / WORD;
+/// Slots that a leaf can have at most: its fingerprints share a line with the bitmap.
+pub(super) const MAX_SLOTS: usize = LINE - WORD;
+/// Words that a value can have at most.
+pub(super) const MAX_VALUE_WORDS: usize = 14;
+
+persistent! {
+    /// The first two lines of every leaf.
+    pub struct LeafHead {
+        /// Word 0: the bitmap, the commit word of every operation. Words 1 to 7: fingerprints, durable no later than the bitmap
+        /// that was stored after them.
+        pub line0: Line,
+        /// No key of the leaf is smaller. Written only while the leaf is free, but for the leftmost leaf's, which becomes the
+        /// minimum.
+        pub lower_bound: PCell,
+        /// Zero or garbage.
+        pub _reserved: [PCell; 7],
+    }
+
+    /// The micro-log of a split, one line: `current` is stored last and is therefore durable last.
+    pub struct SplitLog {
+        /// The bitmap that `current` has after the split.
+        pub left_bitmap: PCell<SlotSet>,
+        /// The bitmap that `new` has after the split.
+        pub new_bitmap: PCell<SlotSet>,
+        /// The leaf that takes the upper half.
+        pub new: PCell<PPtr<LeafHead>>,
+        /// The leaf that is split; null: no split is under way.
+        pub current: PCell<PPtr<LeafHead>>,
+        /// Zero.
+        pub _reserved: [PCell; 4],
+    }
+}
+
+const _: () = {
+    // Bitmap and fingerprints share a line, the lower bound is in the next, the body starts a line.
+    assert!(std::mem::offset_of!(LeafHead, line0) == 0 && size_of::<Line>() == LINE);
+    assert!(std::mem::offset_of!(LeafHead, lower_bound) == LINE && size_of::<LeafHead>() == 2 * LINE);
+    // The whole log is one line: p-atomic `current` makes it valid.
+    assert!(size_of::<SplitLog>() == LINE);
+    // 16-byte entries never straddle a line: one flush makes key and value durable.
+    assert!(LINE.is_multiple_of(2 * WORD) && leaf_bytes(true, 56, 1) == 16 * LINE as u64);
+    // The paper's PTree leaf.
+    assert!(leaf_bytes(false, 32, 1) == 10 * LINE as u64);
+    assert!(MAX_SLOTS <= u64::BITS as usize);
+};
+
+/// A set of slots: the bitmap of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SlotSet(u64);
+
+impl Word for SlotSet {
+    #[inline(always)]
+    fn into_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+impl SlotSet {
+    /// No slot.
+    pub const EMPTY: Self = Self(0);
+
+    /// The first `count` slots, of at most 63.
+    #[inline(always)]
+    pub const fn first(count: usize) -> Self {
+        Self((1 << count) - 1)
+    }
+    /// The set that a bitmap word stands for.
+    #[inline(always)]
+    pub const fn of_bitmap(word: u64) -> Self {
+        Self(word)
+    }
+    /// Whether there is none.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    /// How many there are.
+    #[inline(always)]
+    pub const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+    /// Whether `slot` is among them.
+    #[inline(always)]
+    pub const fn contains(self, slot: usize) -> bool {
+        self.0 >> slot & 1 == 1
+    }
+    /// The set and `slot`.
+    #[inline(always)]
+    pub const fn with(self, slot: usize) -> Self {
+        Self(self.0 | 1 << slot)
+    }
+    /// The set but for `slot`.
+    #[inline(always)]
+    pub const fn without(self, slot: usize) -> Self {
+        Self(self.0 & !(1 << slot))
+    }
+    /// The slots of both.
+    #[inline(always)]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+    /// The slots of this set that are not in `other`.
+    #[inline(always)]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+    /// The slots whose fingerprints matched, given the mask of matching bytes of line 0, whose first word is the bitmap.
+    #[inline(always)]
+    pub const fn of_line_mask(mask: u64) -> Self {
+        Self(mask >> WORD)
+    }
+    /// The slots from `start` on, at most `count` of them.
+    #[inline(always)]
+    pub const fn window(self, start: usize, count: usize) -> Self {
+        Self(self.0 & Self::first(count).0 << start)
+    }
+    /// The lowest slot.
+    #[inline(always)]
+    pub const fn lowest(self) -> Option<usize> {
+        if self.0 == 0 { None } else { Some(self.0.trailing_zeros() as usize) }
+    }
+}
+
+/// Slots in ascending order.
+impl Iterator for SlotSet {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let slot = self.lowest()?;
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
+
+/// Eight fingerprints: one word of line 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprints(u64);
+
+impl Word for Fingerprints {
+    #[inline(always)]
+    fn into_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+impl Fingerprints {
+    /// Fingerprints in a word.
+    pub const PER_WORD: usize = WORD;
+
+    /// The fingerprint at `index` in the word.
+    #[inline(always)]
+    pub const fn get(self, index: usize) -> u8 {
+        (self.0 >> (index * 8)) as u8
+    }
+    /// The word with the fingerprint at `index` replaced.
+    #[inline(always)]
+    pub const fn with(self, index: usize, fingerprint: u8) -> Self {
+        Self(self.0 & !(0xff << (index * 8)) | (fingerprint as u64) << (index * 8))
+    }
+}
+
+/// Sizes of a leaf's body.
+pub trait Shape: Copy + Send + Sync + 'static {
+    /// FPTree (fingerprints, keys beside their values) or PTree (no fingerprints, keys and values in arrays of their own).
+    const FINGERPRINTS: bool;
+    /// Slots in a leaf.
+    fn slots(self) -> usize;
+    /// Words in a value.
+    fn value_words(self) -> usize;
+
+    /// All slots.
+    #[inline(always)]
+    fn all(self) -> SlotSet {
+        SlotSet::first(self.slots())
+    }
+    /// Entries that begin in the same line as the first of them, give or take one: what one prefetch brings.
+    #[inline(always)]
+    fn slots_per_line(self) -> usize {
+        (LINE_WORDS / (1 + self.value_words())).max(1)
+    }
+    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is room, so that a search can ask for that
+    /// line together with line 0 instead of after it.
+    #[inline(always)]
+    fn home(self, hash: KeyHash) -> usize {
+        hash.place(self.slots().div_ceil(self.slots_per_line())) * self.slots_per_line()
+    }
+    /// The dead slot for a key: at home if there is one, else the next after it, else the lowest.
+    #[inline(always)]
+    fn dead_slot(self, live: SlotSet, hash: KeyHash) -> Option<usize> {
+        let dead = self.all().minus(live);
+        if !Self::FINGERPRINTS {
+            return dead.lowest();
+        }
+        dead.window(self.home(hash), MAX_SLOTS).lowest().or(dead.lowest())
+    }
+    /// Bytes of a leaf, whole lines.
+    #[inline(always)]
+    fn leaf_bytes(self) -> u64 {
+        leaf_bytes(Self::FINGERPRINTS, self.slots(), self.value_words())
+    }
+    /// Place of a slot's key word in the body.
+    #[inline(always)]
+    fn key_index(self, slot: usize) -> usize {
+        if Self::FINGERPRINTS { slot * (1 + self.value_words()) } else { slot }
+    }
+    /// Place of a slot's first value word in the body.
+    #[inline(always)]
+    fn value_index(self, slot: usize) -> usize {
+        if Self::FINGERPRINTS {
+            slot * (1 + self.value_words()) + 1
+        } else {
+            key_array_words(self.slots()) + slot * self.value_words()
+        }
+    }
+}
+
+const fn key_array_words(slots: usize) -> usize {
+    slots.next_multiple_of(LINE_WORDS)
+}
+
+const fn body_words(fingerprints: bool, slots: usize, value_words: usize) -> usize {
+    let words = if fingerprints { slots * (1 + value_words) } else { key_array_words(slots) + slots * value_words };
+    words.next_multiple_of(LINE_WORDS)
+}
+
+pub(super) const fn leaf_bytes(fingerprints: bool, slots: usize, value_words: usize) -> u64 {
+    (size_of::<LeafHead>() + body_words(fingerprints, slots, value_words) * WORD) as u64
+}
+
+/// Sizes known at compile time.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize>;
+
+impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Shape for Fixed<FINGERPRINTS, SLOTS, VALUE_WORDS> {
+    const FINGERPRINTS: bool = FINGERPRINTS;
+    #[inline(always)]
+    fn slots(self) -> usize {
+        const { assert!(SLOTS > 1 && SLOTS <= MAX_SLOTS && VALUE_WORDS > 0 && VALUE_WORDS <= MAX_VALUE_WORDS) };
+        SLOTS
+    }
+    #[inline(always)]
+    fn value_words(self) -> usize {
+        VALUE_WORDS
+    }
+}
+
+/// Sizes chosen when the tree is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Flexible<const FINGERPRINTS: bool> {
+    slots: usize,
+    value_words: usize,
+}
+
+impl<const FINGERPRINTS: bool> Flexible<FINGERPRINTS> {
+    /// None outside 2 to 56 slots and 1 to 14 words.
+    pub fn new(slots: usize, value_words: usize) -> Option<Self> {
+        let offered = (2..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
+        offered.then_some(Self { slots, value_words })
+    }
+}
+
+impl<const FINGERPRINTS: bool> Shape for Flexible<FINGERPRINTS> {
+    const FINGERPRINTS: bool = FINGERPRINTS;
+    #[inline(always)]
+    fn slots(self) -> usize {
+        self.slots
+    }
+    #[inline(always)]
+    fn value_words(self) -> usize {
+        self.value_words
+    }
+}

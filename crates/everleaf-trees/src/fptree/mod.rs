@@ -1,0 +1,254 @@
+//! FPTree and PTree: leaves in persistent memory, inner nodes in DRAM.
+//!
+//! After Oukid, Lasperas, Nica, Willhalm, Lehner: "FPTree: A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016.
+//!
+//! # The idea
+//! What cannot be rebuilt is persistent, everything else is not: leaves are in persistent memory, the inner nodes above them in DRAM, built anew
+//! when the tree is opened (*selective persistence*). A leaf is not sorted; a bitmap says which of its slots are live, so that an insertion writes
+//! one entry and one bit, and the p-atomic store of the bitmap is the commit point of every operation. The line of the bitmap also
+//! holds a one-byte hash of each key (*fingerprints*): a search reads that line, compares 56 fingerprints at once, and almost
+//! always reads exactly one entry. Leaves come from the pool in groups, so that a split rarely allocates. `PTree` is the same tree without
+//! fingerprints, its keys and values in arrays of their own; it is searched key by key.
+//!
+//! # Costs
+//! | operation | flushes | fences |
+//! |---|---|---|
+//! | insert | 2 (PTree 3) | 2 |
+//! | update, one word | 1 | 1 |
+//! | update, wider | lines of the entry + 1 | 2 |
+//! | remove | 1 | 1 |
+//! | split, 56 slots of 16 bytes | 13 | 2 |
+//!
+//! Byte-string keys add the pool's record operations (`docs/trees/fptree.md` has the whole table).
+//!
+//! # Invariants
+//! * I1: a bitmap has bits within the slots of its leaf only.
+//! * I2: the fingerprint of a live slot is the hash of its key (FPTree).
+//! * I3: every key of a leaf is at least its lower bound and less than the lower bound of the next leaf.
+//! * I4: no key is twice in a leaf.
+//! * I5: the leaf of the tree with the least lower bound has the minimum, persistently; no two leaves have the same.
+//! * I6: the inner nodes lead, in order, to exactly the leaves of the runs whose bitmap is not 0, and to the leftmost, whose bitmap may be 0; their
+//!   separators are the leaves' lower bounds.
+//! * I7: every leaf of every run is either in the tree or in the list of free leaves; the counts of the groups agree.
+//! * I8: outside of operations a dead slot's pointer is null, in free leaves too, and the lower bound of a free leaf is null (byte-string keys).
+//! * I9: outside of operations the micro-log is retired.
+//! * I10: the number of keys is the number of live slots.
+//!
+//! # Deviations from the paper, and why
+//! * **No persistent list of leaves, no logs for deletion.** Every leaf persists its lower bound, and the pool lists the runs that hold leaves. Recovery reads two
+//!   lines of a leaf and sorts, where the paper follows the list and reads every key for the greatest. So a leaf leaves the tree by the very store
+//!   that removes its last key (bitmap 0), and Algorithms 6, 7, 12 and 13 with their micro-logs are gone, as are the links of the groups (10 and
+//!   11). Neighbours are found through the inner nodes.
+//! * **Separators are lower bounds** (the paper: greatest keys), because they do not change when keys are removed.
+//! * **One line for bitmap and fingerprints.** The paper persists them one after the other (3 flushes an insertion). Stores to a line become durable
+//!   in order, so fingerprint, then bitmap, then one flush suffice: 2 flushes, 2 fences.
+//! * **A leaf has at most 56 slots** for that reason (the paper's concurrent tree uses 64).
+//! * **Updates of one word are in place**: a p-atomic store needs no second slot (the paper always takes one, and splits a full leaf for it).
+//! * **A split moves the upper half compactly** and writes only what it moves; the paper copies the whole leaf.
+//! * **Separators of byte strings are cut** to the shortest that separates.
+//! * **8-byte pointers**: the paper's 16 bytes are not written p-atomically.
+//!
+//! # Errors in the printed algorithms
+//! * Algorithms 2, 8, 14 and 16 go on with the old leaf after a split, also when the key belongs to the new one.
+//! * Algorithm 16 keeps `prevSlot` from before the split, which may have moved that entry to the other leaf. Line 16 resets the dead slot's pointer without
+//!   persisting it: when the key is removed later and its record reused, recovery frees the record of another key.
+//! * Algorithms 4 and 3: a full bitmap is taken for "crashed before line 11", which holds in the split of an insertion, and nowhere says that the
+//!   new leaf's bitmap may be durable by then. Continuing at line 6 copies the leaf again, into a leaf that a concurrent reader of the paper's tree
+//!   cannot see yet, but for byte-string keys both leaves then hold every pointer, and nothing makes the dead halves null: Algorithm 17 deallocates
+//!   keys that the other leaf holds, because line 12 looks in the same leaf only.
+//! * Algorithm 3 resets the micro-log and nowhere persists the reset; a later split of another leaf, or an insertion into the old one, can then meet a stale
+//!   valid log after a crash, which makes recovery undo it (line 12 stores the old bitmap again). The same in Algorithms 6, 10 and 12.
+//! * Algorithm 6 writes `PHead` and Algorithm 7 tells "before" from "after" by `PCurrentLeaf == PHead` and `Next == PHead`: when the list has one leaf, `Next` and
+//!   the new `PHead` are null, and the test follows a leaf that may be deallocated already (line 14 crashed inside the allocator).
+//! * Algorithm 8 calls `FindLeaf` a second time (line 5), overwriting what `FindKeyAndLockLeaf` locked, and names one slot `prevPos` and `prevSlot`. It searches the new
+//!   fingerprint's slot in the old leaf after a split.
+//! * Algorithms 10 and 11: between lines 5 and 7 a crash leaves `PGroupsListTail` behind the list; recovery continues at line 4, which links the tail to itself if
+//!   line 6 was durable and the log's reset not. Line 3 leaves the new group's bitmaps undefined: recovery would take garbage for leaves.
+//! * Algorithm 12 tests `Group.IsFree()` before the leaf is pushed, and so never finds the leaf's own group free; where it does, line 5 has removed the wrong count.
+//! * Section 4.2 conditions the expected number of probes on "the fingerprint occurs", not on "the key is there": with m keys a successful search makes
+//!   1 + (m - 1) / 512 probes, 1.107 for m = 56 (the paper's formula gives 1.056).
+//!
+//! # Map of the files
+//! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes on offer) · `groups` (leaf groups) ·
+//! `search` `scan` `insert` `split` `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10).
+
+mod check;
+mod groups;
+mod inner;
+mod insert;
+mod key;
+mod layout;
+mod leaf;
+mod parameters;
+mod recover;
+mod remove;
+mod scan;
+mod search;
+mod split;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
+use everleaf_pmem::{Media, Site, site};
+use everleaf_pool::{Audit, Pool, Worker};
+
+use groups::Groups;
+use inner::InnerNodes;
+pub use key::LeafKey;
+pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};
+pub use parameters::{Parameters, Variant, create, open};
+
+/// Every barrier of this room, in the order of the code.
+pub const SITES: &[Site] = &[
+    site!("fptree.group.G1.bitmap"),
+    site!("fptree.group.G1.bound"),
+    site!("fptree.group.G1.keys"),
+    site!("fptree.insert.P1.refused"),
+    site!("fptree.insert.P1.entry"),
+    site!("fptree.insert.P1.value"),
+    site!("fptree.insert.P1.fence"),
+    site!("fptree.insert.P2.order"),
+    site!("fptree.insert.P2.bitmap"),
+    site!("fptree.insert.P2.fence"),
+    site!("fptree.split.S1.order"),
+    site!("fptree.split.S1.log"),
+    site!("fptree.split.S1.fence"),
+    site!("fptree.split.S2.entries"),
+    site!("fptree.split.S2.values"),
+    site!("fptree.split.S2.bound"),
+    site!("fptree.split.S2.fingerprints"),
+    site!("fptree.split.S2.fence"),
+    site!("fptree.split.S3.new"),
+    site!("fptree.split.S3.left"),
+    site!("fptree.split.S3.fence"),
+    site!("fptree.split.S4.forget"),
+    site!("fptree.split.S4.fence"),
+    site!("fptree.split.S5.log"),
+    site!("fptree.update.P1.value"),
+    site!("fptree.update.P1.fence"),
+    site!("fptree.update.W1.entry"),
+    site!("fptree.update.W1.value"),
+    site!("fptree.update.W1.fence"),
+    site!("fptree.update.W2.order"),
+    site!("fptree.update.W2.bitmap"),
+    site!("fptree.update.W2.fence"),
+    site!("fptree.update.W3.forget"),
+    site!("fptree.update.W3.fence"),
+    site!("fptree.remove.P1.bitmap"),
+    site!("fptree.remove.P1.fence"),
+    site!("fptree.recover.R1.forget"),
+    site!("fptree.recover.R1.fence"),
+    site!("fptree.recover.R2.new"),
+    site!("fptree.recover.R2.left"),
+    site!("fptree.recover.R2.fence"),
+    site!("fptree.recover.R3.forget"),
+    site!("fptree.recover.R3.fence"),
+    site!("fptree.recover.R4.log"),
+    site!("fptree.recover.R4.fence"),
+    site!("fptree.recover.R5.forget"),
+    site!("fptree.recover.R5.fence"),
+    site!("fptree.recover.R6.bound"),
+    site!("fptree.recover.R6.fence"),
+];
+
+/// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`] and [`open`] put it behind a lock.
+pub struct FpTree<K: LeafKey, M: Media, S: Shape> {
+    pool: Arc<Pool<M>>,
+    worker: Worker<M>,
+    inner: InnerNodes<K>,
+    groups: Groups,
+    shape: S,
+    /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is empty.
+    leftmost: u64,
+    keys: u64,
+}
+
+impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
+    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
+        let expected = self.shape.value_words();
+        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
+    }
+}
+
+impl<K: LeafKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
+    fn value_words(&self) -> usize {
+        self.shape.value_words()
+    }
+
+    #[inline]
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        let found = self.find(key, value);
+        self.pool.media().end_operation();
+        found
+    }
+
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        self.find_many(keys, values)
+    }
+
+    #[inline]
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        let inserted = self.insert(key, value);
+        self.pool.media().end_operation();
+        inserted
+    }
+
+    #[inline]
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.expect_words(old.len())?;
+        let updated = self.update(key, value, old);
+        self.pool.media().end_operation();
+        updated
+    }
+
+    #[inline]
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.expect_words(old.len())?;
+        let updated = self.upsert(key, value, old);
+        self.pool.media().end_operation();
+        updated
+    }
+
+    #[inline]
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(old.len())?;
+        let removed = self.remove(key, old);
+        self.pool.media().end_operation();
+        removed
+    }
+
+    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+        let scanned = self.scan_from(from, direction, visit);
+        self.pool.media().end_operation();
+        scanned
+    }
+
+    fn len(&self) -> u64 {
+        self.keys
+    }
+
+    fn statistics(&self) -> IndexStatistics {
+        let leaves: u64 = self.groups.all().iter().map(|group| group.used).sum();
+        let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        IndexStatistics {
+            keys: self.keys,
+            height: self.inner.height() + 1,
+            leaves,
+            inner_nodes: self.inner.count(),
+            pm_bytes: self.groups.pm_bytes().max(records),
+            dram_bytes: self.inner.dram_bytes() + self.groups.dram_bytes() + size_of::<Self>() as u64,
+        }
+    }
+
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        self.check_all(audit)
+    }
+}

@@ -1,0 +1,308 @@
+//! Opening: the micro-log first, then one pass over the heads of all leaves, from which the inner nodes are built.
+//!
+//! | crash state | found as | action |
+//! |---|---|---|
+//! | before the log of a split is valid, or after it is retired | `current` null | nothing |
+//! | split, S1 to S2 | left full, new empty | forget it: copied pointers become null, the log is retired |
+//! | split, within S3 | left full, new as logged; or left as logged, new empty | both bitmaps as logged, then as the next |
+//! | split, S3 to S5 | both as logged | moved pointers become null, the log is retired |
+//! | insertion P1, removal P1 to P3, split S0, update W1 and W2 (byte-string keys) | a pointer in a dead slot, a bound of a free leaf | freed, or forgotten if a live slot has it |
+//! | removal of the last keys of the leftmost leaf | the least bound of a live leaf is not the minimum | it becomes the minimum |
+//!
+//! Every action may be cut by a crash and is then done again by the next recovery.
+
+use std::sync::Arc;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pool::{Pool, Run, Shutdown, Worker};
+
+use super::FpTree;
+use super::groups::{Group, Groups};
+use super::inner::InnerNodes;
+use super::key::LeafKey;
+use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
+use super::leaf::Leaf;
+
+/// Below so many leaves a second thread costs more than it saves.
+const LEAVES_PER_THREAD: u64 = 8192;
+/// Heads of leaves that are asked for ahead of their use.
+const PREFETCH_LEAVES: usize = 16;
+
+/// A leaf of the tree: its bound as a prefix for quick comparison and as the word in line 1.
+struct Live {
+    prefix: u64,
+    bound: u64,
+    offset: u64,
+}
+
+/// A pointer where none should be.
+enum Stray {
+    Key { leaf_offset: u64, slot: usize },
+    Bound { leaf_offset: u64 },
+}
+
+/// What a pass over some runs found.
+#[derive(Default)]
+struct Survey {
+    groups: Vec<Group>,
+    live: Vec<Live>,
+    free: Vec<u64>,
+    strays: Vec<Stray>,
+    keys: u64,
+}
+
+impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no look.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for one group of leaves.
+    pub fn open(
+        pool: &Arc<Pool<M>>,
+        shape: S,
+        inner_keys: u64,
+        group_bytes: u64,
+        shutdown: Shutdown,
+    ) -> Result<Self, IndexError> {
+        let mut worker = pool.worker()?;
+        let runs = pool.runs()?;
+        recover_split::<K, M, S>(pool, &runs, shape)?;
+        let mut survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash)?;
+        for stray in &survey.strays {
+            remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+        }
+        sort::<K, M>(pool, &mut survey.live);
+        if let Some(pair) = survey.live.windows(2).find(|pair| compare::<K, M>(pool, &pair[0], &pair[1]).is_eq()) {
+            return Err(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" });
+        }
+        let Survey { groups, live, mut free, keys, .. } = survey;
+        free.reverse(); // The stack gives the lowest first.
+        let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
+        let leftmost = match live.first() {
+            Some(first) => first.offset,
+            None => groups.take::<K, M, S>(&mut worker, shape)?,
+        };
+        let children = live.iter().skip(1).map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
+        let inner = InnerNodes::build(inner_keys, pool.media().simd(), leftmost, children)?;
+        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
+        Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
+    }
+}
+
+/// The leaf that a logged pointer leads to: it must be one of a run's.
+fn logged_leaf<'p, M: Media, S: Shape>(
+    pool: &'p Pool<M>,
+    runs: &[Run],
+    shape: S,
+    pointer: PPtr<LeafHead>,
+) -> Result<Leaf<'p, S>, IndexError> {
+    let offset = pointer.offset();
+    let inside = |run: &&Run| offset >= run.offset && offset - run.offset + shape.leaf_bytes() <= run.bytes;
+    match runs.iter().find(inside) {
+        Some(run) if (offset - run.offset).is_multiple_of(shape.leaf_bytes()) => Leaf::at(pool.media().region(), offset, shape),
+        _ => Err(IndexError::Corrupt { offset, what: "the micro-log of a split leads to no leaf" }),
+    }
+}
+
+/// Ends or forgets the split that a crash cut.
+fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S) -> Result<(), IndexError> {
+    let media = pool.media();
+    let log = pool.anchor::<SplitLog>()?;
+    let current = media.load(&log.current);
+    if current.is_null() {
+        return Ok(());
+    }
+    let left = logged_leaf(pool, runs, shape, current)?;
+    let new = logged_leaf(pool, runs, shape, media.load(&log.new))?;
+    let (left_bitmap, new_bitmap) = (media.load(&log.left_bitmap), media.load(&log.new_bitmap));
+    let all = shape.all();
+    let sound = |bitmap: SlotSet| !bitmap.is_empty() && bitmap != all && bitmap.minus(all).is_empty();
+    if !sound(left_bitmap) || !sound(new_bitmap) || current == media.load(&log.new) {
+        return Err(IndexError::Corrupt { offset: current.offset(), what: "the micro-log of a split is impossible" });
+    }
+    match (left.live(media), new.live(media)) {
+        // S1 to S2: nothing was committed.
+        (live, SlotSet::EMPTY) if live == all => {
+            if K::RECORDS {
+                // R1: copied pointers become null; left has them. Crash: the log is still valid.
+                for slot in all {
+                    media.store(new.key(slot), 0);
+                }
+                new.flush_keys(media, site!("fptree.recover.R1.forget"), all);
+                media.fence(site!("fptree.recover.R1.fence"));
+            }
+        }
+        // S3 to S5: committed, perhaps not wholly durable.
+        (live, added) if (live == all || live == left_bitmap) && (added.is_empty() || added == new_bitmap) => {
+            // R2: both bitmaps. Crash: the log is still valid, and one of them tells that the split was committed.
+            media.store(new.bitmap(), new_bitmap);
+            media.flush(site!("fptree.recover.R2.new"), new.bitmap());
+            media.store(left.bitmap(), left_bitmap);
+            media.flush(site!("fptree.recover.R2.left"), left.bitmap());
+            media.fence(site!("fptree.recover.R2.fence"));
+            if K::RECORDS {
+                // R3: dead slots forget what the new leaf has. Not every dead slot's pointer: one may be a cut insertion's.
+                let held = |word: u64| new_bitmap.into_iter().any(|slot| media.load(new.key(slot)) == word);
+                for slot in all.minus(left_bitmap) {
+                    if held(media.load(left.key(slot))) {
+                        media.store(left.key(slot), 0);
+                    }
+                }
+                left.flush_keys(media, site!("fptree.recover.R3.forget"), all.minus(left_bitmap));
+                media.fence(site!("fptree.recover.R3.fence"));
+            }
+        }
+        _ => return Err(IndexError::Corrupt { offset: current.offset(), what: "a split that was cut left impossible bitmaps" }),
+    }
+    // R4: the log is retired. Crash: it is gone, or all of the above is done again.
+    media.store(&log.current, PPtr::NULL);
+    media.flush(site!("fptree.recover.R4.log"), &log.current);
+    media.fence(site!("fptree.recover.R4.fence"));
+    Ok(())
+}
+
+/// Looks at the heads of all leaves, in as many threads as there are processors for that much work.
+fn survey<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S, slots: bool) -> Result<Survey, IndexError> {
+    let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let threads = (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize;
+    if threads == 1 {
+        return survey_runs::<K, M, S>(pool, runs, shape, slots);
+    }
+    let parts = std::thread::scope(|scope| {
+        let survey_part = |part| scope.spawn(move || survey_runs::<K, M, S>(pool, part, shape, slots));
+        let started: Vec<_> = runs.chunks(runs.len().div_ceil(threads)).map(survey_part).collect();
+        started
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    let mut whole = Survey::default();
+    for part in parts {
+        let mut part = part?;
+        whole.groups.append(&mut part.groups);
+        whole.live.append(&mut part.live);
+        whole.free.append(&mut part.free);
+        whole.strays.append(&mut part.strays);
+        whole.keys += part.keys;
+    }
+    Ok(whole)
+}
+
+fn survey_runs<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    runs: &[Run],
+    shape: S,
+    slots: bool,
+) -> Result<Survey, IndexError> {
+    let media = pool.media();
+    let mut survey = Survey::default();
+    for run in runs {
+        pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
+        let mut used = 0;
+        let mut ahead = Groups::leaves(*run, shape.leaf_bytes()).skip(PREFETCH_LEAVES);
+        for offset in Groups::leaves(*run, shape.leaf_bytes()) {
+            if let Some(Ok(next)) = ahead.next().map(|next| Leaf::at(media.region(), next, shape)) {
+                next.prefetch_head(media);
+                media.prefetch(&next.head.lower_bound);
+            }
+            let leaf = Leaf::at(media.region(), offset, shape)?;
+            let live = leaf.live(media);
+            if !live.minus(shape.all()).is_empty() {
+                return Err(IndexError::Corrupt { offset, what: "a bitmap has bits beyond the slots of its leaf" });
+            }
+            if slots {
+                find_strays(media, leaf, live, shape, offset, &mut survey.strays);
+            }
+            if live.is_empty() {
+                survey.free.push(offset);
+                continue;
+            }
+            used += 1;
+            survey.keys += live.count() as u64;
+            let bound = media.load(&leaf.head.lower_bound);
+            let prefix = K::prefix(K::read_bound(pool, bound)?);
+            survey.live.push(Live { prefix, bound, offset });
+        }
+        survey.groups.push(Group { run: *run, used });
+    }
+    sort::<K, M>(pool, &mut survey.live);
+    Ok(survey)
+}
+
+/// Notes what a cut operation left in the dead slots of a leaf and in the bound of a free one.
+fn find_strays<M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    live: SlotSet,
+    shape: S,
+    leaf_offset: u64,
+    strays: &mut Vec<Stray>,
+) {
+    for slot in shape.all().minus(live) {
+        if media.load(leaf.key(slot)) != 0 {
+            strays.push(Stray::Key { leaf_offset, slot });
+        }
+    }
+    if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
+        strays.push(Stray::Bound { leaf_offset });
+    }
+}
+
+fn remove_stray<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    shape: S,
+    stray: &Stray,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    match *stray {
+        Stray::Key { leaf_offset, slot } => {
+            let leaf = Leaf::at(media.region(), leaf_offset, shape)?;
+            let word = media.load(leaf.key(slot));
+            if leaf.live(media).into_iter().any(|other| media.load(leaf.key(other)) == word) {
+                // Update W1 or W2: the key lives on in another slot. Crash: done again.
+                media.store(leaf.key(slot), 0);
+                media.flush(site!("fptree.recover.R5.forget"), leaf.key(slot));
+                media.fence(site!("fptree.recover.R5.fence"));
+                Ok(())
+            } else {
+                // Insertion P1 or removal P1: nobody else has the record.
+                K::discard(worker, leaf.key(slot))
+            }
+        }
+        // Removal P2 or split S0.
+        Stray::Bound { leaf_offset } => K::discard(worker, &Leaf::at(media.region(), leaf_offset, shape)?.head.lower_bound),
+    }
+}
+
+/// Makes the leftmost leaf's bound the minimum, durably, before anything smaller than its old bound is inserted.
+fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    leaf: Leaf<'_, S>,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    if media.load(&leaf.head.lower_bound) == 0 {
+        return Ok(());
+    }
+    if K::RECORDS {
+        return K::discard(worker, &leaf.head.lower_bound);
+    }
+    // R6: one p-atomic store. Crash: done again, for the leaf is still the leftmost.
+    media.store(&leaf.head.lower_bound, 0);
+    media.flush(site!("fptree.recover.R6.bound"), &leaf.head.lower_bound);
+    media.fence(site!("fptree.recover.R6.fence"));
+    Ok(())
+}
+
+fn compare<K: LeafKey, M: Media>(pool: &Pool<M>, a: &Live, b: &Live) -> std::cmp::Ordering {
+    // The records were found intact when the prefixes were taken.
+    let read = |leaf: &Live| K::read_bound(pool, leaf.bound).unwrap_or(K::least());
+    a.prefix.cmp(&b.prefix).then_with(|| if K::RECORDS { K::cmp_keys(read(a), read(b)) } else { std::cmp::Ordering::Equal })
+}
+
+/// Stable, because it is quick with what threads have sorted in parts.
+fn sort<K: LeafKey, M: Media>(pool: &Pool<M>, live: &mut [Live]) {
+    live.sort_by(|a, b| compare::<K, M>(pool, a, b));
+}

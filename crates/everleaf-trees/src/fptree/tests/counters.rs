@@ -1,0 +1,96 @@
+//! What operations cost, exactly.
+
+use everleaf_index::{Index, U64Keys};
+use everleaf_pmem::{Counted, Counter, Counts, Cpu, Hardware, Region};
+use everleaf_pool::Pool;
+
+use super::{Parameters, Variant, format_of, opened};
+
+fn counted(parameters: Parameters, variant: Variant) -> (std::sync::Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+    let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
+    let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let tree = opened(&pool, variant);
+    (pool, tree)
+}
+
+fn totals(counts: &Counts) -> (u64, u64) {
+    (counts.flushes.values().sum(), counts.fences.values().sum())
+}
+
+fn random(i: u64) -> u64 {
+    let z = (i + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (z ^ z >> 29).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+#[test]
+fn operations_cost_what_the_page_says() {
+    for (variant, insert_flushes) in [(Variant::FpTree, 2), (Variant::PTree, 3)] {
+        let (pool, tree) = counted(Parameters::defaults(variant), variant);
+        let cost = |operation: &mut dyn FnMut()| {
+            pool.media().reset();
+            operation();
+            totals(&pool.media().counts())
+        };
+        for i in 0..20 {
+            assert_eq!(cost(&mut || assert!(tree.insert(random(i), i).unwrap())), (insert_flushes, 2));
+        }
+        assert_eq!(cost(&mut || assert!(!tree.insert(random(3), 3).unwrap())), (0, 0));
+        assert_eq!(cost(&mut || assert_eq!(tree.update(random(3), 4).unwrap(), Some(3))), (1, 1));
+        assert_eq!(cost(&mut || assert_eq!(tree.upsert(random(3), 5).unwrap(), Some(4))), (1, 1));
+        assert_eq!(cost(&mut || assert_eq!(tree.get(random(3)).unwrap(), Some(5))), (0, 0));
+        assert_eq!(cost(&mut || assert_eq!(tree.remove(random(3)).unwrap(), Some(5))), (1, 1));
+    }
+}
+
+#[test]
+fn a_split_costs_what_the_page_says() {
+    let (pool, tree) = counted(Parameters::defaults(Variant::FpTree), Variant::FpTree);
+    for i in 0..56 {
+        assert!(tree.insert(random(i), i).unwrap());
+    }
+    pool.media().reset();
+    assert!(tree.insert(random(56), 56).unwrap());
+    let counts = pool.media().counts();
+    assert_eq!(totals(&counts), (13 + 2, 2 + 2));
+    assert_eq!(counts.event(Counter::LeafSplits), 1);
+}
+
+#[test]
+fn a_wide_update_costs_its_lines_and_one() {
+    let parameters = Parameters { value_words: 7, ..Parameters::defaults(Variant::FpTree) };
+    let (pool, tree) = counted(parameters, Variant::FpTree);
+    let mut old = [0; 7];
+    assert!(tree.insert_words(9, &[1; 7]).unwrap());
+    pool.media().reset();
+    assert!(tree.update_words(9, &[2; 7], &mut old).unwrap());
+    assert_eq!(totals(&pool.media().counts()), (2, 2), "an entry of eight words is one line");
+}
+
+/// Section 4.2, corrected: 1 + (m - 1) / 512 probes in a leaf with m keys.
+#[test]
+fn a_find_probes_one_key_and_reads_two_lines() {
+    let (pool, tree) = counted(Parameters::defaults(Variant::FpTree), Variant::FpTree);
+    const KEYS: u64 = 100_000;
+    for i in 0..KEYS {
+        assert!(tree.insert(random(i), i).unwrap());
+    }
+    pool.media().reset();
+    for i in 0..KEYS {
+        assert_eq!(tree.get(random(i)).unwrap(), Some(i));
+    }
+    let counts = pool.media().counts();
+    let probes = counts.event(Counter::LeafProbes) as f64 / KEYS as f64;
+    let lines = counts.pm_lines_read as f64 / KEYS as f64;
+    assert!((1.04..=1.11).contains(&probes), "{probes} probes a find");
+    assert!((2.0..=2.12).contains(&lines), "{lines} lines a find");
+
+    pool.media().reset();
+    let keys: Vec<u64> = (0..KEYS).map(random).collect();
+    let mut values = vec![None; keys.len()];
+    tree.get_many(&keys, &mut values).unwrap();
+    assert!(values.iter().zip(0..).all(|(value, i)| *value == Some(i)));
+    let counts = pool.media().counts();
+    assert_eq!(counts.event(Counter::LeafProbes) as f64 / KEYS as f64, probes, "a batch probes as single finds do");
+    assert!(counts.pm_lines_read as f64 / KEYS as f64 <= lines + 0.01);
+}

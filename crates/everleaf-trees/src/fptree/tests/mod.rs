@@ -1,0 +1,108 @@
+//! Tests of the room: against the model, under crashes, with damage, by counting.
+
+mod counters;
+mod crash;
+mod damage;
+mod model;
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use everleaf_index::{BytesKeys, CheckReport, Direction, Index, U64Keys};
+use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
+
+use super::{LeafKey, Parameters, Variant, open};
+
+/// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
+pub(super) const TINY: Parameters = Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
+
+/// Keys that tests can make of numbers, in the order of the numbers.
+pub(super) trait TestKey: LeafKey {
+    const KEY_TYPE: KeyType;
+    fn make(number: u64) -> Self::Owned;
+}
+
+impl TestKey for U64Keys {
+    const KEY_TYPE: KeyType = KeyType::U64;
+
+    /// Spread over the whole range, both ends included.
+    fn make(number: u64) -> u64 {
+        match number {
+            0..1000 => number * (u64::MAX / 999),
+            _ => number,
+        }
+    }
+}
+
+impl TestKey for BytesKeys {
+    const KEY_TYPE: KeyType = KeyType::Bytes;
+
+    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the longest length.
+    fn make(number: u64) -> Box<[u8]> {
+        let mut key = format!("{:03}", number / 4).into_bytes();
+        match number % 4 {
+            _ if number == 0 => key.clear(),
+            0 => {}
+            1 => key.push(0),
+            2 if number == 402 => key.resize(everleaf_index::MAX_KEY_BYTES, b'x'),
+            2 => key.extend((0..number as usize % 50).map(|_| b'a')),
+            _ => key.extend((0..number as usize % 400).map(|_| b'b')),
+        }
+        key.into()
+    }
+}
+
+pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
+    Format { engine: "fptree".into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
+}
+
+pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
+    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
+    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
+}
+
+pub(super) fn traced_pool<K: TestKey>(parameters: Parameters, bytes: u64) -> Arc<Pool<Traced>> {
+    let traced = Traced::new(bytes, bytes, 7).unwrap();
+    traced.record(false, false);
+    Pool::create(traced, &format_of::<K>(parameters)).unwrap()
+}
+
+pub(super) fn opened<K: LeafKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Box<dyn Index<K>> {
+    open(pool, variant, Shutdown::Crash).unwrap()
+}
+
+/// Every invariant holds and nothing leaks.
+pub(super) fn problems<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) -> Vec<String> {
+    let mut audit = Audit::new();
+    let CheckReport { keys, mut violations } = tree.check(&mut audit).unwrap();
+    if keys != tree.len() {
+        violations.push(format!("{keys} keys found, {} counted", tree.len()));
+    }
+    let AuditReport { leaked_blocks, violations: more } = pool.finish_audit(audit);
+    violations.extend(more);
+    if leaked_blocks > 0 {
+        violations.push(format!("{leaked_blocks} blocks leaked"));
+    }
+    violations
+}
+
+pub(super) fn assert_sound<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
+    assert_eq!(problems(pool, tree), Vec::<String>::new());
+}
+
+/// Up to `limit` entries from a bound on.
+pub(super) fn scanned<K: LeafKey>(
+    tree: &dyn Index<K>,
+    from: Bound<K::Ref<'_>>,
+    direction: Direction,
+    limit: usize,
+) -> Vec<(K::Owned, Vec<u64>)> {
+    let mut entries = Vec::new();
+    tree.scan(from, direction, &mut |key, value| {
+        entries.push((K::to_owned(key), value.to_vec()));
+        if entries.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })
+    .unwrap();
+    entries
+}

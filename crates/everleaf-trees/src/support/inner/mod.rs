@@ -1,0 +1,186 @@
+//! The volatile inner part of a B+-tree whose leaves are persistent: a B+-tree in DRAM from separators to words that lead to
+//! leaves ("children"). It is thrown away at a crash and built anew from the leaves ([`Inner::build`]).
+//!
+//! The separator of a child is its lower bound; a child covers the keys from its separator up to the next one. Every slot of a
+//! node has a separator, the first one too (it repeats what the parent says), so nodes are plain sorted arrays:
+//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few of
+//! pivots, a line of separators and a line of children, whatever the capacity.
+//!
+//! One thread changes the tree (`&mut self`), many read it (`&self`). All words are relaxed atomics, plain moves on x86.
+//!
+//! Invariants (tested by [`Inner::check`] under these numbers):
+//! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
+//! - I2: the separator of a node in its parent is that of its first slot; the first of all is the smallest key.
+//! - I3: words, prefixes and pivots are what the separators say; what is unused of them is padding.
+//! - I4: all leaves are equally deep, and `len` is their number.
+//! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
+//!
+//! Map of the files: `separators` (kinds of keys) · `nodes` (layout and memory) · `search` `entries` (one node) · `insert`
+//! `remove` `build` (the tree) · `cursor` (steps from child to child) · `check`.
+
+mod build;
+mod check;
+mod cursor;
+mod entries;
+mod insert;
+mod nodes;
+mod remove;
+mod search;
+mod separators;
+#[cfg(test)]
+mod tests;
+
+use everleaf_pmem::{MapError, SimdLevel};
+
+pub use cursor::Cursor;
+pub use separators::{InnerKey, Kept, Strings};
+
+use entries::Entry;
+use nodes::Nodes;
+use search::Approach;
+
+/// Keys that [`Inner::find_many`] takes down the tree together.
+pub const BATCH: usize = 16;
+/// Addresses reserved for nodes, and for strings: memory is taken as it is needed.
+const RESERVED_BYTES: u64 = 64 << 30;
+/// A bound of the height: every split of the root doubles the number of nodes below it, and node numbers have 32 bits.
+const MAX_HEIGHT: usize = 32;
+
+/// Why the inner nodes could not be changed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InnerError {
+    /// No memory.
+    #[error("the index needs more memory than the system gives; free some, or raise the limit: {0}")]
+    Memory(#[from] MapError),
+    /// The separator is there already, or does not follow the one before it when a tree is built.
+    #[error("two leaves have the same lower bound, or lower bounds do not ascend; run `everleaf check`")]
+    Order,
+    /// The separator is too long.
+    #[error("a lower bound has {bytes} bytes, more than the limit of {max_bytes}; run `everleaf check`")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max_bytes: usize,
+    },
+}
+
+/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512, 4096).
+///
+/// ```
+/// use everleaf_index::U64Keys;
+/// use everleaf_pmem::Cpu;
+/// use everleaf_trees::support::inner::Inner;
+///
+/// let mut inner = Inner::<U64Keys, 64>::new(Cpu::detect().simd, 1000)?;
+/// inner.insert(50, 2000)?;
+/// assert_eq!((inner.find(49), inner.find(50), inner.find(u64::MAX)), (1000, 2000, 2000));
+/// assert!(inner.remove(70), "the child that covers 70 goes, its range falls to the one before");
+/// assert_eq!(inner.find(50), 1000);
+/// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
+/// ```
+#[derive(Debug)]
+pub struct Inner<K: InnerKey, const CAPACITY: usize> {
+    nodes: Nodes<K, CAPACITY>,
+    separators: K::Separators,
+    /// The root node, or the only child when there is no node.
+    root: u64,
+    /// Levels of nodes.
+    height: u32,
+    len: u64,
+}
+
+/// The nodes from the root (at depth 0) to the one above a child, and the slot taken in each.
+#[derive(Clone, Copy, Debug)]
+struct Path([(u32, u32); MAX_HEIGHT]);
+
+impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+    /// A tree of one child that covers all keys.
+    ///
+    /// # Errors
+    /// [`InnerError::Memory`] when the system has no addresses.
+    pub fn new(simd: SimdLevel, first_child: u64) -> Result<Self, InnerError> {
+        Ok(Self { nodes: Nodes::new(simd)?, separators: K::separators()?, root: first_child, height: 0, len: 1 })
+    }
+
+    /// The child that covers `key`.
+    #[inline]
+    pub fn find(&self, key: K::Ref<'_>) -> u64 {
+        let mut child = self.root;
+        for _ in 0..self.height {
+            child = self.nodes.search(&self.separators, child as u32, key).1;
+        }
+        child
+    }
+
+    /// The children that cover `keys`, in their order. Keys go down together, [`BATCH`] at a time, so that they wait for memory
+    /// together. Stops at the end of the shorter slice.
+    pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
+        for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
+            children.fill(self.root);
+            for level in (0..self.height).rev() {
+                let mut approaches = [Approach::Slot(0); BATCH];
+                for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
+                    *approach = self.nodes.approach(&self.separators, *child as u32, *key);
+                }
+                for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
+                    *child = self.nodes.arrive(&self.separators, *child as u32, *key, approach).1;
+                    if level > 0 {
+                        self.nodes.prefetch_head(*child as u32);
+                    }
+                }
+            }
+        }
+    }
+
+    fn path(&self, key: K::Ref<'_>) -> (Path, u64) {
+        let mut path = Path([(0, 0); MAX_HEIGHT]);
+        let mut child = self.root;
+        for step in &mut path.0[..self.height as usize] {
+            let node = child as u32;
+            let (slot, next) = self.nodes.search(&self.separators, node, key);
+            *step = (node, slot as u32);
+            child = next;
+        }
+        (path, child)
+    }
+
+    /// Puts another child in the place of the one that covers `key`, and returns that one.
+    pub fn replace(&mut self, key: K::Ref<'_>, child: u64) -> u64 {
+        let (path, old) = self.path(key);
+        match self.height {
+            0 => self.root = child,
+            height => {
+                let (node, slot) = path.0[height as usize - 1];
+                self.nodes.set_child(node, slot as usize, child);
+            }
+        }
+        old
+    }
+
+    /// Number of children; at least 1.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never: there is always a child.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Levels of inner nodes; 0 while there is one child.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Inner nodes in use.
+    pub fn inner_nodes(&self) -> u64 {
+        u64::from(self.nodes.live_nodes())
+    }
+
+    /// Bytes of DRAM taken: all that is mapped for nodes and separators, and this handle.
+    pub fn dram_bytes(&self) -> u64 {
+        self.nodes.arena.bytes() + K::dram_bytes(&self.separators) + size_of::<Self>() as u64
+    }
+}

@@ -1,0 +1,97 @@
+//! The search within one node, in two halves so that a batch can overlap its misses: `approach` finds the block by the pivot
+//! lines and asks for it; `arrive` finds the slot within the block.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::InnerKey;
+use super::nodes::{FIRST_AMBIGUOUS_WORD, Nodes, WORDS};
+
+/// Where a search stands within a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Approach {
+    /// The slot is in this block.
+    Block { line: u32, first_slot: u32, word: u64 },
+    /// It is this slot.
+    Slot(u32),
+}
+
+impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
+    /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or the first.
+    #[inline(always)]
+    pub(super) fn search(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>) -> (usize, u64) {
+        self.arrive(separators, node, key, self.approach(separators, node, key))
+    }
+
+    /// Finds the block that holds the slot, and prefetches it.
+    #[inline(always)]
+    pub(super) fn approach(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>) -> Approach {
+        let mut skip = 0;
+        if !K::EXACT {
+            let prefix = self.prefix(node);
+            skip = prefix.0[0].load(Relaxed) as usize;
+            match K::compare_prefix(key, prefix) {
+                std::cmp::Ordering::Less => return Approach::Slot(0),
+                std::cmp::Ordering::Equal => {}
+                std::cmp::Ordering::Greater => return Approach::Slot(self.count(node).saturating_sub(1) as u32),
+            }
+        }
+        let word = K::word(key, skip);
+        if word >= FIRST_AMBIGUOUS_WORD {
+            return Approach::Slot(self.search_slots(separators, node, key, word) as u32);
+        }
+        let (mut segment, mut first_slot) = (node + Self::BODY, 0);
+        if Self::SEGMENTS > 1 {
+            let number = self.arena.line(segment).count_at_most(self.simd, word);
+            segment = self.segment(node, number);
+            first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
+        }
+        let pivot_lines = (0..Self::PIVOT_LINES).map(|line| self.arena.line(segment + line as u32));
+        let block: usize = pivot_lines.map(|line| line.count_at_most(self.simd, word)).sum();
+        let line = segment + (Self::PIVOT_LINES + block * Self::BLOCK_LINES) as u32;
+        self.arena.prefetch(line);
+        self.arena.prefetch(line + 1);
+        Approach::Block { line, first_slot: (first_slot + block * WORDS) as u32, word }
+    }
+
+    /// Finds the slot within its block, and the child in it.
+    #[inline(always)]
+    pub(super) fn arrive(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, approach: Approach) -> (usize, u64) {
+        let (line, first_slot, word) = match approach {
+            Approach::Block { line, first_slot, word } => (line, first_slot as usize, word),
+            Approach::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
+        };
+        let [words, children] = self.arena.array::<2>(line);
+        // Slot 0 of a node is at most every key that comes here; the rank is never 0.
+        let within = words.count_at_most(self.simd, word).saturating_sub(1) % WORDS;
+        if !K::EXACT && words.0[within].load(Relaxed) == word {
+            let slot = self.search_equals(separators, node, key, first_slot + within, word);
+            return (slot, self.child(node, slot));
+        }
+        (first_slot + within, children.0[within].load(Relaxed))
+    }
+
+    /// The search by halving, without vectors: for words that could be mistaken for padding.
+    #[cold]
+    fn search_slots(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, word: u64) -> usize {
+        let slot = partition_point(1, self.count(node), |slot| self.word(node, slot) <= word) - 1;
+        if K::EXACT || self.word(node, slot) != word { slot } else { self.search_equals(separators, node, key, slot, word) }
+    }
+
+    /// `last` is the last slot whose word equals that of the key: compares whole separators among the equal ones.
+    #[inline(never)]
+    fn search_equals(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, last: usize, word: u64) -> usize {
+        let first = partition_point(1, last + 1, |slot| self.word(node, slot) < word);
+        let skip = self.skip(node);
+        partition_point(first, last + 1, |slot| K::compare(separators, self.kept(node, slot), key, skip).is_le()) - 1
+    }
+}
+
+/// The first of `from..to` for which `before` does not hold (all that do come first); `to` if it holds for all. At least `from`.
+fn partition_point(from: usize, to: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (from, to);
+    while low < high {
+        let middle = low.midpoint(high);
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}

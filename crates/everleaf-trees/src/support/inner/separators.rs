@@ -1,0 +1,374 @@
+//! The kinds of separators, and where the whole bytes of byte-string separators are kept.
+//!
+//! A node is searched by one word per separator. A `u64` separator is its word. Of a byte string the word holds the eight bytes
+//! that follow the prefix which all separators of the node share, padded with zeros; a *handle* leads to the whole string.
+//! Padding keeps the order but makes `b"a"` and `b"a\0"` equal: equal words are told apart by comparing whole strings.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::Ordering::Relaxed;
+
+use everleaf_index::{BytesKeys, KeyKind, U64Keys};
+use everleaf_pmem::{DramArena, DramLine, MapError};
+
+use super::{InnerError, RESERVED_BYTES};
+
+/// Longest shared prefix that a node remembers: the header line is its length and seven words of it.
+pub(super) const MAX_SKIP: usize = 56;
+
+/// How separators of a kind of keys are kept and compared.
+pub trait InnerKey: KeyKind {
+    /// Whether the word of a separator is all of it.
+    const EXACT: bool;
+    /// Where what does not fit into the word is kept.
+    type Separators: Debug + Send + Sync;
+
+    /// Makes an empty place for separators.
+    ///
+    /// # Errors
+    /// When the system has no addresses.
+    fn separators() -> Result<Self::Separators, MapError>;
+    /// The eight bytes of `key` from `skip` on, big-endian.
+    fn word(key: Self::Ref<'_>, skip: usize) -> u64;
+    /// Where `key` stands in relation to the prefix in a node's header line: before, within or after all that have it.
+    fn compare_prefix(key: Self::Ref<'_>, header: &DramLine) -> Ordering;
+
+    /// Keeps a separator; returns its handle, 0 for the smallest.
+    ///
+    /// # Errors
+    /// When memory is exhausted or the separator is too long; nothing is kept then.
+    fn keep(separators: &mut Self::Separators, key: Self::Ref<'_>) -> Result<u64, InnerError>;
+    /// Gives the memory of a kept separator back.
+    fn release(separators: &mut Self::Separators, handle: u64);
+    /// Compares a kept separator with `key`; both are known to agree on the first `skip` bytes.
+    fn compare(separators: &Self::Separators, kept: Kept, key: Self::Ref<'_>, skip: usize) -> Ordering;
+    /// The word of a kept separator.
+    fn kept_word(separators: &Self::Separators, kept: Kept, skip: usize) -> u64;
+    /// A copy of a kept separator.
+    fn owned(separators: &Self::Separators, kept: Kept) -> Self::Owned;
+    /// Bytes of memory taken.
+    fn dram_bytes(separators: &Self::Separators) -> u64;
+    /// Words that are handed out.
+    fn live_words(separators: &Self::Separators) -> u64;
+    /// Words that this separator takes.
+    fn words(handle: u64) -> u64;
+}
+
+/// A separator in a node: its word there, and its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// The word by which it is searched.
+    pub word: u64,
+    /// Leads to the whole; 0 for the smallest separator, and where the word is all.
+    pub handle: u64,
+}
+
+impl InnerKey for U64Keys {
+    const EXACT: bool = true;
+    type Separators = ();
+
+    fn separators() -> Result<(), MapError> {
+        Ok(())
+    }
+    #[inline(always)]
+    fn word(key: u64, _skip: usize) -> u64 {
+        key
+    }
+    #[inline(always)]
+    fn compare_prefix(_key: u64, _header: &DramLine) -> Ordering {
+        Ordering::Equal
+    }
+    fn keep((): &mut (), _key: u64) -> Result<u64, InnerError> {
+        Ok(0)
+    }
+    fn release((): &mut (), _handle: u64) {}
+    #[inline(always)]
+    fn compare((): &(), kept: Kept, key: u64, _skip: usize) -> Ordering {
+        kept.word.cmp(&key)
+    }
+    #[inline(always)]
+    fn kept_word((): &(), kept: Kept, _skip: usize) -> u64 {
+        kept.word
+    }
+    fn owned((): &(), kept: Kept) -> u64 {
+        kept.word
+    }
+    fn dram_bytes((): &()) -> u64 {
+        0
+    }
+    fn live_words((): &()) -> u64 {
+        0
+    }
+    fn words(_handle: u64) -> u64 {
+        0
+    }
+}
+
+impl InnerKey for BytesKeys {
+    const EXACT: bool = false;
+    type Separators = Strings;
+
+    fn separators() -> Result<Strings, MapError> {
+        Ok(Strings { arena: DramArena::reserve(RESERVED_BYTES)?, used_words: 0, live_words: 0, free: BTreeMap::new() })
+    }
+    #[inline(always)]
+    fn word(key: &[u8], skip: usize) -> u64 {
+        match key.get(skip..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => u64::from_be_bytes(*bytes),
+            None => last_word(key, skip),
+        }
+    }
+    #[inline(always)]
+    fn compare_prefix(key: &[u8], header: &DramLine) -> Ordering {
+        compare_prefix(header, |index| Self::word(key, index * 8))
+    }
+    fn keep(separators: &mut Strings, key: &[u8]) -> Result<u64, InnerError> {
+        separators.keep(key)
+    }
+    fn release(separators: &mut Strings, handle: u64) {
+        separators.release(Handle(handle));
+    }
+    fn compare(separators: &Strings, kept: Kept, key: &[u8], skip: usize) -> Ordering {
+        let handle = Handle(kept.handle);
+        for index in skip / 8..handle.words() as usize {
+            match separators.word(handle, index).cmp(&Self::word(key, index * 8)) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            }
+        }
+        handle.bytes().cmp(&key.len())
+    }
+    fn kept_word(separators: &Strings, kept: Kept, skip: usize) -> u64 {
+        let handle = Handle(kept.handle);
+        let (index, shift) = (skip / 8, skip % 8 * 8);
+        let first = separators.word(handle, index) << shift;
+        if shift == 0 { first } else { first | separators.word(handle, index + 1) >> (64 - shift) }
+    }
+    fn owned(separators: &Strings, kept: Kept) -> Box<[u8]> {
+        let handle = Handle(kept.handle);
+        let words = (0..handle.words() as usize).flat_map(|index| separators.word(handle, index).to_be_bytes());
+        words.take(handle.bytes()).collect()
+    }
+    fn dram_bytes(separators: &Strings) -> u64 {
+        // A tree map spends about as much on its nodes as on its pairs.
+        separators.arena.bytes() + separators.free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
+    }
+    fn live_words(separators: &Strings) -> u64 {
+        separators.live_words
+    }
+    fn words(handle: u64) -> u64 {
+        Handle(handle).words()
+    }
+}
+
+/// Fewer than eight bytes are left from `skip` on.
+#[inline(always)]
+fn last_word(key: &[u8], skip: usize) -> u64 {
+    let rest = key.len().saturating_sub(skip);
+    match key.last_chunk() {
+        _ if rest == 0 => 0,
+        Some(bytes) => u64::from_be_bytes(*bytes) << ((8 - rest) * 8),
+        None => key[skip..].iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+    }
+}
+
+/// Compares the string that has these words with the prefix in a header line: `[length, seven words]`.
+#[inline(always)]
+fn compare_prefix(header: &DramLine, word: impl Fn(usize) -> u64) -> Ordering {
+    let skip = header.0[0].load(Relaxed) as usize;
+    let whole = (skip / 8).min(header.0.len() - 1);
+    for index in 0..whole {
+        match word(index).cmp(&header.0[index + 1].load(Relaxed)) {
+            Ordering::Equal => {}
+            unequal => return unequal,
+        }
+    }
+    match skip % 8 {
+        0 => Ordering::Equal,
+        bytes => (word(whole) & prefix_mask(bytes)).cmp(&header.0[whole + 1].load(Relaxed)),
+    }
+}
+
+/// The first `bytes` (1 to 7) bytes of a big-endian word.
+#[inline(always)]
+fn prefix_mask(bytes: usize) -> u64 {
+    !(u64::MAX >> (bytes * 8))
+}
+
+/// Byte strings in an arena of words, each padded with zeros to whole words, so that they are compared eight bytes at a time.
+#[derive(Debug)]
+pub struct Strings {
+    arena: DramArena,
+    used_words: u64,
+    live_words: u64,
+    /// Size in words -> first free block of this size; its first word leads to the next one (plus 1, 0 ends).
+    free: BTreeMap<u64, u64>,
+}
+
+/// Length and place of a string: 24 bits of length in bytes, 40 bits of word index.
+#[derive(Clone, Copy)]
+struct Handle(u64);
+
+impl Handle {
+    const PLACE_BITS: u32 = 40;
+    const MAX_BYTES: usize = (1 << (64 - Self::PLACE_BITS)) - 1;
+
+    fn new(bytes: usize, place: u64) -> Self {
+        Self((bytes as u64) << Self::PLACE_BITS | place)
+    }
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        (self.0 >> Self::PLACE_BITS) as usize
+    }
+    #[inline(always)]
+    fn words(self) -> u64 {
+        self.bytes().div_ceil(8) as u64
+    }
+    #[inline(always)]
+    fn place(self) -> u64 {
+        self.0 & ((1 << Self::PLACE_BITS) - 1)
+    }
+}
+
+impl Strings {
+    fn cell(&self, place: u64) -> &std::sync::atomic::AtomicU64 {
+        &self.arena.line((place / 8) as u32).0[place as usize % 8]
+    }
+
+    /// A word of a string; 0 beyond its end.
+    #[inline(always)]
+    fn word(&self, handle: Handle, index: usize) -> u64 {
+        if (index as u64) < handle.words() { self.cell(handle.place() + index as u64).load(Relaxed) } else { 0 }
+    }
+
+    fn keep(&mut self, key: &[u8]) -> Result<u64, InnerError> {
+        if key.is_empty() {
+            return Ok(0);
+        }
+        if key.len() > Handle::MAX_BYTES {
+            return Err(InnerError::TooLong { bytes: key.len(), max_bytes: Handle::MAX_BYTES });
+        }
+        let words = key.len().div_ceil(8) as u64;
+        let place = match self.reuse(words) {
+            Some(place) => place,
+            None => {
+                self.arena.ensure((self.used_words + words).div_ceil(8) as usize)?;
+                let place = self.used_words;
+                self.used_words += words;
+                place
+            }
+        };
+        for index in 0..words {
+            self.cell(place + index).store(BytesKeys::word(key, index as usize * 8), Relaxed);
+        }
+        self.live_words += words;
+        Ok(Handle::new(key.len(), place).0)
+    }
+
+    fn release(&mut self, handle: Handle) {
+        if handle.0 != 0 {
+            self.live_words -= handle.words();
+            self.put_free(handle.place(), handle.words());
+        }
+    }
+
+    fn put_free(&mut self, place: u64, words: u64) {
+        let next = self.free.insert(words, place);
+        self.cell(place).store(next.map_or(0, |next| next + 1), Relaxed);
+    }
+
+    /// Takes the smallest free block that is large enough; what is left over stays free.
+    fn reuse(&mut self, words: u64) -> Option<u64> {
+        let (&found, &place) = self.free.range(words..).next()?;
+        match self.cell(place).load(Relaxed) {
+            0 => self.free.remove(&found),
+            next => self.free.insert(found, next - 1),
+        };
+        if found > words {
+            self.put_free(place + words, found - words);
+        }
+        Some(place)
+    }
+}
+
+/// Writes the header line of a node of which these are the first and the last separator that take part in the search: the
+/// prefix that they share, and so all between them. Returns its length.
+pub(super) fn write_prefix<K: InnerKey>(separators: &K::Separators, header: &DramLine, bounds: Option<(Kept, Kept)>) -> usize {
+    let mut skip = 0;
+    let mut words = [0; MAX_SKIP / 8];
+    if let Some((first, last)) = bounds {
+        for word in &mut words {
+            let (a, b) = (K::kept_word(separators, first, skip), K::kept_word(separators, last, skip));
+            let same = (a ^ b).leading_zeros() as usize / 8;
+            skip += same;
+            *word = if same == 8 {
+                a
+            } else if same == 0 {
+                0
+            } else {
+                a & prefix_mask(same)
+            };
+            if same < 8 {
+                break;
+            }
+        }
+    }
+    header.0[0].store(skip as u64, Relaxed);
+    for (cell, word) in header.0[1..].iter().zip(words) {
+        cell.store(word, Relaxed);
+    }
+    skip
+}
+
+/// Whether a kept separator has the prefix in this header line.
+pub(super) fn has_prefix<K: InnerKey>(separators: &K::Separators, kept: Kept, header: &DramLine) -> bool {
+    K::EXACT || compare_prefix(header, |index| K::kept_word(separators, kept, index * 8)).is_eq()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_big_endian_and_padded() {
+        let key = b"abcdefghijk";
+        for skip in 0..14 {
+            let mut bytes = [0; 8];
+            for (byte, source) in bytes.iter_mut().zip(key.iter().skip(skip)) {
+                *byte = *source;
+            }
+            assert_eq!(BytesKeys::word(key, skip), u64::from_be_bytes(bytes), "skip {skip}");
+            for len in 0..7 {
+                assert_eq!(BytesKeys::word(&key[..len], 0) >> (64 - len * 8).min(63), {
+                    key[..len].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn kept_strings_read_back_compare_and_are_reused() {
+        let mut strings = BytesKeys::separators().unwrap();
+        let keys: Vec<Vec<u8>> = (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
+        let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();
+        for (key, handle) in keys.iter().zip(&handles) {
+            let kept = Kept { word: 0, handle: *handle };
+            assert_eq!(&*BytesKeys::owned(&strings, kept), &key[..]);
+            for skip in [0, 1, 7, 8, 9, 55, 56, 300] {
+                assert_eq!(BytesKeys::kept_word(&strings, kept, skip), BytesKeys::word(key, skip));
+            }
+            for other in &keys {
+                assert_eq!(BytesKeys::compare(&strings, kept, other, 0), key.as_slice().cmp(other));
+            }
+        }
+        let used = strings.used_words;
+        handles.iter().for_each(|handle| strings.release(Handle(*handle)));
+        assert_eq!(strings.live_words, 0);
+        let total = used as usize * 8;
+        for _ in 0..total / 160 {
+            strings.keep(&[7; 24]).unwrap();
+        }
+        assert!(strings.used_words <= used + 3 * 100, "freed blocks are cut up and reused: {} then {used}", strings.used_words);
+    }
+}

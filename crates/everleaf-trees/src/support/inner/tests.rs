@@ -1,0 +1,357 @@
+//! The tree against a sorted map, over random operations.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use everleaf_index::{BytesKeys, Direction, KeyKind, U64Keys};
+use everleaf_pmem::{Cpu, SimdLevel};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+/// Separator -> child, the smallest key for the first child.
+struct Twin<K: InnerKey, const CAPACITY: usize> {
+    inner: Inner<K, CAPACITY>,
+    model: BTreeMap<K::Owned, u64>,
+    next_child: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Step<T> {
+    Insert(T),
+    Remove(T),
+    Replace(T),
+    Find(T),
+    Walk(T),
+}
+
+fn simd() -> SimdLevel {
+    Cpu::detect().simd
+}
+
+impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
+    fn new(smallest: K::Owned, simd: SimdLevel) -> Self {
+        Self { inner: Inner::new(simd, 1).unwrap(), model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
+    }
+
+    fn covering(&self, key: &K::Owned) -> (K::Owned, u64) {
+        let (separator, child) = self.model.range(..=key.clone()).next_back().unwrap();
+        (separator.clone(), *child)
+    }
+
+    fn apply(&mut self, step: &Step<K::Owned>) {
+        let child = self.next_child;
+        self.next_child += 1;
+        match step {
+            Step::Insert(key) => {
+                let outcome = self.inner.insert(K::borrow(key), child);
+                assert_eq!(outcome.is_ok(), !self.model.contains_key(key), "insert {key:?}: {outcome:?}");
+                self.model.entry(key.clone()).or_insert(child);
+            }
+            Step::Remove(key) => {
+                let (separator, _) = self.covering(key);
+                let first = self.model.keys().next().unwrap() == &separator;
+                assert_eq!(self.inner.remove(K::borrow(key)), !first, "remove {key:?}");
+                if !first {
+                    self.model.remove(&separator);
+                }
+            }
+            Step::Replace(key) => {
+                let (separator, old) = self.covering(key);
+                assert_eq!(self.inner.replace(K::borrow(key), child), old);
+                self.model.insert(separator, child);
+            }
+            Step::Find(key) => assert_eq!(self.inner.find(K::borrow(key)), self.covering(key).1, "find {key:?}"),
+            Step::Walk(key) => self.walk(key),
+        }
+        assert_eq!(self.inner.len(), self.model.len() as u64);
+    }
+
+    fn walk(&self, key: &K::Owned) {
+        let (separator, child) = self.covering(key);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut cursor = self.inner.seek(K::borrow(key));
+            assert_eq!((cursor.lower_bound(), cursor.child()), (separator.clone(), child));
+            let others: Vec<_> = match direction {
+                Direction::Forward => self.model.range((Excluded(separator.clone()), Unbounded)).collect(),
+                Direction::Backward => self.model.range(..separator.clone()).rev().collect(),
+            };
+            let neighbor = others.first().map(|(separator, child)| ((*separator).clone(), **child));
+            assert_eq!(self.inner.neighbor(K::borrow(key), direction), neighbor);
+            for (number, (separator, child)) in others.iter().enumerate() {
+                for ahead in 1..=3 {
+                    let expected = others.get(number + ahead - 1).map(|(_, child)| **child);
+                    assert!(cursor.peek(direction, ahead as u32).is_none_or(|peeked| Some(peeked) == expected));
+                }
+                assert_eq!(cursor.step(direction), Some(**child));
+                assert_eq!(cursor.lower_bound(), **separator);
+                let upper = self.model.range((Excluded((*separator).clone()), Unbounded)).next();
+                assert_eq!(cursor.upper_bound().as_ref(), upper.map(|(separator, _)| separator));
+                assert_eq!(cursor.ends_by(K::borrow(key)), upper.is_some_and(|(upper, _)| upper <= key));
+            }
+            assert_eq!(cursor.step(direction), None);
+            assert_eq!(cursor.step(direction), None, "the cursor stays at the edge");
+        }
+    }
+
+    /// Everything, every separator and its neighbourhood included.
+    fn compare(&self, probes: &[K::Owned]) {
+        assert_eq!(self.inner.check(), Vec::<String>::new());
+        let keys: Vec<K::Owned> = self.model.keys().cloned().chain(probes.iter().cloned()).collect();
+        let expected: Vec<u64> = keys.iter().map(|key| self.covering(key).1).collect();
+        let found: Vec<u64> = keys.iter().map(|key| self.inner.find(K::borrow(key))).collect();
+        assert_eq!(found, expected);
+        let mut many = vec![0; keys.len()];
+        self.inner.find_many(&keys.iter().map(K::borrow).collect::<Vec<_>>(), &mut many);
+        assert_eq!(many, expected);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut cursor = self.inner.start(direction);
+            let mut all = vec![cursor.child()];
+            all.extend(std::iter::from_fn(|| cursor.step(direction)));
+            if direction == Direction::Backward {
+                all.reverse();
+            }
+            assert_eq!(all, self.model.values().copied().collect::<Vec<_>>());
+        }
+    }
+
+    /// A tree built from the model answers the same.
+    fn rebuilt(&self, fill_percent: usize) -> Self {
+        let (first, others) = (self.model.values().next().unwrap(), self.model.iter().skip(1));
+        let others = others.map(|(separator, child)| (K::borrow(separator), *child));
+        let inner = Inner::build(simd(), *first, others, fill_percent).unwrap();
+        Self { inner, model: self.model.clone(), next_child: self.next_child }
+    }
+}
+
+fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[Step<K::Owned>], simd: SimdLevel) {
+    let mut twin = Twin::<K, CAPACITY>::new(smallest, simd);
+    let keys: Vec<K::Owned> = steps
+        .iter()
+        .map(|step| match step {
+            Step::Insert(key) | Step::Remove(key) | Step::Replace(key) | Step::Find(key) | Step::Walk(key) => key.clone(),
+        })
+        .collect();
+    for (number, step) in steps.iter().enumerate() {
+        twin.apply(step);
+        if number % 16 == 0 {
+            assert_eq!(twin.inner.check(), Vec::<String>::new(), "after step {number}, {step:?}");
+        }
+    }
+    twin.compare(&keys);
+    for fill_percent in [1, 70, 100] {
+        let mut rebuilt = twin.rebuilt(fill_percent);
+        rebuilt.compare(&keys);
+        steps.iter().rev().for_each(|step| rebuilt.apply(step));
+        rebuilt.compare(&keys);
+    }
+    // Down to one child, from both ends in turn.
+    while twin.inner.len() > 1 {
+        let separators = twin.model.keys().skip(1);
+        let separator = if twin.inner.len().is_multiple_of(3) { separators.last() } else { separators.take(1).last() };
+        twin.apply(&Step::Remove(separator.unwrap().clone()));
+    }
+    twin.compare(&keys);
+    assert_eq!((twin.inner.height(), twin.inner.inner_nodes()), (0, 0));
+}
+
+fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = Vec<Step<T>>> {
+    let step = (0..20, key).prop_map(|(kind, key)| match kind {
+        0..=10 => Step::Insert(key),
+        11..=15 => Step::Remove(key),
+        16 => Step::Replace(key),
+        17..=18 => Step::Find(key),
+        _ => Step::Walk(key),
+    });
+    prop::collection::vec(step, 1..400)
+}
+
+fn u64_key() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0u64..64,
+        any::<u64>(),
+        (0u64..5000).prop_map(|distance| u64::MAX - distance),
+        Just(0),
+        Just(u64::MAX),
+        (0u64..1000).prop_map(|number| number << 40),
+    ]
+}
+
+/// Short strings over few letters, strings of zeros and of 0xff, and long shared prefixes.
+fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
+    let letters = || prop::sample::select(vec![0u8, 1, b'a', b'b', 0xff]);
+    prop_oneof![
+        prop::collection::vec(letters(), 0..12),
+        prop::collection::vec(any::<u8>(), 0..24),
+        (0usize..20).prop_map(|len| vec![0; len]),
+        (0usize..20).prop_map(|len| vec![0xff; len]),
+        (0u32..2000).prop_map(|number| format!("user{number:09}").into_bytes()),
+        (0u32..50, prop::collection::vec(letters(), 0..3)).prop_map(|(number, end)| {
+            let mut key = format!("https://www.example.com/a/rather/long/path/that/is/shared/by/all/{number}").into_bytes();
+            key.extend(end);
+            key
+        }),
+    ]
+    .prop_map(Vec::into_boxed_slice)
+}
+
+/// Strings that differ, if at all, by zeros at the end: their words are all equal.
+fn equal_words() -> impl Strategy<Value = Box<[u8]>> {
+    (0usize..3, 0usize..70).prop_map(|(prefix, zeros)| {
+        let mut key = vec![b'x'; prefix * 5];
+        key.resize(key.len() + zeros, 0);
+        key.into_boxed_slice()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn u64_separators_behave_like_a_sorted_map(steps in steps(u64_key())) {
+        run::<U64Keys, 4>(0, &steps, simd());
+        run::<U64Keys, 8>(0, &steps, SimdLevel::Scalar);
+        run::<U64Keys, 16>(0, &steps, simd());
+        run::<U64Keys, 128>(0, &steps, simd());
+    }
+
+    #[test]
+    fn byte_string_separators_behave_like_a_sorted_map(steps in steps(bytes_key())) {
+        run::<BytesKeys, 4>(Box::default(), &steps, simd());
+        run::<BytesKeys, 16>(Box::default(), &steps, SimdLevel::Scalar);
+        run::<BytesKeys, 64>(Box::default(), &steps, simd());
+    }
+
+    #[test]
+    fn strings_with_equal_words_are_told_apart(steps in steps(equal_words())) {
+        run::<BytesKeys, 4>(Box::default(), &steps, simd());
+        run::<BytesKeys, 16>(Box::default(), &steps, simd());
+        run::<BytesKeys, 4096>(Box::default(), &steps, simd());
+    }
+}
+
+/// Large nodes: splits, segments that come and go, merges, at sizes that random steps do not reach.
+fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, count: usize, key: impl Fn(u64) -> K::Owned) {
+    let mut twin = Twin::<K, CAPACITY>::new(smallest, simd());
+    let mut random = StdRng::seed_from_u64(CAPACITY as u64);
+    let mut keys = Vec::new();
+    while twin.model.len() < count {
+        let key = key(random.random());
+        twin.apply(&Step::Insert(key.clone()));
+        keys.push(key);
+    }
+    twin.compare(&keys[..100]);
+    let at_most = twin.rebuilt(100);
+    at_most.compare(&keys[..100]);
+    for round in 0..4 {
+        let left = twin.model.len() / 3;
+        let mut sorted: Vec<_> = twin.model.keys().skip(1).cloned().collect();
+        match round {
+            0 => sorted.truncate(left),                            // a whole range, from its lower end
+            1 => drop(sorted.drain(..sorted.len() - left)),        // and one from the upper end
+            _ => sorted.retain(|_| random.random_range(0..3) > 0), // here and there
+        }
+        if round == 1 {
+            sorted.reverse();
+        }
+        sorted.iter().for_each(|key| twin.apply(&Step::Remove(key.clone())));
+        twin.compare(&keys[..100]);
+        keys.iter().take(count / 4).for_each(|key| twin.apply(&Step::Insert(key.clone())));
+        twin.compare(&keys[..100]);
+    }
+}
+
+#[test]
+fn nodes_of_4096_split_merge_and_give_segments_back() {
+    grow_and_shrink::<U64Keys, 4096>(0, 20_000, |number| number);
+    grow_and_shrink::<BytesKeys, 4096>(Box::default(), 12_000, |number| {
+        format!("key{:06}", number % 1_000_000).into_bytes().into()
+    });
+}
+
+#[test]
+fn nodes_of_all_sizes_grow_and_shrink() {
+    grow_and_shrink::<U64Keys, 4>(0, 3000, |number| number);
+    grow_and_shrink::<U64Keys, 32>(0, 5000, |number| u64::MAX - number % 10_000);
+    grow_and_shrink::<U64Keys, 256>(0, 20_000, |number| number);
+    grow_and_shrink::<U64Keys, 512>(0, 20_000, |number| number);
+    grow_and_shrink::<BytesKeys, 8>(Box::default(), 3000, |number| number.to_be_bytes().into());
+    grow_and_shrink::<BytesKeys, 512>(Box::default(), 9000, |number| format!("user{number:020}").into_bytes().into());
+}
+
+#[test]
+fn ascending_separators_leave_nodes_full() {
+    let mut inner = Inner::<U64Keys, 64>::new(simd(), 0).unwrap();
+    let splits: u64 = (1..=10_000).map(|key| inner.insert(key, key).unwrap()).sum();
+    assert_eq!(inner.check(), Vec::<String>::new());
+    assert_eq!(inner.inner_nodes(), 10_001u64.div_ceil(64) + 3 + 1);
+    assert_eq!(
+        splits,
+        inner.inner_nodes() - u64::from(inner.height()),
+        "every node but the first of its level came from a split"
+    );
+}
+
+#[test]
+fn removals_merge_nodes() {
+    let mut inner = Inner::<U64Keys, 16>::new(simd(), 0).unwrap();
+    (1..20_000u64).for_each(|key| assert!(inner.insert(key, key).is_ok()));
+    (1..20_000u64).filter(|key| key % 20 != 0).for_each(|key| assert!(inner.remove(key)));
+    assert_eq!((inner.check(), inner.len()), (Vec::new(), 1000));
+    // A quarter of the slots is the least that a node has, and there are a few nodes above.
+    assert!(inner.inner_nodes() <= 1000 / 4 * 4 / 3, "{} nodes for 1000 children", inner.inner_nodes());
+}
+
+#[test]
+fn separators_out_of_order_are_refused() {
+    let mut inner = Inner::<BytesKeys, 4>::new(simd(), 1).unwrap();
+    assert!(matches!(inner.insert(b"", 2), Err(InnerError::Order)), "the first child has the smallest key");
+    inner.insert(b"\0", 2).unwrap();
+    assert!(matches!(inner.insert(b"\0", 3), Err(InnerError::Order)));
+    assert_eq!((inner.len(), inner.find(b""), inner.find(b"\0")), (2, 1, 2));
+    for separators in [[0, 5], [5, 5], [5, 4]] {
+        let built = Inner::<U64Keys, 4>::build(simd(), 1, separators.into_iter().zip([2, 3]), 70);
+        assert!(matches!(built, Err(InnerError::Order)), "{separators:?}");
+    }
+    let keys: Vec<u64> = vec![1, 2];
+    assert_eq!(Inner::<U64Keys, 4>::build(simd(), 1, keys.into_iter().zip([2, 3]), 70).unwrap().find(u64::MAX), 3);
+}
+
+#[test]
+fn large_nodes_take_little_memory_when_built_by_random_inserts() {
+    let mut random = StdRng::seed_from_u64(7);
+    let mut inner = Inner::<U64Keys, 4096>::new(simd(), 0).unwrap();
+    while inner.len() < 300_000 {
+        inner.insert(random.random(), 1).unwrap();
+    }
+    let bytes = inner.dram_bytes() as f64 / inner.len() as f64;
+    assert!(bytes < 25.0, "{bytes} bytes a leaf");
+}
+
+#[test]
+fn released_separators_are_reused() {
+    let mut inner = Inner::<BytesKeys, 16>::new(simd(), 0).unwrap();
+    let key = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes().repeat(3);
+    for number in 1..2000 {
+        inner.insert(&key(number), number).unwrap();
+    }
+    let bytes = inner.dram_bytes();
+    for number in 2000..100_000 {
+        assert!(inner.remove(&key(number - 1000)));
+        inner.insert(&key(number), number).unwrap();
+    }
+    assert_eq!(inner.check(), Vec::<String>::new());
+    assert!(inner.dram_bytes() <= 2 * bytes, "{} bytes, then {}", bytes, inner.dram_bytes());
+}
+
+#[test]
+fn bounds_of_the_model_are_used() {
+    // The twin's model must answer as the documentation says, or the comparison means nothing.
+    let mut twin = Twin::<U64Keys, 4>::new(0, simd());
+    twin.apply(&Step::Insert(10));
+    assert_eq!(twin.model.range((Included(0), Excluded(10))).count(), 1);
+    assert_eq!((twin.covering(&9).1, twin.covering(&10).1), (1, 2));
+    assert_eq!(<U64Keys as KeyKind>::borrow(&twin.inner.seek(u64::MAX).lower_bound()), 10);
+}

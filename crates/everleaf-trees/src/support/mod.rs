@@ -1,0 +1,3 @@
+//! Pure mechanism that several families of trees share: nothing here stores into persistent memory, flushes or fences.
+
+pub mod inner;

@@ -1,0 +1,78 @@
+//! Checking a store: the index's own invariants, the values, and that no block is lost or used twice.
+//!
+//! - S1: every entry of the index leads to a record that matches its checksum and holds this entry's key.
+//! - S2: entries come in key order, and there are as many as the index says.
+//! - S3: every block of the pool is reached exactly once, or is free.
+//!
+//! What a check cannot see: an entry that is missing altogether where nothing tells of it, and damage that left a value with
+//! its checksum right.
+
+use std::ops::{Bound, ControlFlow};
+
+use everleaf_index::{Direction, Index};
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::{Audit, Pool};
+
+use crate::value_record::{KeyBytes, ValueRecord};
+use crate::{CheckOutcome, Error, OwnedKey, StoreKey};
+
+/// Violations that are written out; what exceeds them is counted.
+const MAX_SENTENCES: usize = 1000;
+
+pub(crate) fn check<M: Media, K: StoreKey>(
+    pool: &Pool<M>,
+    index: &dyn Index<K>,
+    mut audit: Audit,
+) -> Result<CheckOutcome, Error> {
+    let report = index.check(&mut audit)?;
+    let mut violations = report.violations;
+    let keys = check_values(pool, index, &mut audit, &mut violations);
+    if keys != report.keys || keys != index.len() {
+        let (counted, len) = (report.keys, index.len());
+        violations.push(format!("S2: a scan gives {keys} keys, the index counts {counted} and says it has {len}"));
+    }
+    let audited = pool.finish_audit(audit);
+    violations.extend(audited.violations.into_iter().map(|violation| format!("S3: {violation}")));
+    let ok = violations.is_empty() && audited.leaked_blocks == 0;
+    let more = violations.len().saturating_sub(MAX_SENTENCES);
+    if more > 0 {
+        violations.truncate(MAX_SENTENCES);
+        violations.push(format!("and {more} more"));
+    }
+    Ok(CheckOutcome { ok, keys, violations, leaked_blocks: audited.leaked_blocks })
+}
+
+/// S1 and S2; the number of entries.
+fn check_values<M: Media, K: StoreKey>(
+    pool: &Pool<M>,
+    index: &dyn Index<K>,
+    audit: &mut Audit,
+    violations: &mut Vec<String>,
+) -> u64 {
+    let mut keys = 0u64;
+    let mut previous: Option<OwnedKey> = None;
+    let mut disordered = false;
+    let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
+        keys += 1;
+        let key = K::widen(key);
+        if previous.as_ref().is_some_and(|previous| previous.as_ref() >= key) {
+            violations.push(format!("S2: key {key} comes after a key that is not less"));
+            disordered = true; // A scan of a damaged index may never end.
+            return ControlFlow::Break(());
+        }
+        previous = Some(key.to_owned());
+        let offset = words.first().copied().unwrap_or(0);
+        match pool.record(PPtr::at(offset)).map(ValueRecord::parse) {
+            Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => audit.reach(offset),
+            Ok(_) => violations.push(format!("S1: the record at {offset:#x} does not belong to key {key}, which leads to it")),
+            Err(error) => violations.push(format!("S1: the value of key {key} cannot be read: {error}")),
+        }
+        ControlFlow::Continue(())
+    });
+    match scanned {
+        Err(error) => violations.push(format!("S2: the scan ended early: {error}")),
+        Ok(()) if disordered => violations.push("S2: the rest of the keys was not looked at".to_owned()),
+        Ok(()) => {}
+    }
+    keys
+}

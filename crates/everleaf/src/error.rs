@@ -1,0 +1,110 @@
+//! What can go wrong in a store.
+
+use everleaf_index::IndexError;
+use everleaf_pool::{KeyType, PoolError};
+
+use crate::{Engine, key_type_name};
+
+/// The longest value: 1 GiB.
+pub const MAX_VALUE_BYTES: u64 = 1 << 30;
+
+/// An operation of a store could not be done. A write that returns an error has changed nothing, unless the variant says
+/// otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pool refused: it is full, missing, locked or damaged.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The index refused, or found damage.
+    #[error(transparent)]
+    Index(IndexError),
+    /// A key of the other kind.
+    #[error("this store has {name} keys, the key given is none; give one, or create a store with the other kind of keys",
+        name = key_type_name(*.expected))]
+    WrongKeyType {
+        /// What the store was made for.
+        expected: KeyType,
+    },
+    /// No such engine, or one that is still to come.
+    #[error("engine {name} is not available in this release; choose one of {available}")]
+    UnknownEngine {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: String,
+    },
+    /// The pool was made with an engine that this release does not have.
+    #[error("the pool was made with engine {name}, which this release does not have; open it with the release that made it")]
+    EngineOfPool {
+        /// The name in the pool's header.
+        name: String,
+    },
+    /// The pool was laid out for another engine, another kind of keys or other sizes.
+    #[error("the pool was laid out for engine {name} with other parameters; lay it out with the format of the index to be made")]
+    OtherFormat {
+        /// The name in the pool's header.
+        name: String,
+    },
+    /// A parameter that the engine does not have.
+    #[error("--{parameter} is no parameter of engine {engine}; leave it out")]
+    UnknownParameter {
+        /// Its name.
+        parameter: &'static str,
+        /// The engine.
+        engine: Engine,
+    },
+    /// The value is longer than 1 GiB.
+    #[error("the value has {bytes} bytes; values of at most {max_bytes} bytes are supported")]
+    ValueTooLong {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// A write to a store that was opened to read.
+    #[error("the store was opened read-only; open it for writing first")]
+    ReadOnly,
+    /// An earlier write met damage or panicked midway. It has happened wholly or not at all, and which of the two is decided when the pool is
+    /// opened the next time; until then nothing more is written.
+    #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
+    Interrupted,
+    /// The store was closed.
+    #[error("the store is closed; open it again")]
+    Closed,
+}
+
+impl Error {
+    pub(crate) fn unavailable(name: &str) -> Self {
+        let available = Engine::available().map(Engine::name).collect::<Vec<_>>().join(", ");
+        Self::UnknownEngine { name: name.to_owned(), available }
+    }
+
+    pub(crate) const fn corrupt(offset: u64, what: &'static str) -> Self {
+        Self::Index(IndexError::Corrupt { offset, what })
+    }
+
+    /// Whether this says that data is damaged.
+    pub const fn is_corruption(&self) -> bool {
+        matches!(self, Self::Pool(PoolError::Corrupt { .. }) | Self::Index(IndexError::Corrupt { .. }))
+    }
+
+    /// Whether this says that no room is left, in the pool or on the disk.
+    pub const fn is_full(&self) -> bool {
+        use everleaf_pmem::MapError;
+        matches!(
+            self,
+            Self::Pool(PoolError::PoolFull { .. } | PoolError::Map(MapError::DiskFull { .. } | MapError::MaxSize { .. }))
+        )
+    }
+}
+
+impl From<IndexError> for Error {
+    /// An index passes on what its pool said; here it is the pool's error again, so that a caller finds it in one place.
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Pool(error) => Self::Pool(error),
+            error => Self::Index(error),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! How stores are made and opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use everleaf_index::{BytesKeys, U64Keys};
+use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region};
+use everleaf_pool::{DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file};
+
+use crate::attached::Attached;
+use crate::backend::Backend;
+use crate::{Engine, EngineParameters, Error, Store, registry};
+
+/// The size that a pool file has at first if nothing else is said: 256 MiB.
+pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
+
+/// How a store is made.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("numbers.pool");
+/// use everleaf::{CreateOptions, Engine, KeyType};
+///
+/// let store = CreateOptions::new().engine(Engine::FpTree).key_type(KeyType::U64).size_bytes(1 << 20).create(&path)?;
+/// store.put(42, b"the answer")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// The tree. Default: `fptree`.
+    pub engine: Engine,
+    /// The kind of keys. Default: byte strings.
+    pub key_type: KeyType,
+    /// Bytes of the file at first, all of them allocated at once; at least 64 KiB. Default: 256 MiB.
+    pub size_bytes: u64,
+    /// Bytes that the file may grow to. Default: as much as addresses can be reserved for, at most 1 TiB.
+    pub max_size_bytes: Option<u64>,
+    /// Sizes of the engine's nodes. Default: its tuned ones.
+    pub parameters: EngineParameters,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self {
+            engine: Engine::default(),
+            key_type: KeyType::Bytes,
+            size_bytes: DEFAULT_SIZE_BYTES,
+            max_size_bytes: None,
+            parameters: EngineParameters::default(),
+        }
+    }
+}
+
+impl CreateOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the tree.
+    #[must_use]
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Sets the kind of keys.
+    #[must_use]
+    pub fn key_type(mut self, key_type: KeyType) -> Self {
+        self.key_type = key_type;
+        self
+    }
+
+    /// Sets the size of the file at first, in bytes.
+    #[must_use]
+    pub fn size_bytes(mut self, bytes: u64) -> Self {
+        self.size_bytes = bytes;
+        self
+    }
+
+    /// Sets the size that the file may grow to, in bytes.
+    #[must_use]
+    pub fn max_size_bytes(mut self, bytes: u64) -> Self {
+        self.max_size_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the sizes of the engine's nodes.
+    #[must_use]
+    pub fn parameters(mut self, parameters: EngineParameters) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is durable when this returns; if it fails,
+    /// no file is left.
+    ///
+    /// # Errors
+    /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which parameters there are, [`PoolError::Exists`],
+    /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.format()?; // Before a file is made.
+        let path = path.as_ref();
+        let region = create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
+        let is_file = region.file().is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
+        let created = hardware(region, FlushChoice::Auto).and_then(|media| self.create_on(media));
+        if created.is_err() && is_file {
+            let _ = std::fs::remove_file(path); // The reason is what matters to the caller.
+        }
+        created.map(|(store, _)| store)
+    }
+
+    fn format(&self) -> Result<Format, Error> {
+        registry::pool_format(self.engine.require_available()?, self.key_type, &self.parameters, 1)
+    }
+
+    /// Makes a store over the whole region of any media, whatever it holds: for benchmarks and for the explorer. The pool is handed out
+    /// too, as the way to the media.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), but for those about files.
+    pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
+        let pool = Pool::create(media, &self.format()?)?;
+        let backend: Box<dyn Backend> = match self.key_type {
+            KeyType::U64 => Box::new(Attached::<M, U64Keys>::create(Arc::clone(&pool), self.engine, &self.parameters)?),
+            KeyType::Bytes => Box::new(Attached::<M, BytesKeys>::create(Arc::clone(&pool), self.engine, &self.parameters)?),
+        };
+        pool.sync()?;
+        Ok((Store::over(backend), pool))
+    }
+}
+
+/// Which flush instruction is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushChoice {
+    /// What the medium needs: the best instruction there is on persistent memory, none elsewhere.
+    #[default]
+    Auto,
+    /// This one, with fences, whatever the medium: for measurements. Forcing none leaves the fences out too, and lowers the durability of
+    /// persistent memory to that of a process crash.
+    Force(FlushInstruction),
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Whether the file must not be written: if recovery is needed, it happens in private memory. Several readers may have a store open.
+    pub read_only: bool,
+    /// Whether all pages are faulted in at once, so that no later access waits for the kernel. Without effect on read-only stores.
+    pub prefault: bool,
+    /// The flush instruction.
+    pub flush: FlushChoice,
+}
+
+impl OpenOptions {
+    /// The defaults: to read and write, nothing faulted in, flushes as the medium needs them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whether the file must not be written.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Sets whether all pages are faulted in at once, about 0.1 ms a MiB.
+    #[must_use]
+    pub fn prefault(mut self, prefault: bool) -> Self {
+        self.prefault = prefault;
+        self
+    }
+
+    /// Sets the flush instruction.
+    #[must_use]
+    pub fn flush(mut self, flush: FlushChoice) -> Self {
+        self.flush = flush;
+        self
+    }
+
+    /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's part takes the same time for every size;
+    /// the engine rebuilds what it keeps in DRAM.
+    ///
+    /// # Errors
+    /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`], damage, or what
+    /// the system says.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        let start = Instant::now();
+        let region = open_file(path.as_ref(), if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
+        if self.prefault && !self.read_only {
+            region.prefault();
+        }
+        let media = hardware(region, self.flush)?;
+        let durability = durability_of(&media, self.flush);
+        let (pool, opened) = Pool::open(media)?;
+        match pool.format().key_type {
+            KeyType::U64 => self.attach::<_, U64Keys>(pool, &opened, durability, start),
+            KeyType::Bytes => self.attach::<_, BytesKeys>(pool, &opened, durability, start),
+        }
+    }
+
+    fn attach<M: Media, K: crate::StoreKey>(
+        &self,
+        pool: Arc<Pool<M>>,
+        opened: &Opened,
+        durability: Durability,
+        start: Instant,
+    ) -> Result<Store, Error> {
+        let mut attached = Attached::<M, K>::open(pool, opened)?;
+        let opening = attached.opening_mut();
+        opening.writable = !self.read_only;
+        opening.durability = durability;
+        opening.recovery = start.elapsed();
+        Ok(Store::over(Box::new(attached)))
+    }
+
+    /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too, as the way to the media.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for those about files.
+    pub fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
+        let start = Instant::now();
+        let durability = media.region().medium().durability();
+        let (pool, opened) = Pool::open(media)?;
+        let store = match pool.format().key_type {
+            KeyType::U64 => self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, durability, start),
+            KeyType::Bytes => self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, durability, start),
+        };
+        Ok((store?, pool))
+    }
+}
+
+fn hardware(region: Region, flush: FlushChoice) -> Result<Hardware, Error> {
+    let cpu = Cpu::detect();
+    let media = match flush {
+        FlushChoice::Auto => Hardware::new(region, &cpu),
+        FlushChoice::Force(instruction) => Hardware::forced(region, &cpu, instruction),
+    };
+    media.map_err(|error| Error::Pool(PoolError::Map(error)))
+}
+
+/// What the medium promises, unless what it needs for that was left out.
+fn durability_of(media: &Hardware, flush: FlushChoice) -> Durability {
+    let medium = media.region().medium();
+    match flush {
+        FlushChoice::Force(FlushInstruction::None) if medium == Medium::Dax => Durability::ProcessCrash,
+        _ => medium.durability(),
+    }
+}

@@ -1,0 +1,119 @@
+//! Making and opening an index by the name of its engine, on any media and in any pool: what stores, benchmarks and tests share.
+
+use std::sync::Arc;
+
+use everleaf_index::{Index, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::{Format, KeyType, Pool, Shutdown};
+use everleaf_trees::fptree::{self, Variant};
+
+use crate::{Engine, EngineParameters, Error, StoreKey};
+
+/// What the header of a pool says in which `engine` keeps values of `value_words` words. The format that a pool is laid out with decides all sizes.
+///
+/// # Errors
+/// [`Error::UnknownEngine`], [`Error::UnknownParameter`], or [`IndexError::Parameter`] for a size that is not on offer.
+pub fn pool_format(
+    engine: Engine,
+    key_type: KeyType,
+    parameters: &EngineParameters,
+    value_words: usize,
+) -> Result<Format, Error> {
+    parameters.check_for(engine)?;
+    let parameters = match kind(engine)? {
+        Kind::FpTree(variant) => {
+            let tuned = fptree::Parameters::defaults(variant);
+            let chosen = fptree::Parameters {
+                leaf_slots: parameters.leaf_slots.map_or(tuned.leaf_slots, u64::from),
+                inner_keys: parameters.inner_keys.map_or(tuned.inner_keys, u64::from),
+                group_bytes: parameters.group_bytes.unwrap_or(tuned.group_bytes),
+                value_words: value_words as u64,
+            };
+            chosen.validate()?;
+            chosen.pack()
+        }
+        Kind::BTreeMap => [value_words as u64, 0, 0, 0, 0, 0, 0, 0],
+    };
+    Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
+}
+
+/// Makes an empty index in a fresh pool that was laid out with the [`pool_format`] of the same arguments.
+///
+/// # Errors
+/// [`Error::OtherFormat`] if it was not; as [`pool_format`]; or [`IndexError::Pool`] if the pool has no room for it.
+///
+/// # Examples
+/// ```
+/// use everleaf::{Engine, EngineParameters, KeyType, U64Keys, registry};
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::Pool;
+///
+/// let media = Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
+/// let parameters = EngineParameters::default();
+/// let pool = Pool::create(media, &registry::pool_format(Engine::FpTree, KeyType::U64, &parameters, 1)?)?;
+/// let index = registry::create_index::<U64Keys, _>(&pool, Engine::FpTree, &parameters, 1)?;
+/// assert!(index.insert(7, 70)?);
+/// assert_eq!(index.get(7)?, Some(70));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn create_index<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    engine: Engine,
+    parameters: &EngineParameters,
+    value_words: usize,
+) -> Result<Box<dyn Index<K>>, Error> {
+    if *pool.format() != pool_format(engine, K::TYPE, parameters, value_words)? {
+        return Err(Error::OtherFormat { name: pool.format().engine.clone() });
+    }
+    match kind(engine)? {
+        Kind::FpTree(variant) => Ok(fptree::create(pool, variant)?),
+        Kind::BTreeMap => Ok(K::model(value_words)?),
+    }
+}
+
+/// Opens the index in a pool, which was left by `shutdown`, and says which engine it is.
+///
+/// # Errors
+/// [`Error::EngineOfPool`], [`Error::WrongKeyType`], or damage.
+pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
+    let format = pool.format();
+    if format.key_type != K::TYPE {
+        return Err(Error::WrongKeyType { expected: format.key_type });
+    }
+    let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
+    let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
+    match kind(engine)? {
+        Kind::FpTree(variant) => Ok((fptree::open(pool, variant, shutdown)?, engine)),
+        Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
+    }
+}
+
+/// The engines that there are code for.
+enum Kind {
+    FpTree(Variant),
+    BTreeMap,
+}
+
+fn kind(engine: Engine) -> Result<Kind, Error> {
+    match engine {
+        Engine::FpTree => Ok(Kind::FpTree(Variant::FpTree)),
+        Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
+        Engine::BTreeMap => Ok(Kind::BTreeMap),
+        engine => Err(Error::unavailable(engine.name())),
+    }
+}
+
+/// A `BTreeMap` as an index of values of a number of words that is known at run time only.
+macro_rules! model {
+    ($key:ty, $value_words:expr, $($words:literal)*) => {
+        match $value_words {
+            $($words => Ok(Box::new(::everleaf_index::Serialized::new(::everleaf_index::Model::<$key, $words>::new()))),)*
+            words => Err($crate::registry::unoffered_words(words)),
+        }
+    };
+}
+pub(crate) use model;
+
+pub(crate) fn unoffered_words(words: usize) -> IndexError {
+    IndexError::Parameter { parameter: "value_words", value: words as u64, offered: "1 to 14".to_owned() }
+}

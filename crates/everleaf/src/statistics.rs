@@ -1,0 +1,82 @@
+//! What a store tells about itself.
+
+use everleaf_pmem::{Durability, Medium};
+use everleaf_pool::{KeyType, Shutdown};
+
+use crate::Engine;
+
+/// Sizes and states of a store at a moment.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The engine.
+    pub engine: Engine,
+    /// The kind of keys.
+    pub key_type: KeyType,
+    /// Number of keys.
+    pub keys: u64,
+    /// Levels of the tree, leaves included.
+    pub height: u32,
+    /// Leaves that hold keys.
+    pub leaves: u64,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Bytes of persistent memory that the index takes from the pool, values apart.
+    pub pm_bytes: u64,
+    /// Bytes of DRAM that the index takes.
+    pub dram_bytes: u64,
+    /// Bytes of the pool in use: index, values, and the pool's own tables.
+    pub used_bytes: u64,
+    /// Bytes that can be allocated without growing the pool.
+    pub free_bytes: u64,
+    /// Bytes of the pool now.
+    pub total_bytes: u64,
+    /// Bytes that the pool can grow to.
+    pub max_bytes: u64,
+    /// The strongest failure that acknowledged writes survive.
+    pub durability: Durability,
+    /// What the memory is.
+    pub medium: Medium,
+    /// How the pool had been left when it was opened. A pool that was just created counts as clean.
+    pub shutdown: Shutdown,
+    /// Milliseconds that opening took, recovery included.
+    pub recovery_ms: f64,
+    /// Writes that a crash had cut and that opening completed or undid.
+    pub recovered_writes: u64,
+}
+
+/// When an acknowledged write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contract {
+    /// When the call returns. A call cut by a crash has happened wholly or not at all.
+    Strict,
+    /// When the epoch that it belongs to is completed, or `sync` returned.
+    Buffered,
+}
+
+/// What a store can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The strongest failure that acknowledged writes survive.
+    pub durability: Durability,
+    /// When a write counts as acknowledged.
+    pub contract: Contract,
+    /// Whether several threads write at the same time; else writers wait for each other.
+    pub concurrent_writers: bool,
+    /// Whether it can be written to.
+    pub writable: bool,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckOutcome {
+    /// Whether nothing is wrong: no violation and no leak.
+    pub ok: bool,
+    /// Keys that were counted.
+    pub keys: u64,
+    /// What is wrong, each a sentence.
+    pub violations: Vec<String>,
+    /// Blocks that are allocated and that nothing leads to.
+    pub leaked_blocks: u64,
+}

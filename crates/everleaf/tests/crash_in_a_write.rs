@@ -1,0 +1,175 @@
+//! A write that is cut by a crash has happened wholly or not at all, and nothing leaks: recovery from states that a power failure can
+//! leave within one write. (The crash explorer goes through all of them; this is the store's own quick look.)
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{key, tiny, value};
+use everleaf::{KeyType, OpenOptions, OwnedKey, Store};
+use everleaf_pmem::{Event, Traced};
+
+const POOL_BYTES: u64 = 192 << 10;
+const GARBAGE_SEED: u64 = 7;
+
+type Content = BTreeMap<OwnedKey, Vec<u8>>;
+
+/// What is durable for sure, and what may be, by line in the order of the stores.
+struct Durable {
+    image: Vec<u64>,
+    pending: BTreeMap<u64, Vec<(u64, u64)>>,
+    flushed: Vec<(u64, usize)>,
+}
+
+impl Durable {
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Store { offset, new, .. } => self.pending.entry(offset / 64).or_default().push((offset, new)),
+            Event::Flush { line, .. } => self.flushed.push((line, self.pending.get(&line).map_or(0, Vec::len))),
+            Event::Fence { .. } => {
+                let mut done = BTreeMap::new();
+                for (line, stores) in std::mem::take(&mut self.flushed) {
+                    let done = done.entry(line).or_insert(0);
+                    *done = stores.max(*done);
+                }
+                for (line, stores) in done {
+                    let pending = self.pending.get_mut(&line).map(|pending| pending.drain(..stores).collect::<Vec<_>>());
+                    write(&mut self.image, pending.unwrap_or_default().iter());
+                }
+                self.pending.retain(|_, stores| !stores.is_empty());
+            }
+            Event::Order { .. } | Event::EndOperation => {}
+            event => panic!("{event:?} is not expected here"),
+        }
+    }
+
+    /// Everything that is visible: what a killed process leaves.
+    fn visible(&self) -> Vec<u64> {
+        let mut image = self.image.clone();
+        self.pending.values().for_each(|stores| write(&mut image, stores.iter()));
+        image
+    }
+
+    /// Nothing but what is fenced, and this with the stores to one line more.
+    fn evicted(&self) -> Vec<Vec<u64>> {
+        let one_more = self.pending.values().map(|stores| {
+            let mut image = self.image.clone();
+            write(&mut image, stores.iter());
+            image
+        });
+        std::iter::once(self.image.clone()).chain(one_more).collect()
+    }
+}
+
+fn write<'s>(image: &mut [u64], stores: impl Iterator<Item = &'s (u64, u64)>) {
+    for (offset, new) in stores {
+        image[*offset as usize / 8] = *new;
+    }
+}
+
+fn content(store: &Store) -> Content {
+    store.iter().collect::<Result<_, _>>().unwrap()
+}
+
+/// Recovers `image` and compares; then writes go on.
+fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &OwnedKey) {
+    let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
+    let (store, _pool) = OpenOptions::new().open_on(media).unwrap();
+    let found = content(&store);
+    assert!(found == *before || found == *after, "neither before nor after: {:?}", found.keys().collect::<Vec<_>>());
+    let outcome = store.check().unwrap();
+    assert!(outcome.ok, "{outcome:?}");
+    store.put(spare, b"goes on").unwrap();
+    assert_eq!(store.get(spare).unwrap().as_deref(), Some(b"goes on".as_slice()));
+    let outcome = store.check().unwrap();
+    assert!(outcome.ok, "after another write: {outcome:?}");
+}
+
+fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) {
+    let media = Traced::new(POOL_BYTES, POOL_BYTES, GARBAGE_SEED).unwrap();
+    let (store, pool) = tiny(key_type).create_on(media).unwrap();
+    prepare(&store);
+    let before = content(&store);
+    pool.media().take_events();
+    let image = pool.media().image();
+    write(&store);
+    let after = content(&store);
+    assert_ne!(before, after, "the write under test must change something");
+    let events = pool.media().take_events();
+    assert!(events.iter().any(|event| matches!(event, Event::Fence { .. })));
+    let mut durable = Durable { image, pending: BTreeMap::new(), flushed: Vec::new() };
+    let (mut states, spare) = (0, key(key_type, 1000));
+    for event in events {
+        let images = match event {
+            Event::Flush { .. } => vec![durable.visible()],
+            Event::Fence { .. } | Event::EndOperation => durable.evicted(),
+            _ => Vec::new(),
+        };
+        for image in images {
+            recovers_to_either(&image, &before, &after, &spare);
+            states += 1;
+        }
+        durable.apply(event);
+    }
+    assert!(states > 10, "only {states} states were looked at");
+}
+
+/// Lengths of values: within a line, some lines, and a run of chunks of its own.
+const LENGTHS: [usize; 3] = [5, 300, 6000];
+
+#[test]
+fn crash_in_an_insertion_leaves_all_or_nothing() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for bytes in LENGTHS {
+            // The fifth key of a leaf of four slots splits it.
+            for present in [0, 1, 4] {
+                let prepare = |store: &Store| {
+                    for n in 0..present {
+                        store.put(&key(key_type, n), &value(n, 20)).unwrap();
+                    }
+                };
+                explore(key_type, prepare, |store| assert!(!store.put(&key(key_type, 9), &value(9, bytes)).unwrap()));
+            }
+        }
+    }
+}
+
+#[test]
+fn crash_in_a_replacement_leaves_the_old_value_or_the_new_one() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for (old, new) in [(5, 6), (300, 6000), (6000, 300), (6000, 9000)] {
+            let prepare = |store: &Store| assert!(!store.put(&key(key_type, 9), &value(1, old)).unwrap());
+            explore(key_type, prepare, |store| assert!(store.put(&key(key_type, 9), &value(2, new)).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn crash_in_a_removal_leaves_all_or_nothing() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for bytes in LENGTHS {
+            for others in [0, 1, 6] {
+                let prepare = |store: &Store| {
+                    store.put(&key(key_type, 9), &value(9, bytes)).unwrap();
+                    for n in 0..others {
+                        store.put(&key(key_type, n), &value(n, 20)).unwrap();
+                    }
+                };
+                explore(key_type, prepare, |store| assert!(store.delete(&key(key_type, 9)).unwrap()));
+            }
+        }
+    }
+}
+
+#[test]
+fn crash_in_an_insertion_into_a_block_that_held_another_value_is_undone() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        // The new record lies where that of a removed key lay: until it is durable its place still tells of the other key.
+        let prepare = |store: &Store| {
+            store.put(&key(key_type, 3), &value(3, 20)).unwrap();
+            store.put(&key(key_type, 4), &value(4, 20)).unwrap();
+            store.delete(&key(key_type, 3)).unwrap();
+        };
+        explore(key_type, prepare, |store| assert!(!store.put(&key(key_type, 9), &value(9, 20)).unwrap()));
+    }
+}
