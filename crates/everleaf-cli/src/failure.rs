@@ -56,9 +56,11 @@ impl From<everleaf::Error> for Failure {
     fn from(error: everleaf::Error) -> Self {
         use everleaf::Error;
         match error {
-            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } | Error::Index(IndexError::Parameter { .. }) => {
-                Self::Usage(error.to_string())
+            Error::Index(IndexError::Parameter { parameter, value, offered }) => {
+                let option = parameter.replace('_', "-");
+                Self::Usage(format!("--{option} {value} is not offered by this engine; choose one of {offered}"))
             }
+            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => Self::Usage(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

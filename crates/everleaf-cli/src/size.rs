@@ -54,6 +54,12 @@ pub fn display_count(count: u64) -> String {
     grouped
 }
 
+/// So many things, for people: `1 key`, `1,251 keys` (the plural has an s).
+pub fn display_counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", display_count(count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +103,7 @@ mod tests {
         assert_eq!(display_count(999), "999");
         assert_eq!(display_count(1_000), "1,000");
         assert_eq!(display_count(370_099), "370,099");
+        assert_eq!(display_counted(1, "key"), "1 key");
+        assert_eq!(display_counted(1_251, "key"), "1,251 keys");
     }
 }

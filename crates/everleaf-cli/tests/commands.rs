@@ -102,7 +102,7 @@ fn create_refuses_wrong_usage_and_makes_nothing() {
     }
     bench.refused(["create"]);
     assert!(bench.refused(["create", "p", "--engine", "bogus"]).contains("choose one of fptree"));
-    assert!(bench.refused(["create", "p", "--leaf-slots", "3"]).contains("leaf_slots = 3"));
+    assert!(bench.refused(["create", "p", "--leaf-slots", "3"]).contains("--leaf-slots 3 is not offered"));
     assert!(bench.fails(["create", "p", "--size", "1KiB"]).contains("too small"));
     assert!(!bench.path("p").exists());
 }
@@ -148,7 +148,7 @@ fn a_pool_that_is_none_gives_one_sentence() {
 #[test]
 fn a_pool_that_does_not_grow_gets_full_and_stays_readable() {
     let bench = Bench::new();
-    bench.ok(["create", "p", "--size", "128KiB", "--max-size", "128KiB"]);
+    bench.ok(["create", "p", "--size", "128KiB", "--max-size", "128KiB", "--group-bytes", "16KiB"]);
     bench.ok(["put", "p", "small", "value"]);
     bench.write("large", vec![b'x'; 200_000]);
     assert!(bench.fails(["put", "p", "large", "--value-from", "large"]).contains("full"));

@@ -51,7 +51,7 @@ fn csv_rows_are_json_objects() {
 fn records_before_a_bad_one_stay() {
     for (name, content, options, complaint) in [
         ("a.tsv", &b"a\t1\nb\t2\nno tab\nc\t3\n"[..], &[][..], "a.tsv: line 3 has no TAB"),
-        ("a.csv", b"k,v\na,1\nb,2\nc\nd,4\n", &["--key-column", "k"], "a.csv: row 3 (line 4) has 1 fields"),
+        ("a.csv", b"k,v\na,1\nb,2\nc\nd,4\n", &["--key-column", "k"], "a.csv: row 3 (line 4) has 1 field,"),
         ("b.csv", b"k,v\na,1\nb,2\nc,\"3\nd,4\n", &["--key-column", "k"], "line 4 is never closed"),
         ("c.csv", b"k,v\na,1\nb,2\nc,\xff\n", &["--key-column", "k"], "row 3 is not UTF-8"),
     ] {
@@ -133,7 +133,7 @@ fn a_file_without_newlines_does_not_fill_the_memory() {
 #[test]
 fn a_full_pool_keeps_a_prefix_and_says_how_much() {
     let bench = Bench::new();
-    bench.ok(["create", "p", "--size", "256KiB", "--max-size", "256KiB"]);
+    bench.ok(["create", "p", "--size", "256KiB", "--max-size", "256KiB", "--group-bytes", "16KiB"]);
     let lines: String = (0..50_000).map(|i| format!("{i:06}\n")).collect();
     let ran = bench.run_with_input(["load", "p", "-"], lines.as_bytes());
     let count: usize = acknowledged(&ran.stderr).split(' ').nth(1).unwrap().parse().unwrap();

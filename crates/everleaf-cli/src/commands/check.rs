@@ -7,7 +7,7 @@ use everleaf::{CheckOutcome, Error, PoolError, Store};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::size::display_count;
+use crate::size::display_counted;
 
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1 if anything is wrong.
 ///
@@ -67,10 +67,10 @@ pub fn run(args: Args) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} is damaged: {} violations, {} leaked blocks; restore a backup",
+        "{} is damaged: {}, {}; restore a backup",
         args.pool.display(),
-        display_count(report.violations),
-        display_count(report.leaked_blocks)
+        display_counted(report.violations, "violation"),
+        display_counted(report.leaked_blocks, "leaked block")
     )))
 }
 
@@ -83,7 +83,7 @@ fn show(args: &Args, report: &Report) -> Outcome {
     let text = if args.json {
         serde_json::to_string(report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else if report.ok {
-        format!("{} is sound: {} keys, nothing lost, nothing leaked\n", args.pool.display(), display_count(report.keys))
+        format!("{} is sound: {}, nothing lost, nothing leaked\n", args.pool.display(), display_counted(report.keys, "key"))
     } else {
         report.details.iter().map(|detail| format!("{detail}\n")).collect()
     };

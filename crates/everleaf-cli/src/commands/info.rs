@@ -73,7 +73,7 @@ impl From<&Statistics> for Report {
 
 impl Report {
     fn for_people(&self) -> String {
-        let Self { engine, key_type, height, leaves, inner_nodes, medium, durability, shutdown, recovery_ms, .. } = self;
+        let Self { engine, key_type, height, medium, durability, shutdown, recovery_ms, .. } = self;
         let promise = match durability.as_str() {
             "power-fail" => "what is acknowledged survives a power failure",
             "process-crash" => "what is acknowledged survives a crash of the process, not of the machine",
@@ -82,12 +82,14 @@ impl Report {
         format!(
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
-             tree        {height} levels, {leaves} leaves, {inner_nodes} inner nodes\n\
+             tree        height {height}, leaves {leaves}, inner nodes {inner_nodes}\n\
              index       {pm} of persistent memory, {dram} of DRAM\n\
              pool        {used} of {total} in use, {free} free, grows up to {max}\n\
              durability  {durability} on {medium}: {promise}\n\
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
             keys = display_count(self.keys),
+            leaves = display_count(self.leaves),
+            inner_nodes = display_count(self.inner_nodes),
             pm = display_size(self.pm_bytes),
             dram = display_size(self.dram_bytes),
             used = display_size(self.used_bytes),

@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use super::rfc4180::Strict;
 use super::{Record, Records};
+use crate::size::display_counted;
 
 /// Reads rows. The value of a row is a JSON object of strings in header order; its key is made of the key columns, joined by `/`.
 pub struct Rows {
@@ -76,8 +77,9 @@ impl Records for Rows {
         }
         if self.row.len() != self.names.len() {
             let line = self.row.position().map_or(0, csv::Position::line);
-            let (fields, columns) = (self.row.len(), self.names.len());
-            return Err(format!("{place} (line {line}) has {fields} fields, but the header names {columns} columns"));
+            let fields = display_counted(self.row.len() as u64, "field");
+            let columns = display_counted(self.names.len() as u64, "column");
+            return Err(format!("{place} (line {line}) has {fields}, but the header names {columns}"));
         }
         self.encode()?;
         Ok(Some(Record { number: self.number, key: &self.key, value: &self.value }))
@@ -164,7 +166,7 @@ mod tests {
             (&b""[..], "empty"),
             (b"a,a\n1,2\n", "two columns `a`"),
             (b"a,b\n1,2\n1,2,3\n", "row 2 (line 3) has 3 fields, but the header names 2"),
-            (b"a,b\n1\n", "row 1 (line 2) has 1 fields"),
+            (b"a,b\n1\n", "row 1 (line 2) has 1 field,"),
             (b"a\xff,b\n", "not UTF-8"),
             (b"a,b\n1,\xff\n", "row 1 is not UTF-8 in column 2"),
             (b"a,b\n1,2\n3,\"4\n", "row 2: the quote that opens a field in line 3"),

@@ -8,7 +8,7 @@ use everleaf::{Scan, Shutdown, Store};
 
 use super::{Guide, WORDS, timed, writer};
 use crate::failure::{Failure, Outcome};
-use crate::size::display_count;
+use crate::size::{display_count, display_counted};
 
 /// Acknowledged inserts after which the writer is killed.
 const KILL_AFTER: u64 = 20_000;
@@ -122,7 +122,7 @@ pub fn reopen_and_verify(guide: &mut Guide, pool: &Path, acknowledged: u64) -> O
         Shutdown::Crash => "the pool was left by a crash, and recovered",
         Shutdown::Clean => "the pool was closed",
     };
-    guide.step(&format!("Opened the pool again ({left}; {} keys)", display_count(statistics.keys)), took)?;
+    guide.step(&format!("Opened the pool again ({left}; {})", display_counted(statistics.keys, "key")), took)?;
     let (beyond, took) = timed(|| verify(&store, acknowledged));
     let beyond = match beyond? {
         0 => "and nothing else is",
