@@ -44,10 +44,7 @@ fn an_insertion_into_an_fptree_flushes_twice_and_splits_add_a_few() {
     let reports = micro(&options).unwrap();
     let flushes = reports[0].flushes.unwrap();
     assert!((20_000..30_000).contains(&flushes), "{flushes} flushes of 10,000 insertions");
-    assert!(
-        reports[0].leaf_splits.unwrap() > 100
-            && reports[0].lines_flushed.unwrap() <= flushes
-    );
+    assert!(reports[0].leaf_splits.unwrap() > 100 && reports[0].lines_flushed.unwrap() <= flushes);
     assert_eq!(reports[0].bytes_flushed.unwrap(), 64 * reports[0].lines_flushed.unwrap());
     // An update in place: one flush of a changed line, one fence.
     assert_eq!((reports[1].flushes, reports[1].fences, reports[1].lines_flushed), (Some(10_000), Some(10_000), Some(10_000)));
