@@ -252,7 +252,13 @@ impl Plan {
         }
     }
 
-    fn explore_kind<K: TestKey>(&self, ops: usize, seed: u64, sparse: u32, suppressed: Option<&'static str>) -> Result<u64, String> {
+    fn explore_kind<K: TestKey>(
+        &self,
+        ops: usize,
+        seed: u64,
+        sparse: u32,
+        suppressed: Option<&'static str>,
+    ) -> Result<u64, String> {
         let mut exploration = Exploration::<K>::new(*self, seed, suppressed);
         exploration.explore(ops, sparse).map_err(|e| format!("{self:?}, seed {seed}: {e}"))?;
         Ok(exploration.images)
