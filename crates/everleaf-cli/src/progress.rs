@@ -32,3 +32,12 @@ pub fn steps_bar(steps: u64) -> ProgressBar {
 pub fn watch<R: Read>(bar: &ProgressBar, input: R) -> impl Read + use<R> {
     bar.wrap_read(input)
 }
+
+/// A bar over operations, whose number is told later, on stderr, or nothing if that is no terminal.
+pub fn operations_bar() -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {percent}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(1).with_style(style)
+}

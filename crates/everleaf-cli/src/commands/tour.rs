@@ -70,7 +70,7 @@ impl Guide {
 
     fn step(&mut self, done: &str, took: Duration) -> Outcome {
         self.steps += 1;
-        self.say(&format!("\n{}. {done} ({}).", self.steps, display_duration(took)))
+        self.say(&format!("\n{}. {done}. [{}]", self.steps, display_duration(took)))
     }
 }
 

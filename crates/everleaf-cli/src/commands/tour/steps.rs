@@ -30,10 +30,8 @@ pub fn load(guide: &mut Guide, store: &Store) -> Outcome {
     let count = loaded?;
     let rate = display_count((count as f64 / took.as_secs_f64()) as u64);
     let words = display_count(count);
-    guide.step(
-        &format!("Loaded {words} English words, each with its number, each durable before the next ({rate} a second)"),
-        took,
-    )
+    guide
+        .step(&format!("Loaded {words} English words, each with its number, each durable before the next: {rate} a second"), took)
 }
 
 pub fn read(guide: &mut Guide, store: &Store) -> Outcome {
@@ -122,7 +120,7 @@ pub fn reopen_and_verify(guide: &mut Guide, pool: &Path, acknowledged: u64) -> O
         Shutdown::Crash => "the pool was left by a crash, and recovered",
         Shutdown::Clean => "the pool was closed",
     };
-    guide.step(&format!("Opened the pool again ({left}; {})", display_counted(statistics.keys, "key")), took)?;
+    guide.step(&format!("Opened the pool again: {left}, with {}", display_counted(statistics.keys, "key")), took)?;
     let (beyond, took) = timed(|| verify(&store, acknowledged));
     let beyond = match beyond? {
         0 => "and nothing else is",
