@@ -247,10 +247,12 @@ mod tests {
 
     #[test]
     fn barriers_of_the_allocator_are_apart() {
-        let mut counts = Counts::default();
-        counts.flushes = [(site!("fptree.a"), 3), (site!("pool.a"), 5), (site!("poolside.a"), 7)].into();
-        counts.fences = [(site!("fptree.b"), 1), (site!("pool.b"), 2)].into();
-        counts.lines_flushed = [(site!("fptree.a"), 2), (site!("pool.a"), 5), (site!("poolside.a"), 3)].into();
+        let counts = Counts {
+            flushes: [(site!("fptree.a"), 3), (site!("pool.a"), 5), (site!("poolside.a"), 7)].into(),
+            fences: [(site!("fptree.b"), 1), (site!("pool.b"), 2)].into(),
+            lines_flushed: [(site!("fptree.a"), 2), (site!("pool.a"), 5), (site!("poolside.a"), 3)].into(),
+            ..Default::default()
+        };
         let report = report(Some(&counts));
         assert_eq!((report.flushes, report.allocator_flushes), (Some(10), Some(5)));
         assert_eq!((report.fences, report.allocator_fences), (Some(1), Some(2)));
