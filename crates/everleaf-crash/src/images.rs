@@ -15,12 +15,7 @@ pub(crate) fn possible(ranges: &[Range]) -> u64 {
 
 /// Calls `each` with one outcome for each range, at most `budget` times or so, until it breaks off. Returns how many of the possible combinations were
 /// left out (not those after a break).
-pub(crate) fn visit(
-    ranges: &[Range],
-    budget: u64,
-    rng: &mut SmallRng,
-    each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
-) -> u64 {
+pub(crate) fn visit(ranges: &[Range], budget: u64, rng: &mut SmallRng, each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> u64 {
     if ranges.iter().any(|range| range.from == range.to) {
         return 0;
     }

@@ -70,7 +70,9 @@ impl Machine {
     pub fn apply(&mut self, thread: u16, event: &Event, fresh: &[u64]) -> Effect {
         let last_unordered = self.last_unordered.take();
         match *event {
-            Event::Store { offset, new, .. } => self.store(PendingStore { word: word_of(offset), value: new, thread, unit: None }),
+            Event::Store { offset, new, .. } => {
+                self.store(PendingStore { word: word_of(offset), value: new, thread, unit: None })
+            }
             Event::UnorderedStore { offset, new, .. } => {
                 let continues = last_unordered == Some((thread, offset.wrapping_sub(WORD as u64))) && offset % LINE as u64 != 0;
                 self.units += u32::from(!(self.assumptions.atomic_line && continues));

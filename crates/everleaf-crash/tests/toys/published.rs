@@ -85,11 +85,6 @@ impl Structure for Published {
     }
 
     fn sites(&self) -> Vec<Site> {
-        vec![
-            site!("published.P1.node"),
-            site!("published.P1.fence"),
-            site!("published.P2.root"),
-            site!("published.P2.fence"),
-        ]
+        vec![site!("published.P1.node"), site!("published.P1.fence"), site!("published.P2.root"), site!("published.P2.fence")]
     }
 }
