@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf::{BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store, StoreKey, U64Keys, registry};
+use everleaf::{
+    BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store, StoreKey, U64Keys, registry,
+};
 use everleaf_crash::Subject;
 use everleaf_index::{Direction, Index, KeyKind};
 use everleaf_pmem::{Site, Traced};
@@ -88,11 +90,11 @@ fn open_index<K: ScriptKind>(media: Traced) -> Result<Box<dyn Target>, String> {
 }
 
 impl Subject for EngineSubject {
-    type State = Box<dyn Target>;
+    type State = Live;
 
     fn prepare(&self, media: Traced) -> Result<Self::State, String> {
-        let state = self.create(media)?;
-        self.scenario.prepare.iter().try_for_each(|operation| state.apply(operation))?;
+        let mut state = Live { target: Some(self.create(media.clone())?), media };
+        self.scenario.prepare.iter().try_for_each(|operation| self.step(&mut state, operation))?;
         Ok(state)
     }
 
@@ -101,29 +103,35 @@ impl Subject for EngineSubject {
     }
 
     fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String> {
-        state.apply(&self.scenario.explore[operation])
+        self.step(state, &self.scenario.explore[operation])
     }
 
     fn recover(&self, image: Traced) -> Result<Self::State, String> {
-        self.open(image)
+        Ok(Live { target: Some(self.open(image.clone())?), media: image })
     }
 
     fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
-        state.check().map_err(|e| format!("after recovery: {e}"))?;
-        let found = state.content()?;
+        let target = state.target()?;
+        target.check().map_err(|e| format!("after recovery: {e}"))?;
+        let found = target.content()?;
         let done = &self.contents[acknowledged];
         let maybe = cut.map(|cut| &self.contents[cut + 1]);
         if found != *done && Some(&found) != maybe {
-            return Err(format!("the content is {} and should be {}{}", show(&found), show(done), match maybe {
-                Some(maybe) if maybe != done => format!(" or {}", show(maybe)),
-                _ => String::new(),
-            }));
+            return Err(format!(
+                "the content is {} and should be {}{}",
+                show(&found),
+                show(done),
+                match maybe {
+                    Some(maybe) if maybe != done => format!(" or {}", show(maybe)),
+                    _ => String::new(),
+                }
+            ));
         }
-        self.go_on(state, found)
+        self.go_on(target, found)
     }
 
     fn completed(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Option<usize> {
-        let found = state.content().ok()?;
+        let found = state.target().ok()?.content().ok()?;
         match cut {
             Some(cut) if found == self.contents[cut + 1] => Some(cut + 1),
             _ => (found == self.contents[acknowledged]).then_some(acknowledged),
@@ -135,8 +143,7 @@ impl Subject for EngineSubject {
     }
 
     fn sites(&self) -> Vec<Site> {
-        // Creating and closing are not explored; they order nothing that an operation relies on.
-        let pool = everleaf_pool::SITES.iter().filter(|site| !site.name().starts_with("pool.close"));
+        let pool = everleaf_pool::SITES.iter();
         let linked = |site: &&Site| self.level == Level::Store || !site.name().starts_with("pool.link");
         everleaf_trees::fptree::SITES.iter().chain(pool.filter(linked)).copied().collect()
     }
@@ -152,9 +159,30 @@ impl Subject for EngineSubject {
     }
 }
 
+/// An opened target, or none between a close and an open that failed.
+pub struct Live {
+    target: Option<Box<dyn Target>>,
+    media: Traced,
+}
+
+impl Live {
+    fn target(&self) -> Result<&dyn Target, String> {
+        self.target.as_deref().ok_or_else(|| "the pool is closed".to_owned())
+    }
+}
+
 impl EngineSubject {
+    fn step(&self, state: &mut Live, operation: &Operation) -> Result<(), String> {
+        if *operation != Operation::Reopen {
+            return state.target()?.apply(operation);
+        }
+        state.target.take().map_or(Ok(()), |target| target.close())?;
+        state.target = Some(self.open(state.media.clone())?);
+        Ok(())
+    }
+
     /// A recovered tree must also work: keys beside those that are there are inserted until leaves split, then everything is removed.
-    fn go_on(&self, state: &mut Box<dyn Target>, mut content: Content) -> Result<(), String> {
+    fn go_on(&self, state: &dyn Target, mut content: Content) -> Result<(), String> {
         let key = |i: u64| match self.scenario.keys {
             ScriptKeys::U64 => Key::U64(i * 3 + 1),
             ScriptKeys::Bytes => Key::Bytes(format!("key{i}").into_bytes()),
@@ -171,7 +199,11 @@ impl EngineSubject {
         }
         let found = state.content()?;
         if found != content {
-            return Err(format!("after recovery and more operations the content is {} and should be {}", show(&found), show(&content)));
+            return Err(format!(
+                "after recovery and more operations the content is {} and should be {}",
+                show(&found),
+                show(&content)
+            ));
         }
         state.check().map_err(|e| format!("after recovery and more operations: {e}"))
     }
@@ -183,7 +215,7 @@ fn model(content: &mut Content, operation: &Operation) {
         Operation::Update(key, value) => drop(content.get_mut(key).map(|old| *old = *value)),
         Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
         Operation::Remove(key) => drop(content.remove(key)),
-        Operation::Sync | Operation::Crash => {}
+        Operation::Sync | Operation::Crash | Operation::Reopen => {}
     }
 }
 
@@ -213,6 +245,11 @@ pub trait Target {
     /// # Errors
     /// The first violation.
     fn check(&self) -> Result<(), String>;
+    /// Closes it cleanly.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn close(self: Box<Self>) -> Result<(), String>;
 }
 
 /// Kinds of keys that scripts can have.
@@ -257,7 +294,7 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
             Operation::Update(key, value) => self.index.update(K::borrow_key(key), *value).map(drop),
             Operation::Upsert(key, value) => self.index.upsert(K::borrow_key(key), *value).map(drop),
             Operation::Remove(key) => self.index.remove(K::borrow_key(key)).map(drop),
-            Operation::Sync | Operation::Crash => self.index.sync(),
+            Operation::Sync | Operation::Crash | Operation::Reopen => self.index.sync(),
         }
         .map_err(sentence)
     }
@@ -276,6 +313,13 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
             }
         }
         Ok(content)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), String> {
+        let Self { index, pool } = *self;
+        index.close().map_err(sentence)?;
+        drop(index);
+        pool.close().map_err(sentence)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -309,7 +353,7 @@ impl Target for Store {
             },
             Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
-            Operation::Sync | Operation::Crash => self.sync(),
+            Operation::Sync | Operation::Crash | Operation::Reopen => self.sync(),
         }
         .map_err(sentence)
     }
@@ -331,6 +375,10 @@ impl Target for Store {
             );
         }
         Ok(content)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), String> {
+        Self::close(*self).map_err(sentence)
     }
 
     fn check(&self) -> Result<(), String> {

@@ -9,9 +9,11 @@ use crate::support::inner::{Cursor, Inner, InnerError};
 
 /// Defines [`InnerNodes`] and [`Leaves`]: one variant a capacity, every method handed on. The branch is the same every time.
 macro_rules! capacities {
-    ($($variant:ident = $capacity:literal),+) => {
+    ($($variant:ident = $capacity:literal),+; default $default:ident = $default_capacity:literal) => {
         /// Capacities on offer.
         pub(super) const CAPACITIES: &[u64] = &[$($capacity),+];
+        /// The capacity that measured best.
+        pub(super) const DEFAULT_CAPACITY: u64 = $default_capacity;
 
         /// Inner nodes with room for so many children.
         pub(super) enum InnerNodes<K: LeafKey> {
@@ -37,9 +39,17 @@ macro_rules! capacities {
                 }
             }
 
-            /// The leaf that covers `key`.
+            /// The leaf that covers `key`. The default capacity is inlined into every operation, the others are a call away.
             #[inline(always)]
             pub fn find(&self, key: K::Ref<'_>) -> u64 {
+                match self {
+                    Self::$default(inner) => inner.find(key),
+                    _ => self.find_by_call(key),
+                }
+            }
+
+            #[inline(never)]
+            fn find_by_call(&self, key: K::Ref<'_>) -> u64 {
                 match self {
                     $(Self::$variant(inner) => inner.find(key),)+
                 }
@@ -68,7 +78,6 @@ macro_rules! capacities {
             }
 
             /// A walk that begins at the leaf that covers `key`.
-            #[inline(always)]
             pub fn seek(&self, key: K::Ref<'_>) -> Leaves<'_, K> {
                 match self {
                     $(Self::$variant(inner) => Leaves::$variant(inner.seek(key)),)+
@@ -121,7 +130,6 @@ macro_rules! capacities {
             }
 
             /// Goes on to the next leaf; none at the edge.
-            #[inline(always)]
             pub fn step(&mut self, direction: Direction) -> Option<u64> {
                 match self {
                     $(Self::$variant(cursor) => cursor.step(direction),)+
@@ -138,7 +146,7 @@ macro_rules! capacities {
     };
 }
 
-capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096 }
+capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 = 64 }
 
 /// Nodes that are built have some room left, so that the first insertions after a restart do not split every one of them.
 const FILL_PERCENT: usize = 85;

@@ -77,7 +77,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             return Err(error);
         }
         leaf.store_value(media, slot, value);
-        leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+        if K::RECORDS && !S::FINGERPRINTS {
+            leaf.flush_value(media, site!("fptree.insert.P1.value"), slot); // The record's allocation has flushed the key word.
+        } else {
+            leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+        }
         media.fence(site!("fptree.insert.P1.fence"));
         // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or neither matters.
         if S::FINGERPRINTS {

@@ -6,6 +6,7 @@ use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
 use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, Worker};
 
+use super::layout::MAX_SLOTS;
 use crate::support::inner::InnerKey;
 
 /// A kind of key that the trees of this room can hold: [`U64Keys`] and [`BytesKeys`].
@@ -60,6 +61,9 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
 
     /// A key that is greater than `left` and not greater than `right`, given `left < right`.
     fn separator(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Self::Owned;
+
+    /// Sorts keys with their slots.
+    fn sort(entries: &mut [(Self::Ref<'_>, u8)]);
 
     /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
     fn prefix(key: Self::Ref<'_>) -> u64;
@@ -140,6 +144,26 @@ impl LeafKey for U64Keys {
     fn separator(_left: u64, right: u64) -> u64 {
         right
     }
+    /// Where the keys are close enough, as in all but the smallest trees, the difference to the least of them and the slot share a word:
+    /// words are sorted in half the time of pairs.
+    #[inline(always)]
+    fn sort(entries: &mut [(u64, u8)]) {
+        const SLOT_BITS: u32 = MAX_SLOTS.next_power_of_two().ilog2();
+        let range = |(least, greatest): (u64, u64), entry: &(u64, u8)| (least.min(entry.0), greatest.max(entry.0));
+        let (least, greatest) = entries.iter().fold((u64::MAX, 0), range);
+        if entries.len() > MAX_SLOTS || greatest.saturating_sub(least).leading_zeros() < SLOT_BITS {
+            return entries.sort_unstable_by_key(|entry| entry.0);
+        }
+        let mut words = [0; MAX_SLOTS];
+        let words = &mut words[..entries.len()];
+        for (word, (key, slot)) in words.iter_mut().zip(&*entries) {
+            *word = (key - least) << SLOT_BITS | u64::from(*slot);
+        }
+        words.sort_unstable();
+        for (word, entry) in words.iter().zip(entries) {
+            *entry = (least + (word >> SLOT_BITS), (word & ((1 << SLOT_BITS) - 1)) as u8);
+        }
+    }
     #[inline(always)]
     fn prefix(key: u64) -> u64 {
         key
@@ -218,6 +242,9 @@ impl LeafKey for BytesKeys {
         let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
         right[..right.len().min(common + 1)].into()
     }
+    fn sort(entries: &mut [(&[u8], u8)]) {
+        entries.sort_unstable_by_key(|entry| entry.0);
+    }
     fn prefix(key: &[u8]) -> u64 {
         let mut first = [0; 8];
         let bytes = key.len().min(8);
@@ -245,6 +272,21 @@ mod tests {
                 assert!(**left < *separator && *separator <= **right, "{left:?} {right:?} {separator:?}");
             }
         }
+    }
+
+    #[test]
+    fn near_and_far_keys_are_sorted() {
+        for shift in [0, 7, 57, 58] {
+            let mut entries: Vec<(u64, u8)> = (0..56).map(|slot| (u64::from(slot) * 41 % 64 << shift, slot)).collect();
+            let mut expected = entries.clone();
+            expected.sort_unstable();
+            U64Keys::sort(&mut entries);
+            assert_eq!(entries, expected, "shift {shift}");
+        }
+        let mut ends = [(u64::MAX, 3), (0, 55), (1, 0)];
+        U64Keys::sort(&mut ends);
+        assert_eq!(ends, [(0, 55), (1, 0), (u64::MAX, 3)]);
+        U64Keys::sort(&mut []);
     }
 
     #[test]

@@ -49,28 +49,31 @@
 //! * **8-byte pointers**: the paper's 16 bytes are not written p-atomically.
 //!
 //! # Errors in the printed algorithms
-//! * Algorithms 2, 8, 14 and 16 go on with the old leaf after a split, also when the key belongs to the new one.
-//! * Algorithm 16 keeps `prevSlot` from before the split, which may have moved that entry to the other leaf. Line 16 resets the dead slot's pointer without
-//!   persisting it: when the key is removed later and its record reused, recovery frees the record of another key.
-//! * Algorithms 4 and 3: a full bitmap is taken for "crashed before line 11", which holds in the split of an insertion, and nowhere says that the
-//!   new leaf's bitmap may be durable by then. Continuing at line 6 copies the leaf again, into a leaf that a concurrent reader of the paper's tree
-//!   cannot see yet, but for byte-string keys both leaves then hold every pointer, and nothing makes the dead halves null: Algorithm 17 deallocates
-//!   keys that the other leaf holds, because line 12 looks in the same leaf only.
-//! * Algorithm 3 resets the micro-log and nowhere persists the reset; a later split of another leaf, or an insertion into the old one, can then meet a stale
-//!   valid log after a crash, which makes recovery undo it (line 12 stores the old bitmap again). The same in Algorithms 6, 10 and 12.
-//! * Algorithm 6 writes `PHead` and Algorithm 7 tells "before" from "after" by `PCurrentLeaf == PHead` and `Next == PHead`: when the list has one leaf, `Next` and
-//!   the new `PHead` are null, and the test follows a leaf that may be deallocated already (line 14 crashed inside the allocator).
-//! * Algorithm 8 calls `FindLeaf` a second time (line 5), overwriting what `FindKeyAndLockLeaf` locked, and names one slot `prevPos` and `prevSlot`. It searches the new
-//!   fingerprint's slot in the old leaf after a split.
-//! * Algorithms 10 and 11: between lines 5 and 7 a crash leaves `PGroupsListTail` behind the list; recovery continues at line 4, which links the tail to itself if
-//!   line 6 was durable and the log's reset not. Line 3 leaves the new group's bitmaps undefined: recovery would take garbage for leaves.
-//! * Algorithm 12 tests `Group.IsFree()` before the leaf is pushed, and so never finds the leaf's own group free; where it does, line 5 has removed the wrong count.
+//! * Algorithms 2, 8, 14 and 16 go on with the old leaf after a split, also when the key belongs to the new one; 8 and 16 keep the previous slot from before the
+//!   split, so an update of a moved key leaves it in both leaves. Here the target leaf and the slot are found again.
+//! * Algorithm 3 resets its micro-log without persisting the reset. A later crash finds the log valid, and Algorithm 4 then copies a leaf over another that has
+//!   new keys (line 9), or gives a leaf the bitmap that it had at the split (line 12). Here the reset is flushed before the next commit.
+//! * Algorithm 4, line 2 returns without resetting `PNewLeaf`. If `PCurrentLeaf` was reset first, the next split that crashes before its allocation
+//!   goes on with a leaf that is in the tree. Here one word makes the log valid.
+//! * A split copies all key pointers into both leaves ("identical to that of fixed-size keys"); Algorithm 17, line 12, looks for a dead slot's pointer in the same
+//!   leaf only, so after any split and crash it deallocates keys of the sibling. Here moved pointers are made null under the log.
+//! * Algorithm 16, line 16, resets the dead pointer without persisting it: when the key has been removed since, recovery frees its block once more.
+//! * Algorithm 15 clears the bitmap before the micro-log of the deletion is set: a crash in between leaves an empty leaf in the list, whose "greatest key" is
+//!   the least of all, out of order for the inner nodes (Algorithm 17, line 3).
+//! * Algorithm 5 never clears the bitmap of a leaf that it deletes. With leaf groups, whose recovery reads all leaves of the groups (appendix B), the deleted key
+//!   is back after a crash. Lines 9 and 11 (and 15) follow `PPrevLeaf`, which the first leaf has not; and the last leaf of the tree may be deleted.
+//! * Algorithms 7 and 13 tell a finished unlinking from one that was not begun by `Next == PHead`, which is wrong once another deletion has moved the head on:
+//!   the leaf leaks.
+//! * Algorithm 8 finds the leaf twice (lines 4 and 5) and calls one slot `prevPos` and `prevSlot`.
+//! * Algorithm 10 neither ends the list at the new group nor makes its bitmaps 0 before linking it: recovery walks into garbage.
+//! * Algorithm 12 frees the last group of the list without moving `PGroupsListTail`, which Algorithm 10 then writes through; it is called in the place of an
+//!   allocator that resets `PCurrentLeaf`, and does not, so Algorithm 7 follows a leaf of a freed group. Algorithm 9 calls neither 11 nor 13.
 //! * Section 4.2 conditions the expected number of probes on "the fingerprint occurs", not on "the key is there": with m keys a successful search makes
-//!   1 + (m - 1) / 512 probes, 1.107 for m = 56 (the paper's formula gives 1.056).
+//!   1 + (m - 1) / 512 probes, 1.107 for m = 56 (by the paper's formula 1.056).
 //!
 //! # Map of the files
-//! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes on offer) · `groups` (leaf groups) ·
-//! `search` `scan` `insert` `split` `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10).
+//! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes on offer) · `inner` (inner nodes of
+//! the chosen capacity) · `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10).
 
 mod check;
 mod groups;

@@ -7,7 +7,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::FpTree;
-use super::inner::CAPACITIES;
+use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::key::LeafKey;
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
 
@@ -47,7 +47,7 @@ impl Parameters {
             Variant::FpTree => 56,
             Variant::PTree => 32,
         };
-        Self { leaf_slots, inner_keys: 128, value_words: 1, group_bytes: 256 << 10 }
+        Self { leaf_slots, inner_keys: DEFAULT_CAPACITY, value_words: 1, group_bytes: 256 << 10 }
     }
 
     /// As they stand in the header of a pool.

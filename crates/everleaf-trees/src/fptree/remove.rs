@@ -25,7 +25,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let remaining = live.without(slot);
         media.store(leaf.bitmap(), remaining);
         media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
-        media.fence(site!("fptree.remove.P1.fence"));
+        if !K::RECORDS {
+            media.fence(site!("fptree.remove.P1.fence")); // Records: P2 fences before it changes anything.
+        }
         self.keys -= 1;
         let emptied = remaining.is_empty() && leaf_offset != self.leftmost;
         if emptied {

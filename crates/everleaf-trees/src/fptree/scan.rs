@@ -53,57 +53,60 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             (Bound::Unbounded, _) => self.inner.start(direction),
         };
         let mut bound = from;
-        let mut next = Some(leaves.current());
-        while let Some(leaf_offset) = next {
-            let leaf = self.leaf(leaf_offset)?;
-            next = leaves.step(direction);
+        let mut leaf = self.leaf(leaves.current())?;
+        leaf.prefetch_all(self.pool.media());
+        loop {
+            let mut entries = Self::no_entries();
+            let live = leaf.live(self.pool.media()).and(self.shape.all());
+            let entries = Self::collect(&self.pool, leaf, live, &mut entries)?;
+            // The next leaf is on its way while this one is sorted and shown.
+            let next = leaves.step(direction).map(|next| self.leaf(next)).transpose()?;
             if let Some(next) = next {
-                self.leaf(next)?.prefetch_all(self.pool.media());
+                next.prefetch_all(self.pool.media());
             }
-            if self.visit_leaf(leaf, bound, direction, visit)?.is_break() {
-                break;
+            K::sort(entries);
+            let shown = self.show(leaf, within::<K>(entries, bound, direction), direction, visit);
+            match (shown, next) {
+                (ControlFlow::Continue(()), Some(next)) => leaf = next,
+                _ => return Ok(()),
             }
             bound = Bound::Unbounded; // All keys of the leaves that follow are beyond it.
         }
-        Ok(())
     }
 
     #[inline(always)]
-    fn visit_leaf(
+    fn show(
         &self,
         leaf: Leaf<'_, S>,
-        bound: Bound<K::Ref<'_>>,
+        entries: &[Entry<'_, K>],
         direction: Direction,
         visit: &mut Visit<'_, K>,
-    ) -> Result<ControlFlow<()>, IndexError> {
-        let media = self.pool.media();
-        let mut entries = Self::no_entries();
-        let mut entries = Self::collect(&self.pool, leaf, leaf.live(media).and(self.shape.all()), &mut entries)?;
-        entries.sort_unstable_by(|a, b| K::cmp_keys(a.0, b.0));
-        let split = |at: Bound<K::Ref<'_>>, entries: &[Entry<'_, K>], equal_is_before: bool| match at {
-            Bound::Unbounded => None,
-            Bound::Included(key) | Bound::Excluded(key) => Some(entries.partition_point(|entry| {
-                let order = K::cmp_keys(entry.0, key);
-                order.is_lt() || order.is_eq() && equal_is_before
-            })),
-        };
-        let excluded = matches!(bound, Bound::Excluded(_));
+    ) -> ControlFlow<()> {
         let mut words = [0; MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
-        let mut visit_entry = |entry: &Entry<'_, K>| {
-            leaf.read_value(media, usize::from(entry.1), words);
+        let show_entry = |entry: &Entry<'_, K>| {
+            leaf.read_value(self.pool.media(), usize::from(entry.1), words);
             visit(entry.0, words)
         };
-        Ok(match direction {
-            Direction::Forward => {
-                let start = split(bound, entries, excluded).unwrap_or(0);
-                entries = &mut entries[start..];
-                entries.iter().try_for_each(&mut visit_entry)
-            }
-            Direction::Backward => {
-                let end = split(bound, entries, !excluded).unwrap_or(entries.len());
-                entries[..end].iter().rev().try_for_each(&mut visit_entry)
-            }
-        })
+        match direction {
+            Direction::Forward => entries.iter().try_for_each(show_entry),
+            Direction::Backward => entries.iter().rev().try_for_each(show_entry),
+        }
     }
+}
+
+/// The part of sorted entries that lies on this side of the bound.
+#[inline(always)]
+fn within<'e, 'p, K: LeafKey>(entries: &'e [Entry<'p, K>], bound: Bound<K::Ref<'_>>, direction: Direction) -> &'e [Entry<'p, K>] {
+    let (key, included) = match bound {
+        Bound::Unbounded => return entries,
+        Bound::Included(key) => (key, true),
+        Bound::Excluded(key) => (key, false),
+    };
+    let equal_is_before = included == (direction == Direction::Backward);
+    let (before, after) = entries.split_at(entries.partition_point(|entry| {
+        let order = K::cmp_keys(entry.0, key);
+        order.is_lt() || order.is_eq() && equal_is_before
+    }));
+    if direction == Direction::Forward { after } else { before }
 }

@@ -95,7 +95,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             }
         }
         new.flush_entries(media, site!("fptree.split.S2.entries"), site!("fptree.split.S2.values"), new_bitmap);
-        media.flush(site!("fptree.split.S2.bound"), &new.head.lower_bound);
+        if !K::RECORDS {
+            media.flush(site!("fptree.split.S2.bound"), &new.head.lower_bound); // A record's allocation has flushed its pointer.
+        }
         if S::FINGERPRINTS {
             media.flush(site!("fptree.split.S2.fingerprints"), new.bitmap());
         }

@@ -1,1 +1,188 @@
+//! Damage is an error or a violation, never a panic and never an endless loop.
 
+use std::ops::Bound;
+use std::sync::Arc;
+
+use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
+use everleaf_pmem::{Media, PPtr, Traced};
+use everleaf_pool::{Pool, Shutdown};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+use super::super::layout::{LeafHead, SlotSet, SplitLog};
+use super::{Parameters, TINY, TestKey, Variant, open, opened, problems, scanned, traced_pool};
+
+const BYTES: u64 = 128 << 10;
+
+/// A tree of some 60 keys in a pool that was not closed.
+fn grown<K: TestKey>(parameters: Parameters) -> (Arc<Pool<Traced>>, Box<dyn Index<K>>) {
+    let pool = traced_pool::<K>(parameters, BYTES);
+    let tree = opened::<K, _>(&pool, Variant::FpTree);
+    for i in 0..80 {
+        let key = K::make(i * 37 % 100);
+        tree.insert_words(K::borrow(&key), &vec![i; parameters.value_words as usize]).unwrap();
+    }
+    (pool, tree)
+}
+
+fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<(Arc<Pool<Traced>>, Box<dyn Index<K>>), IndexError> {
+    let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
+    media.record(false, false);
+    let (pool, _) = Pool::open(media)?;
+    let tree = open::<K, _>(&pool, Variant::FpTree, Shutdown::Crash)?;
+    Ok((pool, tree))
+}
+
+/// Offsets of the leaves with keys.
+fn live_leaves(pool: &Pool<Traced>, leaf_bytes: u64) -> Vec<u64> {
+    let media = pool.media();
+    let runs = pool.runs().unwrap();
+    let leaves = runs.iter().flat_map(|run| (0..run.bytes / leaf_bytes).map(|i| run.offset + i * leaf_bytes));
+    leaves.filter(|leaf| !media.load(head(pool, *leaf).line0.0[0].view::<SlotSet>()).is_empty()).collect()
+}
+
+fn head(pool: &Pool<Traced>, leaf: u64) -> &LeafHead {
+    pool.node(PPtr::at(leaf)).unwrap()
+}
+
+const TINY_LEAF: u64 = 192;
+
+fn refused<K: TestKey>(pool: &Pool<Traced>, part: &str) {
+    let error = reopened::<K>(pool).map(drop).unwrap_err().to_string();
+    assert!(error.contains(part), "{error}");
+}
+
+#[test]
+fn bits_beyond_the_slots_are_found() {
+    let (pool, tree) = grown::<U64Keys>(TINY);
+    let leaf = live_leaves(&pool, TINY_LEAF)[1];
+    let bitmap = &head(&pool, leaf).line0.0[0];
+    pool.media().store(bitmap, pool.media().load(bitmap) | 1 << 20);
+    assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I1")));
+    for i in 0..200 {
+        let _ = tree.upsert(U64Keys::make(i), i);
+    }
+    refused::<U64Keys>(&pool, "beyond the slots");
+}
+
+#[test]
+fn equal_lower_bounds_are_found() {
+    let (pool, tree) = grown::<U64Keys>(TINY);
+    let leaves = live_leaves(&pool, TINY_LEAF);
+    let media = pool.media();
+    media.store(&head(&pool, leaves[1]).lower_bound, media.load(&head(&pool, leaves[2]).lower_bound));
+    assert!(!problems(&pool, &*tree).is_empty());
+    refused::<U64Keys>(&pool, "same lower bound");
+}
+
+#[test]
+fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
+    let (pool, tree) = grown::<U64Keys>(TINY);
+    let leaves = live_leaves(&pool, TINY_LEAF);
+    let log = pool.anchor::<SplitLog>().unwrap();
+    let media = pool.media();
+    let set = |left: SlotSet, new_set: SlotSet, new: u64, current: u64| {
+        media.store(&log.left_bitmap, left);
+        media.store(&log.new_bitmap, new_set);
+        media.store(&log.new, PPtr::at(new));
+        media.store(&log.current, PPtr::at(current));
+    };
+    let two = SlotSet::first(2);
+    for (new, current) in [(leaves[0], 64), (leaves[0], leaves[1] + 64), (u64::MAX - 63, leaves[0]), (0, leaves[0])] {
+        set(two, two, new, current);
+        refused::<U64Keys>(&pool, "leads to no leaf");
+        assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I9")));
+    }
+    for (left, new_set, new) in [
+        (SlotSet::EMPTY, two, leaves[1]),
+        (two, SlotSet::EMPTY, leaves[1]),
+        (SlotSet::first(60), two, leaves[1]),
+        (two, SlotSet::first(4), leaves[1]),
+        (two, two, leaves[0]),
+    ] {
+        set(left, new_set, new, leaves[0]);
+        refused::<U64Keys>(&pool, "impossible");
+    }
+}
+
+#[test]
+fn keys_out_of_order_wrong_fingerprints_and_lost_leaves_are_found() {
+    let (pool, tree) = grown::<U64Keys>(TINY);
+    let media = pool.media();
+    let leaf = live_leaves(&pool, TINY_LEAF)[1];
+    let key = &media.region().cells(leaf + 128, 1).unwrap()[0];
+    let kept = media.load(key);
+    media.store(key, kept ^ 1 << 63);
+    let found = problems(&pool, &*tree).join(" ");
+    assert!(found.contains("I2") && found.contains("I3"), "{found}");
+    media.store(key, kept);
+    assert_eq!(problems(&pool, &*tree), Vec::<String>::new());
+    let bitmap = head(&pool, leaf).line0.0[0].view::<SlotSet>();
+    media.store(bitmap, SlotSet::EMPTY);
+    let found = problems(&pool, &*tree).join(" ");
+    assert!(found.contains("I6") && found.contains("I10"), "{found}");
+}
+
+#[test]
+fn a_damaged_key_record_is_an_error_and_no_missing_key() {
+    let (pool, tree) = grown::<BytesKeys>(TINY);
+    let media = pool.media();
+    let leaf = live_leaves(&pool, TINY_LEAF)[2];
+    let record = media.load(&media.region().cells(leaf + 128, 1).unwrap()[0]);
+    let key = pool.record(PPtr::at(record)).unwrap().to_vec();
+    assert!(tree.get(&key).unwrap().is_some());
+    let byte = &media.region().cells(record + 8, 1).unwrap()[0];
+    media.store(byte, media.load(byte) ^ 1);
+    assert!(tree.get(&key).is_err());
+    assert!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).is_err());
+    assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I3")));
+}
+
+/// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a panic.
+fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let (pool, _tree) = grown::<K>(parameters);
+    let image = pool.media().image();
+    let mut opened_though_damaged = 0;
+    for _ in 0..300 {
+        let mut damaged = image.clone();
+        for _ in 0..random.random_range(1..4) {
+            let at = random.random_range(0..damaged.len());
+            damaged[at] = match random.random_range(0..4) {
+                0 => 0,
+                1 => damaged[at] ^ 1 << random.random_range(0..64),
+                2 => damaged[random.random_range(0..image.len())],
+                _ => random.next_u64(),
+            };
+        }
+        let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
+        media.record(false, false);
+        let Ok((pool, _)) = Pool::open(media) else { continue };
+        let Ok(tree) = open::<K, _>(&pool, Variant::FpTree, Shutdown::Crash) else { continue };
+        opened_though_damaged += 1;
+        let _ = problems(&pool, &*tree);
+        let _ = scanned(&*tree, Bound::Unbounded, Direction::Backward, usize::MAX);
+        let (value, mut old) = (vec![1; parameters.value_words as usize], vec![0; parameters.value_words as usize]);
+        for i in 0..100 {
+            let key = K::make(random.random_range(0..100));
+            let key = K::borrow(&key);
+            let _ = match i % 4 {
+                0 => tree.insert_words(key, &value),
+                1 => tree.remove_words(key, &mut old),
+                2 => tree.upsert_words(key, &value, &mut old),
+                _ => tree.get_words(key, &mut old),
+            };
+        }
+        let _ = problems(&pool, &*tree);
+    }
+    assert!(opened_though_damaged > 10, "damage was to be met by operations too");
+}
+
+#[test]
+fn random_damage_never_panics() {
+    fuzz::<U64Keys>(TINY, 1);
+    fuzz::<U64Keys>(Parameters { value_words: 3, ..TINY }, 2);
+    fuzz::<BytesKeys>(TINY, 3);
+    fuzz::<BytesKeys>(Parameters { value_words: 2, ..TINY }, 4);
+}

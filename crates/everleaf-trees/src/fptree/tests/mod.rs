@@ -8,7 +8,7 @@ mod model;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, CheckReport, Direction, Index, U64Keys};
+use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, U64Keys};
 use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
 
@@ -17,7 +17,7 @@ use super::{LeafKey, Parameters, Variant, open};
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
 pub(super) const TINY: Parameters = Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
-/// Keys that tests can make of numbers, in the order of the numbers.
+/// Keys that tests can make of numbers.
 pub(super) trait TestKey: LeafKey {
     const KEY_TYPE: KeyType;
     fn make(number: u64) -> Self::Owned;
@@ -43,6 +43,7 @@ impl TestKey for BytesKeys {
         let mut key = format!("{:03}", number / 4).into_bytes();
         match number % 4 {
             _ if number == 0 => key.clear(),
+            _ if (10_000..11_000).contains(&number) => key.resize(2000, number as u8),
             0 => {}
             1 => key.push(0),
             2 if number == 402 => key.resize(everleaf_index::MAX_KEY_BYTES, b'x'),
@@ -75,7 +76,10 @@ pub(super) fn opened<K: LeafKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant
 /// Every invariant holds and nothing leaks.
 pub(super) fn problems<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) -> Vec<String> {
     let mut audit = Audit::new();
-    let CheckReport { keys, mut violations } = tree.check(&mut audit).unwrap();
+    let CheckReport { keys, mut violations } = match tree.check(&mut audit) {
+        Ok(report) => report,
+        Err(e) => return vec![e.to_string()],
+    };
     if keys != tree.len() {
         violations.push(format!("{keys} keys found, {} counted", tree.len()));
     }
@@ -97,12 +101,11 @@ pub(super) fn scanned<K: LeafKey>(
     from: Bound<K::Ref<'_>>,
     direction: Direction,
     limit: usize,
-) -> Vec<(K::Owned, Vec<u64>)> {
+) -> Result<Vec<(K::Owned, Vec<u64>)>, IndexError> {
     let mut entries = Vec::new();
     tree.scan(from, direction, &mut |key, value| {
         entries.push((K::to_owned(key), value.to_vec()));
         if entries.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })
-    .unwrap();
-    entries
+    })?;
+    Ok(entries)
 }
