@@ -8,27 +8,11 @@ use everleaf_pmem::{Event, Site, Traced};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::known::Known;
+use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, ONLY_THREAD, Scope, is_crash_point};
 use crate::trace::{Recording, Trace, barrier, caught, new_machine, site_of};
 use crate::violation::{Crash, During};
 use crate::{Options, Progress, Subject, images};
-
-/// What was promised when the crash came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub acknowledged: usize,
-    pub cut: Option<usize>,
-}
-
-impl Moment {
-    pub fn during(operation: usize) -> Self {
-        Self { acknowledged: operation, cut: Some(operation) }
-    }
-    pub fn between(acknowledged: usize) -> Self {
-        Self { acknowledged, cut: None }
-    }
-}
 
 /// An image that did not pass: the crashes that led to it, and what broke.
 #[derive(Clone, Debug)]
@@ -200,18 +184,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let ranges = machine.ranges(scope);
         let mut failure = None;
         let mut rng = self.rng.clone();
-        let left_out = images::visit(&ranges, walk.budget, &mut rng, &mut |choice| match self.try_image(
-            machine,
-            choice,
-            walk,
-            Fresh::Required,
-        ) {
+        let mut each = |choice: &[usize]| match self.try_image(machine, choice, walk, Fresh::Required) {
             Ok(()) => Continue(()),
             Err(found) => {
                 failure = Some((choice.to_vec(), found));
                 Break(())
             }
-        });
+        };
+        let left_out = images::visit(&ranges, walk.budget, &mut rng, &mut each);
         self.rng = rng;
         let Some((choice, found)) = failure else {
             self.tally.left_out = self.tally.left_out.saturating_add(left_out);
@@ -272,14 +252,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
             sites.sort_unstable();
             sites.dedup();
         }
-        let is_new = self.known.insert(moment.acknowledged, hash, depth, sites);
+        let is_new = self.known.insert(moment, hash, depth, sites);
         self.tally.states += u64::from(is_new);
         Ok(())
     }
 
     fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
-        self.known.covers(moment.acknowledged, hash, depth, None)
-            || self.baseline.is_some_and(|known| known.covers(moment.acknowledged, hash, depth, self.suppressed))
+        self.known.covers(moment, hash, depth, None)
+            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.suppressed))
     }
 
     fn recover_and_verify(&mut self, image: &[u64], moment: Moment) -> Result<Trace, String> {

@@ -180,3 +180,45 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pmem::site;
+
+    use super::*;
+
+    fn store(word: u64) -> Event {
+        Event::Store { offset: word * 8, old: 0, new: 1 }
+    }
+    const ORDER: Event = Event::Order { site: site!("test.order") };
+    const OTHER: Event = Event::Order { site: site!("test.other") };
+    const FENCE: Event = Event::Fence { site: site!("test.fence") };
+
+    fn without(site: Site, events: &[Event]) -> Vec<Event> {
+        Trace { events: events.to_vec(), fresh: Vec::new() }.without(site).events
+    }
+
+    #[test]
+    fn without_its_order_a_store_comes_before_its_line() {
+        let site = site!("test.order");
+        // Line 0: words 0 to 7; line 1: 8 to 15. Word 3 overtakes words 1 and 2, and with them the other line's word 8.
+        assert_eq!(without(site, &[store(1), store(8), store(2), ORDER, store(3)]), [store(3), store(1), store(8), store(2)]);
+        // The first store behind it that has company before it, here word 9.
+        assert_eq!(without(site, &[store(8), ORDER, store(1), store(9)]), [store(9), store(8), store(1)]);
+        // Never past a fence, another `order`, or a store to the same word.
+        assert_eq!(without(site, &[store(1), FENCE, store(2), ORDER, store(3)]), [store(1), FENCE, store(3), store(2)]);
+        assert_eq!(without(site, &[store(1), OTHER, store(2), ORDER, store(3)]), [store(1), OTHER, store(3), store(2)]);
+        assert_eq!(without(site, &[store(3), store(2), ORDER, store(3)]), [store(3), store(3), store(2)]);
+        assert_eq!(without(site, &[store(1), ORDER, FENCE, store(2)]), [store(1), FENCE, store(2)]);
+        assert_eq!(without(site, &[store(8), ORDER, store(1)]), [store(8), store(1)]);
+    }
+
+    #[test]
+    fn every_occurrence_of_a_barrier_is_left_out_and_no_other() {
+        let flush = Event::Flush { site: site!("test.flush"), line: 0 };
+        let events = [store(0), flush, FENCE, store(1), flush, FENCE];
+        assert_eq!(without(site!("test.flush"), &events), [store(0), FENCE, store(1), FENCE]);
+        assert_eq!(without(site!("test.fence"), &events), [store(0), flush, store(1), flush]);
+        assert_eq!(without(site!("test.absent"), &events), events);
+    }
+}

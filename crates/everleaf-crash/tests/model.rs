@@ -153,6 +153,18 @@ fn grown_memory_is_durable_and_its_content_pending() {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_right() {
+    let before_the_fence = [store(0, 1), store(1, 2), flush(0), store(8, 3), store(2, 4)];
+    let found = images(&before_the_fence);
+    assert_eq!(found.len(), 8);
+    assert!(found.contains(&vec![(8, 3)]));
+    let found = images(&[&before_the_fence[..], &[fence()]].concat());
+    let a = [(0, 1), (1, 2)];
+    let with = |more: &[(usize, u64)]| [&a[..], more].concat();
+    assert_eq!(found, [with(&[]), with(&[(2, 4)]), with(&[(2, 4), (8, 3)]), with(&[(8, 3)])]);
+}
+
+#[test]
 fn too_many_images_are_refused_and_not_cut_short() {
     let events = [write_line(0, 7), write_line(1, 7)].concat();
     assert_eq!(crash_images(&[0; 16], &events, ADR, 65_536).unwrap().len(), 65_536);
@@ -212,8 +224,7 @@ fn naive_images(events: &[Event]) -> Vec<Vec<u64>> {
     };
     let image = |set: u32| {
         let mut image = vec![0; 16];
-        for (i, (_, word, value, _)) in stores.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1) {
-            let _ = i;
+        for (_, (_, word, value, _)) in stores.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1) {
             image[*word as usize] = *value;
         }
         image

@@ -124,10 +124,13 @@ impl Traced {
         cells.iter().map(|cell| cell.load(Ordering::Acquire)).collect()
     }
 
-    /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without mapping anything; what was recorded is
-    /// forgotten. Refused (`false`) while another handle lives, or if the image has another length.
+    /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without mapping anything anew; what was recorded
+    /// is forgotten. Refused (`false`) while another handle lives, or if there is no memory.
     pub fn restore(&mut self, image: &[u64]) -> bool {
-        if Arc::get_mut(&mut self.shared).is_none() || self.shared.region.len() != (image.len() * WORD) as u64 {
+        let bytes = (image.len() * WORD) as u64;
+        let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
+        shared.region.shorten(bytes);
+        if shared.region.grow(bytes).is_err() {
             return false;
         }
         self.write_image(image);
@@ -279,5 +282,51 @@ impl Media for Traced {
         self.grow_with_garbage(new_len)?;
         self.push(Event::Grow { len: self.shared.region.len() });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PPtr;
+
+    fn word(media: &Traced, offset: u64) -> u64 {
+        media.load(media.region().get::<PCell>(PPtr::at(offset)).unwrap())
+    }
+
+    #[test]
+    fn a_clone_is_the_same_memory_and_the_same_record() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        let other = media.clone();
+        let old = word(&media, 64);
+        media.store(media.region().get::<PCell>(PPtr::at(64)).unwrap(), 7);
+        assert_eq!(word(&other, 64), 7);
+        assert_eq!(other.take_events(), [Event::Store { offset: 64, old, new: 7 }]);
+        assert_eq!(media.event_count(), 0);
+    }
+
+    #[test]
+    fn memory_is_restored_to_images_of_any_length_when_nobody_else_holds_it() {
+        let mut media = Traced::new(8192, 16384, 1).unwrap();
+        let (long, short) = (vec![3; 1536], vec![5; 512]);
+        let held = media.clone();
+        assert!(!media.restore(&short));
+        drop(held);
+        for image in [&short, &long, &short] {
+            assert!(media.restore(image));
+            assert_eq!(media.image(), *image);
+            assert_eq!(media.event_count(), 0);
+        }
+        media.grow(8192).unwrap();
+        assert_ne!(word(&media, 4096), 3, "grown memory is garbage and not what stood there before");
+        assert!(!media.restore(&vec![0; 1 << 20]), "longer than it can be");
+    }
+
+    #[test]
+    #[should_panic(expected = "never to end")]
+    fn what_never_ends_is_ended() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.limit_accesses(1000);
+        while word(&media, 64) != 0 {}
     }
 }
