@@ -1,1 +1,41 @@
-//! To be written.
+//! Workloads and measurements: what stands behind `everleaf bench micro` and `everleaf bench compare`.
+//!
+//! A benchmark warms an index up, then does one *phase* after the other, each of `keys` operations of one kind. Keys are a
+//! bijection of a counter, so they are distinct, random and the same for the same seed, and no set of them is kept. The keys of a phase are
+//! drawn before it is timed; loops are compiled for each target; answers are checked by their number and a sum.
+//!
+//! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`. What the numbers say, and what
+//! they do not, is in `docs/benchmarks.md`.
+//!
+//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `target` (indexes
+//! and the peer) · `measure` (the loops and the clocks) · `place` (where pools live) · `micro` `compare` (the two commands) · `report`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compare;
+mod error;
+mod keys;
+mod measure;
+mod micro;
+mod options;
+mod place;
+mod report;
+mod target;
+mod workload;
+
+pub use compare::{Comparison, run_compare, run_compare_with_progress};
+pub use error::BenchError;
+pub use micro::{run_micro, run_micro_with_progress};
+pub use options::{BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, SCAN_RECORDS};
+pub use report::PhaseReport;
+
+/// How far a benchmark is; told when something begins, never while it is timed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Operations that are done, in all runs, warm-ups included.
+    pub done: u64,
+    /// Operations in all.
+    pub total: u64,
+    /// What begins now.
+    pub doing: String,
+}

@@ -1,2 +1,27 @@
-//! To be written.
-fn main() {}
+//! The binary `everleaf`.
+//!
+//! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the files that `load` reads) · `keys`
+//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) ·
+//! `progress` (bars) · `scratch` (pools that a command makes for itself).
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod escape;
+mod failure;
+mod keys;
+mod load;
+mod progress;
+mod scratch;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,1 +1,88 @@
-//! To be written.
+//! The crash explorer: every state that a power failure can leave, recovered and checked.
+//!
+//! It knows nothing of trees. It drives anything that implements [`Subject`] on recorded memory
+//! ([`Traced`](everleaf_pmem::Traced)) and answers one question: is there a moment, and a set of stores that had become durable by
+//! then, from which the structure does not recover to what it had promised? The model of what may be durable is that of
+//! `docs/persistence-model.md`, and nothing kinder.
+//!
+//! 1. Run the operations once and record every store, flush, fence and `order`.
+//! 2. At each crash point (after every store and every fence, and between operations) build the images that the model allows: all of them
+//!    while they are few enough, else the extremes and a seeded sample.
+//! 3. Recover each distinct image and check it; crash inside that recovery too; and if the recovery returned before its own writes were
+//!    durable, run the next operation on top and crash in there.
+//! 4. With [`Options::mutate`], do it again without each barrier in turn: a barrier that nothing misses is redundant or untested.
+//!
+//! Operations run one after another. Events already carry a thread inside the model ([`crash_images`] and the explorer use one), a flush is
+//! completed by a fence of its own thread only, and what was promised is kept apart from how operations are scheduled: that is where
+//! concurrent operations will come in.
+//!
+//! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants, report) ·
+//! `explorer` (the walk over crash points and images) · `trace` (recording; mutated traces) · `machine` `domain` (the persistence model) ·
+//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers).
+//!
+//! # Examples
+//! A counter that forgets its flush:
+//! ```
+//! use everleaf_crash::{Options, Subject, explore};
+//! use everleaf_pmem::{Line, Media, PPtr, Traced, site};
+//!
+//! struct Counter { flushes: bool }
+//! fn line(media: &Traced) -> &Line { media.region().get(PPtr::at(64)).unwrap() }
+//!
+//! impl Subject for Counter {
+//!     type State = Traced;
+//!     fn prepare(&self, media: Traced) -> Result<Traced, String> {
+//!         media.store(&line(&media).0[0], 0);
+//!         media.flush(site!("counter.create.flush"), &line(&media).0[0]);
+//!         media.fence(site!("counter.create.fence"));
+//!         Ok(media)
+//!     }
+//!     fn operation_count(&self) -> usize { 2 }
+//!     fn run(&self, media: &mut Traced, operation: usize) -> Result<(), String> {
+//!         media.store(&line(media).0[0], operation as u64 + 1);
+//!         if self.flushes {
+//!             media.flush(site!("counter.add.flush"), &line(media).0[0]);
+//!         }
+//!         media.fence(site!("counter.add.fence"));
+//!         Ok(())
+//!     }
+//!     fn recover(&self, image: Traced) -> Result<Traced, String> { Ok(image) }
+//!     fn verify(&self, media: &mut Traced, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+//!         let found = media.load(&line(media).0[0]) as usize;
+//!         let expected = acknowledged..=cut.map_or(acknowledged, |cut| cut + 1);
+//!         if expected.contains(&found) { Ok(()) } else { Err(format!("the counter is {found}, not {expected:?}")) }
+//!     }
+//! }
+//!
+//! let options = Options { len: 4096, max_len: 4096, mutate: true, ..Options::default() };
+//! let report = explore(&Counter { flushes: true }, &options).unwrap();
+//! assert!(report.is_good() && report.exhaustive);
+//! assert_eq!(report.mutants_killed, Some(2));
+//! let report = explore(&Counter { flushes: false }, &options).unwrap();
+//! assert_eq!(report.violations[0].error, "the counter is 0, not 1..=1");
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod domain;
+mod explore;
+mod explorer;
+mod images;
+mod known;
+mod machine;
+mod options;
+mod redundant;
+mod report;
+mod shrink;
+mod subject;
+mod trace;
+mod violation;
+
+pub use explore::{explore, explore_with};
+pub use machine::crash_images;
+pub use options::{Assumptions, Options};
+pub use redundant::Redundant;
+pub use report::{Progress, Report};
+pub use subject::Subject;
+pub use trace::ExploreError;
+pub use violation::{Crash, During, LineState, Violation};

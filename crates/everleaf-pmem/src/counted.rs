@@ -1,11 +1,12 @@
 //! Hardware that counts, exactly and by site.
 
-use std::collections::{BTreeMap, HashSet};
-
-use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
+use crate::tally::{Barrier, LineStates, SiteTotals};
 use crate::{Counter, Hardware, LINE, Line, Media, PCell, Persistent, Region, Site, Word};
 
 /// What happened on a [`Counted`] media since it was made or last reset.
@@ -15,8 +16,8 @@ pub struct Counts {
     pub flushes: BTreeMap<Site, u64>,
     /// Fences by site.
     pub fences: BTreeMap<Site, u64>,
-    /// Of the flushed lines, those that held something new since their last flush.
-    pub lines_flushed: u64,
+    /// Of the flushed lines, by site, those that held something new since their last flush.
+    pub lines_flushed: BTreeMap<Site, u64>,
     /// Failure-atomic line writes.
     pub line_writes: u64,
     /// Distinct lines of persistent memory read, added up over operations.
@@ -32,35 +33,55 @@ impl Counts {
     }
 }
 
-#[derive(Default)]
-struct State {
-    counts: Counts,
-    dirty_lines: HashSet<u64>,
-    lines_of_operation: Vec<u64>,
-}
-
 /// [`Hardware`] that counts. A type of its own, so that a timed run on `Hardware` holds no counting instruction.
+///
+/// A barrier or a store costs one or two uncontended atomic operations. The totals by site are exact whatever the number of
+/// threads; `pm_lines_read` is exact with one thread, because operations of several threads at a time share one tally of distinct lines.
 pub struct Counted {
     hardware: Hardware,
-    state: Mutex<State>,
+    lines: LineStates,
+    sites: SiteTotals,
+    line_writes: AtomicU64,
+    pm_lines_read: AtomicU64,
+    lines_of_operation: AtomicU64,
+    operation: AtomicU64,
+    events: [AtomicU64; Counter::ALL.len()],
 }
 
 impl Counted {
     /// Counts what happens on `hardware`.
     pub fn new(hardware: Hardware) -> Self {
-        Self { hardware, state: Mutex::default() }
+        let lines = LineStates::new(hardware.region().max_len());
+        Self {
+            hardware,
+            lines,
+            sites: SiteTotals::default(),
+            line_writes: AtomicU64::new(0),
+            pm_lines_read: AtomicU64::new(0),
+            lines_of_operation: AtomicU64::new(0),
+            operation: AtomicU64::new(1), // Stamp 0 is that of a line that was never read.
+            events: Default::default(),
+        }
     }
 
     /// Everything counted so far.
     pub fn counts(&self) -> Counts {
-        self.state.lock().counts.clone()
+        Counts {
+            flushes: self.sites.by_name(Barrier::Flush),
+            fences: self.sites.by_name(Barrier::Fence),
+            lines_flushed: self.sites.by_name(Barrier::FlushOfNew),
+            line_writes: self.line_writes.load(Relaxed),
+            pm_lines_read: self.pm_lines_read.load(Relaxed),
+            events: std::array::from_fn(|i| self.events[i].load(Relaxed)),
+        }
     }
 
-    /// Starts from zero; lines that are dirty stay so.
+    /// Starts from zero; lines that are dirty stay so. Nothing else may be counted meanwhile.
     pub fn reset(&self) {
-        let mut state = self.state.lock();
-        state.counts = Counts::default();
-        state.lines_of_operation.clear();
+        self.sites.reset();
+        let totals = [&self.line_writes, &self.pm_lines_read, &self.lines_of_operation];
+        totals.into_iter().chain(&self.events).for_each(|total| total.store(0, Relaxed));
+        self.operation.fetch_add(1, Relaxed);
     }
 
     fn line_of(&self, address: usize) -> u64 {
@@ -68,24 +89,19 @@ impl Counted {
     }
 
     fn read(&self, address: usize) {
-        let line = self.line_of(address);
-        let mut state = self.state.lock();
-        if !state.lines_of_operation.contains(&line) {
-            state.lines_of_operation.push(line);
+        if self.lines.stamp(self.line_of(address), self.operation.load(Relaxed)) {
+            self.lines_of_operation.fetch_add(1, Relaxed);
         }
     }
 
     fn wrote(&self, address: usize) {
-        let line = self.line_of(address);
-        self.state.lock().dirty_lines.insert(line);
+        self.lines.soil(self.line_of(address));
     }
 
     fn flushed(&self, site: Site, address: usize) {
-        let line = self.line_of(address);
-        let mut state = self.state.lock();
-        *state.counts.flushes.entry(site).or_default() += 1;
-        if state.dirty_lines.remove(&line) {
-            state.counts.lines_flushed += 1;
+        self.sites.add(site, Barrier::Flush);
+        if self.lines.clean(self.line_of(address)) {
+            self.sites.add(site, Barrier::FlushOfNew);
         }
     }
 }
@@ -134,24 +150,109 @@ impl Media for Counted {
     }
     fn fence(&self, site: Site) {
         self.hardware.fence(site);
-        *self.state.lock().counts.fences.entry(site).or_default() += 1;
+        self.sites.add(site, Barrier::Fence);
     }
     fn order(&self, site: Site) {
         self.hardware.order(site);
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
         self.hardware.write_line(site, line, words);
-        self.state.lock().counts.line_writes += 1;
+        self.lines.clean(self.line_of(line.0[0].address())); // The whole line goes to memory: nothing is left to flush.
+        self.line_writes.fetch_add(1, Relaxed);
     }
     fn relax(&self) {
         self.hardware.relax();
     }
     fn end_operation(&self) {
-        let mut state = self.state.lock();
-        state.counts.pm_lines_read += state.lines_of_operation.len() as u64;
-        state.lines_of_operation.clear();
+        self.pm_lines_read.fetch_add(self.lines_of_operation.swap(0, Relaxed), Relaxed);
+        self.operation.fetch_add(1, Relaxed);
     }
     fn count(&self, counter: Counter, n: u64) {
-        self.state.lock().counts.events[counter as usize] += n;
+        self.events[counter as usize].fetch_add(n, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cpu, PPtr, site};
+
+    fn counted() -> Counted {
+        let region = Region::anonymous(1 << 16, 16 << 20).unwrap();
+        Counted::new(Hardware::new(region, &Cpu::detect()).unwrap())
+    }
+
+    fn line(media: &Counted, index: u64) -> &Line {
+        media.region().get(PPtr::at(index * LINE as u64)).unwrap()
+    }
+
+    #[test]
+    fn a_flush_counts_by_site_and_as_a_line_only_when_something_is_new() {
+        let media = counted();
+        let (a, b) = (line(&media, 1), line(&media, 2));
+        media.store(&a.0[0], 1);
+        media.store(&a.0[7], 2);
+        media.flush(site!("test.first"), &a.0[3]);
+        media.flush(site!("test.first"), &a.0[3]);
+        media.flush_object(site!("test.second"), b);
+        media.fence(site!("test.fence"));
+        let counts = media.counts();
+        assert_eq!(counts.flushes, [(site!("test.first"), 2), (site!("test.second"), 1)].into());
+        assert_eq!(counts.fences, [(site!("test.fence"), 1)].into());
+        assert_eq!(counts.lines_flushed, [(site!("test.first"), 1)].into());
+    }
+
+    #[test]
+    fn dirty_lines_survive_a_reset_and_totals_do_not() {
+        let media = counted();
+        media.store(&line(&media, 1).0[0], 1);
+        media.flush(site!("test.flush"), &line(&media, 2).0[0]);
+        media.count(Counter::LeafSplits, 3);
+        assert_eq!(media.counts().event(Counter::LeafSplits), 3);
+        media.reset();
+        let counts = media.counts();
+        assert!(counts.flushes.is_empty() && counts.events.iter().all(|n| *n == 0));
+        media.flush(site!("test.flush"), &line(&media, 1).0[0]);
+        let counts = media.counts();
+        assert_eq!((counts.flushes[&site!("test.flush")], counts.lines_flushed[&site!("test.flush")]), (1, 1));
+    }
+
+    #[test]
+    fn lines_read_are_distinct_within_an_operation_and_added_up_over_operations() {
+        let media = counted();
+        for _ in 0..3 {
+            media.load(&line(&media, 1).0[0]);
+            media.load(&line(&media, 1).0[5]);
+            media.match_line(line(&media, 2), 0);
+            media.end_operation();
+        }
+        media.load(&line(&media, 9).0[0]); // Not ended: not counted yet.
+        assert_eq!(media.counts().pm_lines_read, 6);
+    }
+
+    #[test]
+    fn reading_and_writing_a_line_do_not_disturb_each_other() {
+        let media = counted();
+        let a = line(&media, 1);
+        media.store(&a.0[0], 1);
+        media.load(&a.0[0]);
+        media.end_operation();
+        media.load(&a.0[0]);
+        media.flush(site!("test.flush"), &a.0[0]);
+        media.load(&a.0[0]);
+        media.end_operation();
+        let counts = media.counts();
+        assert_eq!((counts.lines_flushed[&site!("test.flush")], counts.pm_lines_read), (1, 2));
+    }
+
+    #[test]
+    fn a_line_write_leaves_its_line_clean() {
+        let media = counted();
+        let a = line(&media, 1);
+        media.store(&a.0[0], 1);
+        media.write_line(site!("test.line"), a, [2; 8]);
+        media.flush(site!("test.flush"), &a.0[0]);
+        let counts = media.counts();
+        assert_eq!((counts.line_writes, counts.lines_flushed.len(), counts.flushes.len()), (1, 0, 1));
     }
 }

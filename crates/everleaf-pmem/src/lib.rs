@@ -13,7 +13,8 @@
 //!
 //! Map of the files: `cell` `pointer` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` (names for what is counted).
+//! `counted` `dram` `traced` (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
+//! counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cell;
@@ -31,6 +32,7 @@ mod pointer;
 mod region;
 mod simd;
 mod site;
+mod tally;
 mod traced;
 
 pub use cell::{Line, PCell, Persistent, Word};

@@ -230,6 +230,13 @@ impl Region {
         if at == libc::MAP_FAILED { Err(MapError::last("mapping the pool")) } else { Ok(()) }
     }
 
+    /// Takes the end of a region without a file away again; what was there is forgotten. Nobody can hold a reference: `self` is exclusive.
+    pub(crate) fn shorten(&mut self, new_len: u64) {
+        debug_assert!(self.file.is_none(), "a file would keep its length");
+        let len = self.len.get_mut();
+        *len = round_up(new_len, PAGE).min(*len);
+    }
+
     /// Hints: huge pages where the medium has them, and no page fault in the first operations. Failure costs only speed.
     fn settle(&self, offset: u64, bytes: u64) {
         let (start, end) = (round_up(offset, HUGE_PAGE), (offset + bytes) / HUGE_PAGE * HUGE_PAGE);

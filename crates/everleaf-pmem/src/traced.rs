@@ -1,5 +1,8 @@
 //! The recording media of the crash explorer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use parking_lot::Mutex;
 
 use crate::cpu::SimdLevel;
@@ -61,19 +64,23 @@ pub enum Event {
     EndOperation,
 }
 
-#[derive(Default)]
-struct Recording {
-    events: Vec<Event>,
-    stores: bool,
-    loads: bool,
-}
-
 /// Memory whose every access is recorded. Words that were never written through the media hold garbage drawn from a seed, so
 /// that nothing can rely on fresh memory being zero.
+///
+/// A `Traced` is a handle: a clone is the same memory and the same record, so that the explorer can keep one while a pool owns
+/// the other.
+#[derive(Clone)]
 pub struct Traced {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     region: Region,
     garbage_seed: u64,
-    recording: Mutex<Recording>,
+    events: Mutex<Vec<Event>>,
+    records_stores: AtomicBool,
+    records_loads: AtomicBool,
+    accesses_left: AtomicU64,
 }
 
 impl Traced {
@@ -93,67 +100,111 @@ impl Traced {
     /// When the system has no memory.
     pub fn from_image(image: &[u64], max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
         let traced = Self::empty(max_len, garbage_seed)?;
-        traced.region.grow((image.len() * WORD) as u64)?;
+        traced.shared.region.grow((image.len() * WORD) as u64)?;
         traced.write_image(image);
         Ok(traced)
     }
 
     fn empty(max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
-        let region = Region::anonymous(0, max_len)?;
-        let recording = Mutex::new(Recording { stores: true, ..Recording::default() });
-        Ok(Self { region, garbage_seed, recording })
+        let shared = Shared {
+            region: Region::anonymous(0, max_len)?,
+            garbage_seed,
+            events: Mutex::default(),
+            records_stores: AtomicBool::new(true),
+            records_loads: AtomicBool::new(false),
+            accesses_left: AtomicU64::new(u64::MAX),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The whole memory as it is visible now.
     pub fn image(&self) -> Vec<u64> {
-        let cells = self.region.cells(0, self.region.len() as usize / WORD).expect("the region's own length");
-        cells.iter().map(|cell| cell.load(std::sync::atomic::Ordering::Acquire)).collect()
+        let region = &self.shared.region;
+        let cells = region.cells(0, region.len() as usize / WORD).expect("the region's own length");
+        cells.iter().map(|cell| cell.load(Ordering::Acquire)).collect()
+    }
+
+    /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without mapping anything anew; what was recorded
+    /// is forgotten. Refused (`false`) while another handle lives, or if there is no memory.
+    pub fn restore(&mut self, image: &[u64]) -> bool {
+        let bytes = (image.len() * WORD) as u64;
+        let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
+        shared.region.shorten(bytes);
+        if shared.region.grow(bytes).is_err() {
+            return false;
+        }
+        self.write_image(image);
+        self.take_events();
+        self.record(true, false);
+        self.limit_accesses(u64::MAX);
+        true
     }
 
     fn write_image(&self, image: &[u64]) {
-        let cells = self.region.cells(0, image.len()).expect("grown to the image's length");
+        let cells = self.shared.region.cells(0, image.len()).expect("grown to the image's length");
         for (cell, word) in cells.iter().zip(image) {
-            cell.store(*word, std::sync::atomic::Ordering::Release);
+            cell.store(*word, Ordering::Relaxed);
         }
     }
 
     /// Takes what was recorded since the last call.
     pub fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.recording.lock().events)
+        std::mem::take(&mut self.shared.events.lock())
     }
 
     /// Events recorded so far and not taken.
     pub fn event_count(&self) -> usize {
-        self.recording.lock().events.len()
+        self.shared.events.lock().len()
     }
 
     /// Turns the recording of stores and barriers, and of loads, on or off.
     pub fn record(&self, stores: bool, loads: bool) {
-        let mut recording = self.recording.lock();
-        (recording.stores, recording.loads) = (stores, loads);
+        self.shared.records_stores.store(stores, Ordering::Relaxed);
+        self.shared.records_loads.store(loads, Ordering::Relaxed);
+    }
+
+    /// Allows `accesses` more loads, stores and turns of spin loops, then panics: what recovers from a damaged image may never
+    /// end otherwise. The explorer catches the panic.
+    pub fn limit_accesses(&self, accesses: u64) {
+        self.shared.accesses_left.store(accesses, Ordering::Relaxed);
+    }
+
+    /// Not one atomic step: threads that race may count an access less, which a limit against endless loops can bear.
+    fn count_access(&self) {
+        let left = self.shared.accesses_left.load(Ordering::Relaxed);
+        assert!(left > 0, "more accesses to persistent memory than allowed: this seems never to end");
+        self.shared.accesses_left.store(left - 1, Ordering::Relaxed);
     }
 
     fn push(&self, event: Event) {
-        let mut recording = self.recording.lock();
-        if recording.stores {
-            recording.events.push(event);
+        if self.shared.records_stores.load(Ordering::Relaxed) {
+            self.shared.events.lock().push(event);
         }
     }
 
     fn push_load(&self, address: usize) {
-        let mut recording = self.recording.lock();
-        if recording.loads {
-            let offset = self.region.offset_of(address);
-            recording.events.push(Event::Load { offset });
+        self.count_access();
+        if self.shared.records_loads.load(Ordering::Relaxed) {
+            let offset = self.offset_of(address);
+            self.shared.events.lock().push(Event::Load { offset });
         }
     }
 
+    fn offset_of(&self, address: usize) -> u64 {
+        self.shared.region.offset_of(address)
+    }
+
+    fn line_of(&self, address: usize) -> u64 {
+        self.offset_of(address) / LINE as u64
+    }
+
     fn grow_with_garbage(&self, new_len: u64) -> Result<(), MapError> {
-        let old_len = self.region.len();
-        self.region.grow(new_len)?;
-        let added = ((self.region.len() - old_len) as usize) / WORD;
-        for (i, cell) in self.region.cells(old_len, added).expect("just grown").iter().enumerate() {
-            cell.store(garbage(self.garbage_seed, old_len / WORD as u64 + i as u64), std::sync::atomic::Ordering::Release);
+        let region = &self.shared.region;
+        let old_len = region.len();
+        region.grow(new_len)?;
+        let added = ((region.len() - old_len) as usize) / WORD;
+        for (i, cell) in region.cells(old_len, added).expect("just grown").iter().enumerate() {
+            cell.store(garbage(self.shared.garbage_seed, old_len / WORD as u64 + i as u64), Ordering::Release);
         }
         Ok(())
     }
@@ -171,26 +222,27 @@ impl Media for Traced {
     const OBSERVES_READS: bool = true;
 
     fn region(&self) -> &Region {
-        &self.region
+        &self.shared.region
     }
     fn simd(&self) -> SimdLevel {
         SimdLevel::Scalar
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.push_load(cell.address());
-        T::from_word(cell.load(std::sync::atomic::Ordering::Acquire))
+        T::from_word(cell.load(Ordering::Acquire))
     }
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
-        let (old, new) = (cell.load(std::sync::atomic::Ordering::Acquire), value.into_word());
-        cell.store(new, std::sync::atomic::Ordering::Release);
-        self.push(Event::Store { offset: self.region.offset_of(cell.address()), old, new });
+        self.count_access();
+        let (old, new) = (cell.load(Ordering::Acquire), value.into_word());
+        cell.store(new, Ordering::Release);
+        self.push(Event::Store { offset: self.offset_of(cell.address()), old, new });
     }
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
         self.push_load(cell.address());
         let (current, new) = (current.into_word(), new.into_word());
         let outcome = cell.compare_exchange(current, new);
         if outcome.is_ok() {
-            self.push(Event::Store { offset: self.region.offset_of(cell.address()), old: current, new });
+            self.push(Event::Store { offset: self.offset_of(cell.address()), old: current, new });
         }
         outcome.map(|_| ()).map_err(T::from_word)
     }
@@ -199,11 +251,11 @@ impl Media for Traced {
     }
     fn prefetch<T: Persistent>(&self, _object: &T) {}
     fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
-        self.push(Event::Flush { site, line: self.region.offset_of(cell.address()) / LINE as u64 });
+        self.push(Event::Flush { site, line: self.line_of(cell.address()) });
     }
     fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
         for line in lines_of(object) {
-            self.push(Event::Flush { site, line: self.region.offset_of(line) / LINE as u64 });
+            self.push(Event::Flush { site, line: self.line_of(line) });
         }
     }
     fn fence(&self, site: Site) {
@@ -214,12 +266,13 @@ impl Media for Traced {
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
         for (cell, new) in line.0.iter().zip(words) {
-            let old = cell.load(std::sync::atomic::Ordering::Acquire);
-            cell.store(new, std::sync::atomic::Ordering::Release);
-            self.push(Event::UnorderedStore { site, offset: self.region.offset_of(cell.address()), old, new });
+            let old = cell.load(Ordering::Acquire);
+            cell.store(new, Ordering::Release);
+            self.push(Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new });
         }
     }
     fn relax(&self) {
+        self.count_access();
         std::thread::yield_now();
     }
     fn end_operation(&self) {
@@ -227,7 +280,53 @@ impl Media for Traced {
     }
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
         self.grow_with_garbage(new_len)?;
-        self.push(Event::Grow { len: self.region.len() });
+        self.push(Event::Grow { len: self.shared.region.len() });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PPtr;
+
+    fn word(media: &Traced, offset: u64) -> u64 {
+        media.load(media.region().get::<PCell>(PPtr::at(offset)).unwrap())
+    }
+
+    #[test]
+    fn a_clone_is_the_same_memory_and_the_same_record() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        let other = media.clone();
+        let old = word(&media, 64);
+        media.store(media.region().get::<PCell>(PPtr::at(64)).unwrap(), 7);
+        assert_eq!(word(&other, 64), 7);
+        assert_eq!(other.take_events(), [Event::Store { offset: 64, old, new: 7 }]);
+        assert_eq!(media.event_count(), 0);
+    }
+
+    #[test]
+    fn memory_is_restored_to_images_of_any_length_when_nobody_else_holds_it() {
+        let mut media = Traced::new(8192, 16384, 1).unwrap();
+        let (long, short) = (vec![3; 1536], vec![5; 512]);
+        let held = media.clone();
+        assert!(!media.restore(&short));
+        drop(held);
+        for image in [&short, &long, &short] {
+            assert!(media.restore(image));
+            assert_eq!(media.image(), *image);
+            assert_eq!(media.event_count(), 0);
+        }
+        media.grow(8192).unwrap();
+        assert_ne!(word(&media, 4096), 3, "grown memory is garbage and not what stood there before");
+        assert!(!media.restore(&vec![0; 1 << 20]), "longer than it can be");
+    }
+
+    #[test]
+    #[should_panic(expected = "never to end")]
+    fn what_never_ends_is_ended() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.limit_accesses(1000);
+        while word(&media, 64) != 0 {}
     }
 }

@@ -293,6 +293,19 @@ impl Chunks {
         Ok(())
     }
 
+    /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any chunk.
+    pub fn fits<M: Media>(&self, media: &M, block: Block) -> Result<bool, PoolError> {
+        match self.usage(media, block.offset / CHUNK)? {
+            _ if block.run.is_some() => Ok(true),
+            Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
+                let within = block.offset % CHUNK;
+                let index = within / class.block_bytes();
+                Ok(within.is_multiple_of(class.block_bytes()) && index < class.blocks() as u64)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The block that starts at `offset`, as its chunk is used now.
     pub fn block_at<M: Media>(&self, media: &M, offset: u64) -> Result<Block, PoolError> {
         match self.usage(media, offset / CHUNK)? {
@@ -411,6 +424,9 @@ impl Chunks {
     pub fn freed<M: Media>(&self, media: &M, block: Block) -> Result<(), PoolError> {
         let mut free = self.free.lock();
         let chunk = block.offset / CHUNK;
+        if self.shadow_of(chunk) == shadow::UNKNOWN {
+            return Ok(()); // The scan of its extent is still to come and will find it.
+        }
         match block.run {
             Some(run) => self.release(&mut free, chunk, run.chunks()),
             None => self.offer(media, &mut free, chunk)?,

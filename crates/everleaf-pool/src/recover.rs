@@ -9,6 +9,8 @@ use crate::pool::PendingLink;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError};
 
+const BLOCKS: Site = site!("pool.recover.blocks");
+
 /// Completes or undoes every exchange that was cut; returns the links, which only their owner can judge.
 pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLink>, PoolError> {
     let mut pending = Vec::new();
@@ -21,6 +23,10 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLin
             // Between L1 and L4: the index decides.
             Some(LINK_TAG) => {
                 let (old, new) = blocks(pool, intent)?;
+                if !hold(pool, intent)? {
+                    settle(pool, intent, false)?;
+                    continue;
+                }
                 let pointer = |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
                 pending.push(PendingLink { slot, new: pointer(new), old: pointer(old) });
             }
@@ -36,20 +42,43 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLin
     Ok(pending)
 }
 
-/// Ends a link whose fate its owner has found out.
+/// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
 pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
-    settle(pool, pool.intent(slot)?, changed)
+    let intent = pool.intent(slot)?;
+    settle(pool, intent, changed)?;
+    let (old, new) = blocks(pool, intent)?;
+    match if changed { old } else { new } {
+        Some(block) => pool.chunks().freed(pool.media(), block),
+        None => Ok(()),
+    }
+}
+
+/// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before it judges, which allocates.
+/// False if the crash came before L1 was wholly durable: then the chunk of `new` is not the one that the intent speaks of, nothing was
+/// linked, and there is nothing to judge.
+fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
+    let (old, new) = blocks(pool, intent)?;
+    if let Some(new) = new
+        && !pool.chunks().fits(pool.media(), new)?
+    {
+        return Ok(false);
+    }
+    for block in [old, new].into_iter().flatten() {
+        pool.chunks().mark(pool.media(), BLOCKS, block, true)?; // Not fenced: a crash is recovered in the same way.
+    }
+    Ok(true)
 }
 
 /// Makes the bits agree with what happened, durably, and then retires the intent.
 /// `done`: new is allocated and old is free; otherwise old is allocated and new is free.
 fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), PoolError> {
-    const BLOCKS: Site = site!("pool.recover.blocks");
-    let media = pool.media();
+    let (media, chunks) = (pool.media(), pool.chunks());
     let (old, new) = blocks(pool, intent)?;
     for (block, allocated) in [(new, done), (old, !done)] {
-        if let Some(block) = block {
-            pool.chunks().mark(media, BLOCKS, block, allocated)?;
+        let Some(block) = block else { continue };
+        // A new block's chunk becomes one of such blocks with the fence of A1 or L1. If it is none, no bit of it was ever set.
+        if allocated || chunks.fits(media, block)? {
+            chunks.mark(media, BLOCKS, block, allocated)?;
         }
     }
     media.fence(site!("pool.recover.blocks.fence"));

@@ -2,6 +2,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod conformance;
 mod script;
+mod subject;
+mod torture;
 
+pub use conformance::{Conformance, TestKeys};
 pub use script::{Key, Operation, Scenario, ScriptError, ScriptKeys};
+pub use subject::{EngineSubject, Level, Target};
+pub use torture::{TortureError, TortureOptions, TortureReport, torture, torture_child};

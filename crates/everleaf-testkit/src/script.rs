@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, explore, thread"
+        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, reopen, explore, thread"
     )]
     UnknownOperation {
         /// Its number, from 1.
@@ -63,6 +63,8 @@ pub enum Operation {
     Sync,
     /// Crash here, recover, go on.
     Crash,
+    /// Close cleanly, open again, go on.
+    Reopen,
 }
 
 /// A key of a script, of either type.
@@ -92,6 +94,7 @@ impl fmt::Display for Operation {
             Operation::Remove(key) => write!(f, "remove {key}"),
             Operation::Sync => f.write_str("sync"),
             Operation::Crash => f.write_str("crash"),
+            Operation::Reopen => f.write_str("reopen"),
         }
     }
 }
@@ -157,7 +160,14 @@ fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation
         ScriptKeys::Bytes => Key::Bytes(format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes()),
     };
     let value = rng.random_range(0..4u64).wrapping_sub(1);
-    match rng.random_range(0..10) {
+    match rng.random_range(0..40) {
+        39 => Operation::Reopen,
+        kind => random_write(kind % 10, key, value),
+    }
+}
+
+fn random_write(kind: u32, key: Key, value: u64) -> Operation {
+    match kind {
         0..5 => Operation::Insert(key, value),
         5..6 => Operation::Update(key, value),
         6..7 => Operation::Upsert(key, value),
@@ -186,11 +196,14 @@ fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Opti
         ["sync"] => Operation::Sync,
         ["epoch"] => return Ok(None), // Every engine of this release is strict.
         ["crash"] => Operation::Crash,
+        ["reopen"] => Operation::Reopen,
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
         ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
         ["remove", ..] => return Err(ScriptError::Form { line, form: "remove KEY" }),
-        ["sync" | "epoch" | "crash" | "explore", ..] => return Err(ScriptError::Form { line, form: "the word alone" }),
+        ["sync" | "epoch" | "crash" | "reopen" | "explore", ..] => {
+            return Err(ScriptError::Form { line, form: "the word alone" });
+        }
         ["batch", ..] => return Err(ScriptError::NotAvailable { line, what: "a batch" }),
         ["thread", ..] => return Err(ScriptError::NotAvailable { line, what: "a thread" }),
         [word, ..] => return Err(ScriptError::UnknownOperation { line, word: word.into() }),

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use everleaf::{CreateOptions, Engine, Error, KeyType, OwnedKey, Store};
+use everleaf::{Engine, Error, KeyType, OwnedKey, Store};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -27,17 +27,15 @@ const MAX_LIFE: Duration = Duration::from_millis(40);
 /// What to torture.
 #[derive(Clone, Debug)]
 pub struct TortureOptions {
-    /// The engine.
+    /// The engine of the pool.
     pub engine: Engine,
-    /// The type of the keys.
-    pub key_type: KeyType,
     /// Writing threads of each child, at most 255.
     pub threads: u8,
     /// Children to kill.
     pub kills: u64,
     /// Where all randomness but the moment of the kill comes from.
     pub seed: u64,
-    /// The pool file to make; it is left to the caller.
+    /// An empty pool, closed.
     pub pool: PathBuf,
 }
 
@@ -152,11 +150,11 @@ fn apply(state: &mut State, step: Step) {
     }
 }
 
-/// Tortures a new pool. `child` makes the command that runs [`torture_child`] with the given seed on the given pool and its acknowledgements
+/// Tortures an empty pool. `child` makes the command that runs [`torture_child`] with the given seed on the given pool and its acknowledgements
 /// on standard output; `progress` is told of each kill.
 ///
 /// # Errors
-/// When the pool cannot be made or a child cannot be run; what is found in the pool is in the report.
+/// When a child cannot be run; what is found in the pool is in the report.
 pub fn torture(
     options: &TortureOptions,
     child: &dyn Fn(&Path, u64) -> Command,
@@ -165,10 +163,8 @@ pub fn torture(
     if options.threads != 1 && !options.engine.is_concurrent() {
         return Err(TortureError::SingleThreaded { engine: options.engine.to_string() });
     }
-    CreateOptions::new().engine(options.engine).key_type(options.key_type).size_bytes(16 << 20).create(&options.pool)?.close()?;
     let engine = options.engine.to_string();
-    let mut report =
-        TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
+    let mut report = TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
     let mut rng = StdRng::seed_from_u64(options.seed);
     let mut states = vec![State::new(); usize::from(options.threads)];
     for kill in 0..options.kills {

@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Itself if a pool can be made of it.
-    pub(crate) fn require_available(self) -> Result<Self, Error> {
+    pub fn require_available(self) -> Result<Self, Error> {
         if self.is_available() { Ok(self) } else { Err(Error::unavailable(self.name())) }
     }
 }

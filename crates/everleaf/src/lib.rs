@@ -1,4 +1,43 @@
-//! Everleaf: an embedded, ordered key-value store for persistent memory that restarts in milliseconds and loses nothing.
+//! An embedded, ordered key-value store for byte-addressable persistent memory: it restarts in milliseconds, survives a crash at any
+//! store instruction, and keeps its keys in one of several published B+-tree designs.
+//!
+//! ```
+//! use everleaf::Store;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("trees.pool");
+//! let store = Store::create(&path)?;
+//! store.put("oak", b"Quercus robur")?;
+//! store.put("ash", b"Fraxinus excelsior")?;
+//! store.put("aspen", b"Populus tremula")?;
+//! drop(store); // Closes it. A process that is killed instead loses nothing either.
+//!
+//! let store = Store::open(&path)?;
+//! assert_eq!(store.get("oak")?.as_deref(), Some(b"Quercus robur".as_slice()));
+//! for entry in store.prefix("as") {
+//!     let (key, value) = entry?;
+//!     println!("{}: {}", key.as_ref(), value.escape_ascii());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values** are bytes, up to 1 GiB.
+//! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened wholly or not at all. On persistent memory (a
+//!   file on a DAX file system, or a DAX device) this holds for power failures; on tmpfs and ordinary files for the death of the process.
+//!   [`Store::statistics`] says which.
+//! * **Threads.** A [`Store`] is shared by reference. Readers run side by side; a writer waits for its turn.
+//! * **Ranges** go both ways and live beside writers, see [`Range`].
+//! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key; [`Store::check`] looks for all of it.
+//!
+//! # How it is made
+//! A value is a record in the pool (`everleaf-pool`), with its key in front; the index (`everleaf-trees`) maps the key to the record's
+//! offset. The order in which the two become durable is in `link.rs`.
+//!
+//! Map of the files: `store` (what users call) · `options` (making and opening) · `key` · `scan` (ranges) · `engine` (names and parameters) ·
+//! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its media, keys and engine) · `attached` (an index and a
+//! pool behind one lock) · `link` (the order of persistence) · `value_record` (a value's bytes) · `check` · `statistics` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

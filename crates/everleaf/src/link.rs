@@ -74,9 +74,9 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         if self.interrupted {
             return Err(Error::Interrupted);
         }
-        // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
-        let new = self.worker.begin_link(old, parts)?;
         self.interrupted = true;
+        // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
+        let new = self.worker.begin_link(old, parts).inspect_err(|_| self.interrupted = false)?;
         // P2 COMMIT: the index.
         let changed = if new.is_null() { self.index.remove(key) } else { self.index.upsert(key, new.offset()) };
         let linked = changed.is_ok() || holds(&*self.index, key, old, new)?;
@@ -96,9 +96,9 @@ fn holds<K: StoreKey>(index: &dyn Index<K>, key: K::Ref<'_>, old: PPtr<Record>, 
 
 /// The same of a link that a crash cut: the records themselves say whose they are.
 ///
-/// `old` is asked first. It is whole in every state; `new` may be torn, since a crash can come while it is written, or its block may not
-/// be known as one yet. Where neither can be read the whole index is searched for the link, which only a write that was cut
-/// within a few instructions makes necessary.
+/// `old` is asked first, which is whole in every state; `new` may be torn, since the crash may have come while it was written. Where
+/// neither can be read the whole index is searched for the link; only a crash within the few instructions before P1, or damage, makes
+/// that necessary.
 fn is_linked<M: Media, K: StoreKey>(pool: &Pool<M>, index: &dyn Index<K>, link: PendingLink) -> Result<bool, Error> {
     for record in [link.old, link.new] {
         let content = if record.is_null() { None } else { pool.record(record).ok() };
@@ -120,3 +120,6 @@ fn is_linked<M: Media, K: StoreKey>(pool: &Pool<M>, index: &dyn Index<K>, link: 
 pub(crate) const fn foreign_record(offset: u64) -> Error {
     Error::corrupt(offset, "the record there belongs to another key")
 }
+
+#[cfg(test)]
+mod tests;

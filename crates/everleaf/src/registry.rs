@@ -75,10 +75,7 @@ pub fn create_index<K: StoreKey, M: Media>(
 ///
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::WrongKeyType`], or damage.
-pub fn open_index<K: StoreKey, M: Media>(
-    pool: &Arc<Pool<M>>,
-    shutdown: Shutdown,
-) -> Result<(Box<dyn Index<K>>, Engine), Error> {
+pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
     let format = pool.format();
     if format.key_type != K::TYPE {
         return Err(Error::WrongKeyType { expected: format.key_type });

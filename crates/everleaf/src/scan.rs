@@ -146,16 +146,28 @@ pub struct Range<'s> {
     direction: Direction,
     /// Nothing is left to be fetched.
     exhausted: bool,
+    /// The bounds are of the wrong kind: the first item.
+    refused: Option<Error>,
 }
 
 impl<'s> Range<'s> {
     pub(crate) fn new(backend: &'s dyn Backend, scan: Scan) -> Self {
         let direction = scan.direction;
         let (lower, upper) = scan.bounds();
-        Self { backend, lower, upper, least: VecDeque::new(), greatest: VecDeque::new(), direction, exhausted: false }
+        let expected = backend.key_type();
+        let alien = |bound: &Bound<OwnedKey>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.as_ref().key_type() != expected,
+            Bound::Unbounded => false,
+        };
+        let refused = (alien(&lower) || alien(&upper)).then_some(Error::WrongKeyType { expected });
+        let (least, greatest, exhausted) = (VecDeque::new(), VecDeque::new(), refused.is_some());
+        Self { backend, lower, upper, least, greatest, direction, exhausted, refused }
     }
 
     fn take(&mut self, end: Direction) -> Option<Result<Entry, Error>> {
+        if let Some(refused) = self.refused.take() {
+            return Some(Err(refused));
+        }
         let (near, far) = match end {
             Direction::Forward => (&mut self.least, &mut self.greatest),
             Direction::Backward => (&mut self.greatest, &mut self.least),

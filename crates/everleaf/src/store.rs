@@ -7,9 +7,7 @@ use std::path::Path;
 use everleaf_pool::KeyType;
 
 use crate::backend::Backend;
-use crate::{
-    Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, OwnedKey, Range, Scan, Statistics,
-};
+use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, OwnedKey, Range, Scan, Statistics};
 
 /// An ordered map from keys to byte values in a pool file. All methods may be called from several threads: readers share the
 /// store, a writer has it alone while it writes.

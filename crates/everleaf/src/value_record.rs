@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_damaged_lengths_are_refused() {
-        for (key, key_type) in [(Key::U64(258), KeyType::U64), (Key::Bytes(b""), KeyType::Bytes), (Key::Bytes(b"k"), KeyType::Bytes)] {
+        for (key, key_type) in
+            [(Key::U64(258), KeyType::U64), (Key::Bytes(b""), KeyType::Bytes), (Key::Bytes(b"k"), KeyType::Bytes)]
+        {
             let bytes = KeyBytes::of(key);
             let record = [&bytes.length_prefix(), bytes.as_slice(), b"value".as_slice()].concat();
             let parsed = ValueRecord::parse(&record).unwrap();

@@ -43,16 +43,21 @@ impl Durable {
         }
     }
 
-    /// Nothing but what is fenced; everything that is visible; and what is fenced with one line more.
-    fn states(&self) -> Vec<Vec<u64>> {
-        let mut states = vec![self.image.clone(), self.image.clone()];
-        for stores in self.pending.values() {
-            write(&mut states[1], stores.iter());
-            let mut one_more = self.image.clone();
-            write(&mut one_more, stores.iter());
-            states.push(one_more);
-        }
-        states
+    /// Everything that is visible: what a killed process leaves.
+    fn visible(&self) -> Vec<u64> {
+        let mut image = self.image.clone();
+        self.pending.values().for_each(|stores| write(&mut image, stores.iter()));
+        image
+    }
+
+    /// Nothing but what is fenced, and this with the stores to one line more.
+    fn evicted(&self) -> Vec<Vec<u64>> {
+        let one_more = self.pending.values().map(|stores| {
+            let mut image = self.image.clone();
+            write(&mut image, stores.iter());
+            image
+        });
+        std::iter::once(self.image.clone()).chain(one_more).collect()
     }
 }
 
@@ -95,12 +100,14 @@ fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) 
     let mut durable = Durable { image, pending: BTreeMap::new(), flushed: Vec::new() };
     let (mut states, spare) = (0, key(key_type, 1000));
     for event in events {
-        // A state differs from an earlier one in what a barrier is about to make durable, or in the last store.
-        if matches!(event, Event::Flush { .. } | Event::Fence { .. } | Event::EndOperation) {
-            for state in durable.states() {
-                recovers_to_either(&state, &before, &after, &spare);
-                states += 1;
-            }
+        let images = match event {
+            Event::Flush { .. } => vec![durable.visible()],
+            Event::Fence { .. } | Event::EndOperation => durable.evicted(),
+            _ => Vec::new(),
+        };
+        for image in images {
+            recovers_to_either(&image, &before, &after, &spare);
+            states += 1;
         }
         durable.apply(event);
     }

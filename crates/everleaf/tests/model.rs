@@ -14,13 +14,31 @@ type Model = BTreeMap<OwnedKey, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put { key: u64, seed: u64, bytes: usize },
-    Insert { key: u64, seed: u64, bytes: usize },
-    Delete { key: u64 },
-    Get { key: u64 },
-    Scan { from: u64, to: u64, backward: bool },
+    Put {
+        key: u64,
+        seed: u64,
+        bytes: usize,
+    },
+    Insert {
+        key: u64,
+        seed: u64,
+        bytes: usize,
+    },
+    Delete {
+        key: u64,
+    },
+    Get {
+        key: u64,
+    },
+    Scan {
+        from: u64,
+        to: u64,
+        backward: bool,
+    },
     /// Closes, or drops, and opens again.
-    Reopen { drop: bool },
+    Reopen {
+        drop: bool,
+    },
     /// Goes on with a copy of the file as it is while the store is open: what a killed process leaves.
     Kill,
     Check,

@@ -151,7 +151,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                     continue;
                 }
             };
-            if S::FINGERPRINTS && leaf.fingerprint(media, slot) != K::fingerprint(key) {
+            if S::FINGERPRINTS && leaf.fingerprint(media, slot) != K::hash(key).fingerprint() {
                 report.violations.push(format!("I2: the fingerprint in slot {slot} of the leaf at {offset:#x} is wrong"));
             }
             let above = next.is_some_and(|next| K::cmp_keys(key, K::borrow(next)).is_ge());

@@ -161,6 +161,8 @@ fn index_error(error: InnerError) -> IndexError {
     match error {
         InnerError::Memory(source) => IndexError::Pool(PoolError::Map(source)),
         InnerError::Order => IndexError::Corrupt { offset: 0, what: "the lower bounds of leaves do not ascend" },
-        InnerError::TooLong { .. } => IndexError::Corrupt { offset: 0, what: "the lower bound of a leaf is longer than a key can be" },
+        InnerError::TooLong { .. } => {
+            IndexError::Corrupt { offset: 0, what: "the lower bound of a leaf is longer than a key can be" }
+        }
     }
 }

@@ -7,7 +7,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::FpTree;
-use super::key::LeafKey;
+use super::key::{KeyHash, LeafKey};
 use super::layout::{Shape, SlotSet};
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -15,13 +15,13 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
-        let fingerprint = K::fingerprint(key);
+        let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
-        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, fingerprint)?;
+        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
         if slot.is_some() {
             return Ok(false);
         }
-        self.insert_absent(leaf_offset, live, key, fingerprint, value)?;
+        self.insert_absent(leaf_offset, live, key, hash, value)?;
         Ok(true)
     }
 
@@ -32,14 +32,14 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         leaf_offset: u64,
         live: SlotSet,
         key: K::Ref<'_>,
-        fingerprint: u8,
+        hash: KeyHash,
         value: &[u64],
     ) -> Result<(), IndexError> {
-        let (leaf_offset, live, slot) = match self.shape.all().minus(live).lowest() {
+        let (leaf_offset, live, slot) = match self.shape.dead_slot(live, hash) {
             Some(slot) => (leaf_offset, live, slot),
-            None => self.make_room(leaf_offset, live, key)?,
+            None => self.make_room(leaf_offset, live, key, hash)?,
         };
-        self.add_entry(leaf_offset, live, slot, key, fingerprint, value)
+        self.add_entry(leaf_offset, live, slot, key, hash, value)
     }
 
     /// Splits a full leaf; the half where `key` belongs, its live slots and a dead one.
@@ -49,10 +49,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         leaf_offset: u64,
         live: SlotSet,
         key: K::Ref<'_>,
+        hash: KeyHash,
     ) -> Result<(u64, SlotSet, usize), IndexError> {
         let leaf_offset = self.split(leaf_offset, live, key)?;
         let live = self.leaf(leaf_offset)?.live(self.pool.media());
-        let slot = self.shape.all().minus(live).lowest();
+        let slot = self.shape.dead_slot(live, hash);
         let slot = slot.ok_or(IndexError::Corrupt { offset: leaf_offset, what: "a leaf is full after its split" })?;
         Ok((leaf_offset, live, slot))
     }
@@ -64,7 +65,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         live: SlotSet,
         slot: usize,
         key: K::Ref<'_>,
-        fingerprint: u8,
+        hash: KeyHash,
         value: &[u64],
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
@@ -76,11 +77,15 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             return Err(error);
         }
         leaf.store_value(media, slot, value);
-        leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+        if K::RECORDS && !S::FINGERPRINTS {
+            leaf.flush_value(media, site!("fptree.insert.P1.value"), slot); // The record's allocation has flushed the key word.
+        } else {
+            leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+        }
         media.fence(site!("fptree.insert.P1.fence"));
         // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or neither matters.
         if S::FINGERPRINTS {
-            leaf.store_fingerprint(media, slot, fingerprint);
+            leaf.store_fingerprint(media, slot, hash.fingerprint());
             media.order(site!("fptree.insert.P2.order"));
         }
         media.store(leaf.bitmap(), live.with(slot));
@@ -93,12 +98,12 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Updates or inserts; true if there was an old value.
     pub(super) fn upsert(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
-        let fingerprint = K::fingerprint(key);
+        let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
-        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, fingerprint)?;
+        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
         match slot {
-            Some(slot) => self.replace(leaf_offset, live, slot, key, fingerprint, value, old)?,
-            None => self.insert_absent(leaf_offset, live, key, fingerprint, value)?,
+            Some(slot) => self.replace(leaf_offset, live, slot, key, hash, value, old)?,
+            None => self.insert_absent(leaf_offset, live, key, hash, value)?,
         }
         Ok(slot.is_some())
     }

@@ -22,8 +22,8 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// [`IndexError::KeyTooLong`].
     fn admit(key: Self::Ref<'_>) -> Result<(), IndexError>;
 
-    /// A one-byte hash.
-    fn fingerprint(key: Self::Ref<'_>) -> u8;
+    /// The hash that fingerprint and home of a key are taken from.
+    fn hash(key: Self::Ref<'_>) -> KeyHash;
 
     /// Compares keys of different lifetimes.
     fn cmp_keys(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Ordering;
@@ -78,6 +78,24 @@ mod sealed {
     impl Sealed for everleaf_index::BytesKeys {}
 }
 
+/// The hash of a key: its top byte is the fingerprint, the bits below choose the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// One byte to tell the keys of a leaf apart.
+    #[inline(always)]
+    pub const fn fingerprint(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// A number below `places`, independent of the fingerprint.
+    #[inline(always)]
+    pub const fn place(self, places: usize) -> usize {
+        ((self.0 << 8 >> 32) * places as u64 >> 32) as usize
+    }
+}
+
 /// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over the top byte (Knuth, vol. 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -94,8 +112,8 @@ impl LeafKey for U64Keys {
         Ok(())
     }
     #[inline(always)]
-    fn fingerprint(key: u64) -> u8 {
-        (key.wrapping_mul(GOLDEN) >> 56) as u8
+    fn hash(key: u64) -> KeyHash {
+        KeyHash(key.wrapping_mul(GOLDEN))
     }
     #[inline(always)]
     fn cmp_keys(left: u64, right: u64) -> Ordering {
@@ -173,7 +191,7 @@ impl LeafKey for BytesKeys {
     /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing, and the multiplication
     /// lets every bit of a word reach the top byte, where keys of a leaf, which share their beginnings, must differ.
     #[inline]
-    fn fingerprint(key: &[u8]) -> u8 {
+    fn hash(key: &[u8]) -> KeyHash {
         let mix = |hash: u64, word: u64| {
             let product = (hash ^ word).wrapping_mul(GOLDEN);
             product ^ product >> 32
@@ -185,7 +203,7 @@ impl LeafKey for BytesKeys {
             last[..rest.len()].copy_from_slice(rest);
             hash = mix(hash, u64::from_le_bytes(last));
         }
-        (hash.wrapping_mul(GOLDEN) >> 56) as u8
+        KeyHash(hash.wrapping_mul(GOLDEN))
     }
     #[inline]
     fn cmp_keys(left: &[u8], right: &[u8]) -> Ordering {
@@ -276,13 +294,13 @@ mod tests {
         for stride in [1u64, 2, 256, 1 << 32, 0x0101_0101] {
             let mut seen = [0u32; 256];
             for i in 0..25_600 {
-                seen[U64Keys::fingerprint(i * stride) as usize] += 1;
+                seen[U64Keys::hash(i * stride).fingerprint() as usize] += 1;
             }
             assert!(seen.iter().all(|n| (50..200).contains(n)), "u64 keys of stride {stride}: {seen:?}");
         }
         let mut seen = [0u32; 256];
         for i in 0..25_600 {
-            seen[BytesKeys::fingerprint(format!("user{i:012}").as_bytes()) as usize] += 1;
+            seen[BytesKeys::hash(format!("user{i:012}").as_bytes()).fingerprint() as usize] += 1;
         }
         assert!(seen.iter().all(|n| (50..200).contains(n)), "byte keys: {seen:?}");
     }

@@ -16,6 +16,8 @@
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 
+use super::key::KeyHash;
+
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
 /// Slots that a leaf can have at most: its fingerprints share a line with the bitmap.
@@ -133,6 +135,11 @@ impl SlotSet {
     pub const fn of_line_mask(mask: u64) -> Self {
         Self(mask >> WORD)
     }
+    /// The slots from `start` on, at most `count` of them.
+    #[inline(always)]
+    pub const fn window(self, start: usize, count: usize) -> Self {
+        Self(self.0 & Self::first(count).0 << start)
+    }
     /// The lowest slot.
     #[inline(always)]
     pub const fn lowest(self) -> Option<usize> {
@@ -196,6 +203,26 @@ pub trait Shape: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn all(self) -> SlotSet {
         SlotSet::first(self.slots())
+    }
+    /// Entries that begin in the same line as the first of them, give or take one: what one prefetch brings.
+    #[inline(always)]
+    fn slots_per_line(self) -> usize {
+        (LINE_WORDS / (1 + self.value_words())).max(1)
+    }
+    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is room, so that a search can ask for that
+    /// line together with line 0 instead of after it.
+    #[inline(always)]
+    fn home(self, hash: KeyHash) -> usize {
+        hash.place(self.slots().div_ceil(self.slots_per_line())) * self.slots_per_line()
+    }
+    /// The dead slot for a key: at home if there is one, else the next after it, else the lowest.
+    #[inline(always)]
+    fn dead_slot(self, live: SlotSet, hash: KeyHash) -> Option<usize> {
+        let dead = self.all().minus(live);
+        if !Self::FINGERPRINTS {
+            return dead.lowest();
+        }
+        dead.window(self.home(hash), MAX_SLOTS).lowest().or(dead.lowest())
     }
     /// Bytes of a leaf, whole lines.
     #[inline(always)]

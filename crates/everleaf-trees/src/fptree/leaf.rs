@@ -3,6 +3,7 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Region, Site, WORD};
 
+use super::key::KeyHash;
 use super::layout::{Fingerprints, LeafHead, Shape, SlotSet};
 
 /// A checked view of one leaf.
@@ -105,18 +106,31 @@ impl<'p, S: Shape> Leaf<'p, S> {
         self.flush_words(media, site, start, start + self.shape.value_words());
     }
 
-    /// Flushes the lines that hold the entries of the first `slots` slots.
-    pub fn flush_first<M: Media>(&self, media: &M, site: Site, value_site: Site, slots: usize) {
-        if slots == 0 {
-            return;
-        }
-        let value = self.shape.value_index(0);
-        let end = self.shape.value_index(slots - 1) + self.shape.value_words();
+    /// Flushes the lines that hold the entries of the given slots, each line once.
+    pub fn flush_entries<M: Media>(&self, media: &M, site: Site, value_site: Site, slots: SlotSet) {
+        let width = self.shape.value_words();
         if S::FINGERPRINTS {
-            self.flush_words(media, site, 0, end);
+            self.flush_lines(media, site, slots.map(|slot| (self.shape.key_index(slot), self.shape.key_index(slot) + 1 + width)));
         } else {
-            self.flush_words(media, site, 0, slots);
-            self.flush_words(media, value_site, value, end);
+            self.flush_lines(media, site, slots.map(|slot| (slot, slot + 1)));
+            self.flush_lines(
+                media,
+                value_site,
+                slots.map(|slot| (self.shape.value_index(slot), self.shape.value_index(slot) + width)),
+            );
+        }
+    }
+
+    /// Flushes the lines of ascending ranges of the body's words, each line once.
+    fn flush_lines<M: Media>(&self, media: &M, site: Site, ranges: impl Iterator<Item = (usize, usize)>) {
+        let line_words = LINE / WORD;
+        let mut flushed = 0;
+        for (start, end) in ranges {
+            let start = start.max(flushed);
+            if start < end {
+                self.flush_words(media, site, start, end);
+                flushed = end.div_ceil(line_words) * line_words;
+            }
         }
     }
 
@@ -140,6 +154,14 @@ impl<'p, S: Shape> Leaf<'p, S> {
         while word < end {
             media.flush(site, &self.body[word]);
             word = (word / line_words + 1) * line_words;
+        }
+    }
+
+    /// Asks for the line where a key's entry most likely is.
+    #[inline(always)]
+    pub fn prefetch_home<M: Media>(&self, media: &M, hash: KeyHash) {
+        if S::FINGERPRINTS {
+            media.prefetch(self.key(self.shape.home(hash)));
         }
     }
 

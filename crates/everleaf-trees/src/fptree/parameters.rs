@@ -126,7 +126,8 @@ pub fn open<K: LeafKey, M: Media>(
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
-    let offered = || IndexError::Parameter { parameter: "leaf_slots", value: parameters.leaf_slots, offered: format!("{SLOTS:?}") };
+    let offered =
+        || IndexError::Parameter { parameter: "leaf_slots", value: parameters.leaf_slots, offered: format!("{SLOTS:?}") };
     // The default sizes are compiled in; every other one is a value, which costs a multiplication an access.
     match (variant, slots, words) {
         (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, shutdown),

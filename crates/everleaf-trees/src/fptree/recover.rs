@@ -172,7 +172,10 @@ fn survey<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S
     let parts = std::thread::scope(|scope| {
         let survey_part = |part| scope.spawn(move || survey_runs::<K, M, S>(pool, part, shape, slots));
         let started: Vec<_> = runs.chunks(runs.len().div_ceil(threads)).map(survey_part).collect();
-        started.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+        started
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
     });
     let mut whole = Survey::default();
     for part in parts {
@@ -228,7 +231,14 @@ fn survey_runs<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Notes what a cut operation left in the dead slots of a leaf and in the bound of a free one.
-fn find_strays<M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, live: SlotSet, shape: S, leaf_offset: u64, strays: &mut Vec<Stray>) {
+fn find_strays<M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    live: SlotSet,
+    shape: S,
+    leaf_offset: u64,
+    strays: &mut Vec<Stray>,
+) {
     for slot in shape.all().minus(live) {
         if media.load(leaf.key(slot)) != 0 {
             strays.push(Stray::Key { leaf_offset, slot });

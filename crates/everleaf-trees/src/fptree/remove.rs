@@ -15,7 +15,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let leaf_offset = self.inner.find(key);
-        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, K::fingerprint(key))?;
+        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, K::hash(key))?;
         let Some(slot) = slot else { return Ok(false) };
         let media = self.pool.media();
         let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
@@ -25,7 +25,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let remaining = live.without(slot);
         media.store(leaf.bitmap(), remaining);
         media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
-        media.fence(site!("fptree.remove.P1.fence"));
+        if !K::RECORDS {
+            media.fence(site!("fptree.remove.P1.fence")); // Records: P2 fences before it changes anything.
+        }
         self.keys -= 1;
         let emptied = remaining.is_empty() && leaf_offset != self.leftmost;
         if emptied {

@@ -75,7 +75,13 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 
     #[inline(always)]
-    fn show(&self, leaf: Leaf<'_, S>, entries: &[Entry<'_, K>], direction: Direction, visit: &mut Visit<'_, K>) -> ControlFlow<()> {
+    fn show(
+        &self,
+        leaf: Leaf<'_, S>,
+        entries: &[Entry<'_, K>],
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> ControlFlow<()> {
         let mut words = [0; MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
         let show_entry = |entry: &Entry<'_, K>| {

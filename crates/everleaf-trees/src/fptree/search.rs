@@ -6,7 +6,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
 
 use super::FpTree;
-use super::key::LeafKey;
+use super::key::{KeyHash, LeafKey};
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
 
@@ -22,9 +22,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
 
     /// The live slots of a leaf, and those that may hold a key of this fingerprint.
     #[inline(always)]
-    fn candidates(&self, leaf: Leaf<'_, S>, fingerprint: u8) -> (SlotSet, SlotSet) {
+    fn candidates(&self, leaf: Leaf<'_, S>, hash: KeyHash) -> (SlotSet, SlotSet) {
         if S::FINGERPRINTS {
-            let (bitmap, mask) = self.pool.media().match_line(&leaf.head.line0, fingerprint);
+            let (bitmap, mask) = self.pool.media().match_line(&leaf.head.line0, hash.fingerprint());
             let live = SlotSet::of_bitmap(bitmap);
             (live, live.and(SlotSet::of_line_mask(mask)).and(self.shape.all()))
         } else {
@@ -52,9 +52,10 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         &self,
         leaf: Leaf<'_, S>,
         key: K::Ref<'_>,
-        fingerprint: u8,
+        hash: KeyHash,
     ) -> Result<(SlotSet, Option<usize>), IndexError> {
-        let (live, candidates) = self.candidates(leaf, fingerprint);
+        leaf.prefetch_home(self.pool.media(), hash); // Its miss overlaps with that of line 0.
+        let (live, candidates) = self.candidates(leaf, hash);
         Ok((live, self.probe(leaf, candidates, key)?))
     }
 
@@ -62,7 +63,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         let leaf = self.leaf(self.inner.find(key))?;
-        let (_, slot) = self.search(leaf, key, K::fingerprint(key))?;
+        let (_, slot) = self.search(leaf, key, K::hash(key))?;
         if let Some(slot) = slot {
             leaf.read_value(self.pool.media(), slot, value);
         }
@@ -76,16 +77,19 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut candidates = [SlotSet::EMPTY; GROUP];
         let children = &mut children[..keys.len()];
         self.inner.find_many(keys, children);
-        for child in children.iter() {
+        for (child, key) in children.iter().zip(keys) {
             let leaf = self.leaf(*child)?;
             leaf.prefetch_head(media);
+            leaf.prefetch_home(media, K::hash(*key));
             if !S::FINGERPRINTS {
-                (0..self.shape.slots()).step_by(everleaf_pmem::LINE / everleaf_pmem::WORD).for_each(|slot| leaf.prefetch_key(media, slot));
+                (0..self.shape.slots())
+                    .step_by(everleaf_pmem::LINE / everleaf_pmem::WORD)
+                    .for_each(|slot| leaf.prefetch_key(media, slot));
             }
         }
         for ((child, key), candidates) in children.iter().zip(keys).zip(&mut candidates) {
             let leaf = self.leaf(*child)?;
-            *candidates = self.candidates(leaf, K::fingerprint(*key)).1;
+            *candidates = self.candidates(leaf, K::hash(*key)).1;
             if let (Some(slot), true) = (candidates.lowest(), S::FINGERPRINTS) {
                 leaf.prefetch_key(media, slot);
             }

@@ -10,7 +10,7 @@ use everleaf_pmem::{Counter, Media, PPtr, site};
 
 use super::FpTree;
 use super::key::LeafKey;
-use super::layout::{Shape, SlotSet, SplitLog};
+use super::layout::{MAX_SLOTS, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -58,7 +58,16 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());
         let separator = K::separator(greatest, upper[0].0);
         let moved = upper.iter().fold(SlotSet::EMPTY, |set, entry| set.with(usize::from(entry.1)));
-        let (left_bitmap, new_bitmap) = (live.minus(moved), SlotSet::first(upper.len()));
+        // Where each goes: home, as after an insertion.
+        let mut places = [0u8; MAX_SLOTS];
+        let mut new_bitmap = SlotSet::EMPTY;
+        for ((key, _), place) in upper.iter().zip(&mut places) {
+            let slot = self.shape.dead_slot(new_bitmap, K::hash(*key));
+            let slot = slot.ok_or(IndexError::Corrupt { offset: new_offset, what: "half a leaf does not fit into one" })?;
+            *place = slot as u8;
+            new_bitmap = new_bitmap.with(slot);
+        }
+        let left_bitmap = live.minus(moved);
 
         // S0: the new leaf's bound. Crash: the leaf is free; its bound means nothing, or is a record that recovery frees.
         K::place(&mut self.worker, &new.head.lower_bound, K::borrow(&separator))?;
@@ -84,8 +93,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
 
         // S2: the new leaf's content. Crash: as after S1; recovery makes copied pointers null again.
-        for (slot, (_, from)) in upper.iter().enumerate() {
-            let from = usize::from(*from);
+        for ((_, from), slot) in upper.iter().zip(places) {
+            let (slot, from) = (usize::from(slot), usize::from(*from));
             media.store(new.key(slot), media.load(left.key(from)));
             for (to, from) in new.value(slot).iter().zip(left.value(from)) {
                 media.store(to, media.load(from));
@@ -94,8 +103,10 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 new.store_fingerprint(media, slot, left.fingerprint(media, from));
             }
         }
-        new.flush_first(media, site!("fptree.split.S2.entries"), site!("fptree.split.S2.values"), upper.len());
-        media.flush(site!("fptree.split.S2.bound"), &new.head.lower_bound);
+        new.flush_entries(media, site!("fptree.split.S2.entries"), site!("fptree.split.S2.values"), new_bitmap);
+        if !K::RECORDS {
+            media.flush(site!("fptree.split.S2.bound"), &new.head.lower_bound); // A record's allocation has flushed its pointer.
+        }
         if S::FINGERPRINTS {
             media.flush(site!("fptree.split.S2.fingerprints"), new.bitmap());
         }

@@ -7,7 +7,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::FpTree;
-use super::key::LeafKey;
+use super::key::{KeyHash, LeafKey};
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
 
@@ -15,11 +15,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Replaces the value of a present key; false if it is absent.
     #[inline(always)]
     pub(super) fn update(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
-        let fingerprint = K::fingerprint(key);
+        let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
-        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, fingerprint)?;
+        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
         let Some(slot) = slot else { return Ok(false) };
-        self.replace(leaf_offset, live, slot, key, fingerprint, value, old)?;
+        self.replace(leaf_offset, live, slot, key, hash, value, old)?;
         Ok(true)
     }
 
@@ -32,7 +32,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         live: SlotSet,
         slot: usize,
         key: K::Ref<'_>,
-        fingerprint: u8,
+        hash: KeyHash,
         value: &[u64],
         old: &mut [u64],
     ) -> Result<(), IndexError> {
@@ -40,7 +40,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let leaf = self.leaf(leaf_offset)?;
         leaf.read_value(media, slot, old);
         if self.shape.value_words() > 1 {
-            return self.replace_wide(leaf_offset, live, slot, key, fingerprint, value);
+            return self.replace_wide(leaf_offset, live, slot, key, hash, value);
         }
         // P1 COMMIT: one p-atomic store. Crash: the old value or the new one.
         leaf.store_value(media, slot, value);
@@ -55,15 +55,15 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         live: SlotSet,
         slot: usize,
         key: K::Ref<'_>,
-        fingerprint: u8,
+        hash: KeyHash,
         value: &[u64],
     ) -> Result<(), IndexError> {
-        let (leaf_offset, live, old_slot, new_slot) = match self.shape.all().minus(live).lowest() {
+        let (leaf_offset, live, old_slot, new_slot) = match self.shape.dead_slot(live, hash) {
             Some(new_slot) => (leaf_offset, live, slot, new_slot),
             None => {
-                let (leaf_offset, live, new_slot) = self.make_room(leaf_offset, live, key)?;
+                let (leaf_offset, live, new_slot) = self.make_room(leaf_offset, live, key, hash)?;
                 // The split may have moved the key to another slot of another leaf.
-                let moved = self.search(self.leaf(leaf_offset)?, key, fingerprint)?.1;
+                let moved = self.search(self.leaf(leaf_offset)?, key, hash)?.1;
                 let old_slot = moved.ok_or(IndexError::Corrupt { offset: leaf_offset, what: "a split lost a key" })?;
                 (leaf_offset, live, old_slot, new_slot)
             }
@@ -77,7 +77,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.fence(site!("fptree.update.W1.fence"));
         // W2 COMMIT: the new bit on and the old one off by one store. Crash: the old value or the new one.
         if S::FINGERPRINTS {
-            leaf.store_fingerprint(media, new_slot, fingerprint);
+            leaf.store_fingerprint(media, new_slot, hash.fingerprint());
             media.order(site!("fptree.update.W2.order"));
         }
         media.store(leaf.bitmap(), live.with(new_slot).without(old_slot));

@@ -16,7 +16,12 @@ pub fn folder() -> TempDir {
 /// Leaves of four slots, one leaf group a chunk: splits and groups come after a few keys.
 pub fn tiny(key_type: KeyType) -> CreateOptions {
     let parameters = EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096);
-    CreateOptions::new().engine(Engine::FpTree).key_type(key_type).size_bytes(256 << 10).max_size_bytes(1 << 30).parameters(parameters)
+    CreateOptions::new()
+        .engine(Engine::FpTree)
+        .key_type(key_type)
+        .size_bytes(256 << 10)
+        .max_size_bytes(1 << 30)
+        .parameters(parameters)
 }
 
 /// A key of either kind for a small number; the byte strings have common prefixes, many lengths, and sort unlike the numbers.

@@ -70,7 +70,13 @@ impl Durable {
             let durable = match style {
                 0 => 0,
                 1 => line.stores.len(),
-                2 => if random.random() { line.stores.len() } else { 0 },
+                2 => {
+                    if random.random() {
+                        line.stores.len()
+                    } else {
+                        0
+                    }
+                }
                 _ => random.random_range(0..=line.stores.len()),
             };
             for (word, value) in &line.stores[..durable] {
@@ -253,7 +259,13 @@ impl Plan {
         }
     }
 
-    fn explore_kind<K: TestKey>(&self, ops: usize, seed: u64, sparse: u32, suppressed: Option<&'static str>) -> Result<u64, String> {
+    fn explore_kind<K: TestKey>(
+        &self,
+        ops: usize,
+        seed: u64,
+        sparse: u32,
+        suppressed: Option<&'static str>,
+    ) -> Result<u64, String> {
         let mut exploration = Exploration::<K>::new(*self, seed, suppressed);
         exploration.explore(ops, sparse).map_err(|e| format!("{self:?}, seed {seed}: {e}"))?;
         Ok(exploration.images)

@@ -18,7 +18,12 @@ enum Op {
     Remove(u64),
     Get(u64),
     GetMany(Vec<u64>),
-    Scan { from: u64, bound: u8, forward: bool, limit: usize },
+    Scan {
+        from: u64,
+        bound: u8,
+        forward: bool,
+        limit: usize,
+    },
     /// Removes all keys from one on, up to another.
     Clear(u64, u64),
     Reopen,

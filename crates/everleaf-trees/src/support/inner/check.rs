@@ -11,6 +11,7 @@ use super::{Inner, InnerKey, Kept};
 struct Tally {
     children: u64,
     nodes: u64,
+    segments: usize,
     separator_words: u64,
     violations: Vec<String>,
 }
@@ -24,12 +25,15 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         } else {
             tally.children = 1;
         }
-        let Tally { children, nodes, separator_words, mut violations } = tally;
+        let Tally { children, nodes, segments, separator_words, mut violations } = tally;
         if children != self.len {
             violations.push(format!("I4: {children} children are reachable, {} are counted", self.len));
         }
         if nodes != self.inner_nodes() {
             violations.push(format!("I5: {nodes} nodes are reachable, {} are in use", self.inner_nodes()));
+        }
+        if segments != self.nodes.live_segments() as usize {
+            violations.push(format!("I5: {segments} segments are reachable, {} are in use", self.nodes.live_segments()));
         }
         if self.nodes.lost_lines() != 0 {
             violations.push(format!("I5: {} lines are neither in use nor free", self.nodes.lost_lines()));
@@ -65,6 +69,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         self.check_words(node, count, &mut wrong);
         tally.nodes += 1;
+        tally.segments += self.nodes.segments_in_use(node);
         for slot in 0..count {
             let kept = self.nodes.kept(node, slot);
             if depth + 1 == self.height {

@@ -1,5 +1,9 @@
 //! Changes of one node: an entry in, an entry out, and whole nodes read and written.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use everleaf_pmem::DramLine;
+
 use super::nodes::{Nodes, WORDS};
 use super::separators::{has_prefix, write_prefix};
 use super::{InnerKey, Kept};
@@ -22,11 +26,6 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         if !K::EXACT {
             self.store(block + 2, within, entry.kept.handle);
         }
-    }
-
-    fn entry_in(&self, block: u32, within: usize) -> Entry {
-        let handle = if K::EXACT { 0 } else { self.load(block + 2, within) };
-        Entry { kept: Kept { word: self.load(block, within), handle }, child: self.load(block + 1, within) }
     }
 
     /// Appends all entries of a node.
@@ -81,24 +80,20 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             return self.write_entries(separators, node, &entries);
         }
         self.set_count(node, count + 1);
-        let mut carried = entry;
-        carried.kept.word = self.word_for(separators, entry.kept, slot, self.skip(node));
+        let word = self.word_for(separators, entry.kept, slot, self.skip(node));
+        let mut carried = [word, entry.child, entry.kept.handle];
         let mut from = slot % WORDS;
         for number in slot / WORDS..=count / WORDS {
             let block = self.block(node, number);
-            let used = (count - number * WORDS).min(WORDS);
-            if used == 0 {
+            if number * WORDS == count {
                 self.fill(block, u64::MAX);
             }
-            for within in from..used {
-                let displaced = self.entry_in(block, within);
-                self.set_entry(block, within, carried);
-                carried = displaced;
+            for (line, carried) in (block..).zip(&mut carried).take(Self::BLOCK_LINES) {
+                *carried = shift_up(self.arena.line(line), from, *carried);
             }
-            if used < WORDS {
-                self.set_entry(block, used, carried);
+            if from == 0 {
+                self.set_pivot(node, number, self.load(block, 0));
             }
-            self.set_pivot(node, number, self.load(block, 0));
             from = 0;
         }
     }
@@ -111,14 +106,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         let mut from = slot % WORDS;
         for number in slot / WORDS..=last {
             let block = self.block(node, number);
-            for within in from..WORDS - 1 {
-                self.set_entry(block, within, self.entry_in(block, within + 1));
+            let next = (number < last).then(|| self.block(node, number + 1));
+            for line in 0..Self::BLOCK_LINES as u32 {
+                let moved_in = next.map_or(u64::MAX, |next| self.load(next + line, 0));
+                shift_down(self.arena.line(block + line), from, moved_in);
             }
-            let mut moved_in = Entry { kept: Kept { word: u64::MAX, handle: 0 }, child: 0 };
-            if number < last {
-                moved_in = self.entry_in(self.block(node, number + 1), 0);
-            }
-            self.set_entry(block, WORDS - 1, moved_in);
             if number > 0 {
                 self.set_pivot(node, number, self.load(block, 0));
             }
@@ -143,8 +135,28 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         }
         let word = self.word_for(separators, kept, slot, self.skip(node));
         self.store(block, slot % WORDS, word);
-        if slot % WORDS == 0 && slot > 0 {
+        if slot.is_multiple_of(WORDS) && slot > 0 {
             self.set_pivot(node, slot / WORDS, word);
         }
     }
+}
+
+/// Puts a word into a line; those from there on move up by one, and the last one is returned.
+#[inline(always)]
+fn shift_up(line: &DramLine, from: usize, word: u64) -> u64 {
+    line.0[from..].iter().fold(word, |carried, cell| {
+        let displaced = cell.load(Relaxed);
+        cell.store(carried, Relaxed);
+        displaced
+    })
+}
+
+/// Takes a word out of a line; those after it move down by one, and `moved_in` becomes the last.
+#[inline(always)]
+fn shift_down(line: &DramLine, from: usize, moved_in: u64) {
+    line.0[from..].iter().rev().fold(moved_in, |carried, cell| {
+        let displaced = cell.load(Relaxed);
+        cell.store(carried, Relaxed);
+        displaced
+    });
 }

@@ -160,8 +160,14 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.store(node + Self::COUNT_LINE, WORDS - 1, !(count as u64));
     }
 
-    fn segments_in_use(&self, node: u32) -> usize {
-        self.count(node).div_ceil(Self::SEGMENT_SLOTS)
+    /// Segments that a large node has taken.
+    pub(super) fn segments_in_use(&self, node: u32) -> usize {
+        if Self::SEGMENTS == 1 { 0 } else { self.count(node).div_ceil(Self::SEGMENT_SLOTS) }
+    }
+
+    /// Segments in use by all nodes.
+    pub(super) fn live_segments(&self) -> u32 {
+        self.live[1]
     }
 
     /// The line of the node's shared prefix (byte strings only).

@@ -150,7 +150,7 @@ fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[Step<K::
     // Down to one child, from both ends in turn.
     while twin.inner.len() > 1 {
         let separators = twin.model.keys().skip(1);
-        let separator = if twin.inner.len() % 3 == 0 { separators.last() } else { separators.take(1).last() };
+        let separator = if twin.inner.len().is_multiple_of(3) { separators.last() } else { separators.take(1).last() };
         twin.apply(&Step::Remove(separator.unwrap().clone()));
     }
     twin.compare(&keys);
@@ -292,6 +292,16 @@ fn ascending_separators_leave_nodes_full() {
         inner.inner_nodes() - u64::from(inner.height()),
         "every node but the first of its level came from a split"
     );
+}
+
+#[test]
+fn removals_merge_nodes() {
+    let mut inner = Inner::<U64Keys, 16>::new(simd(), 0).unwrap();
+    (1..20_000u64).for_each(|key| assert!(inner.insert(key, key).is_ok()));
+    (1..20_000u64).filter(|key| key % 20 != 0).for_each(|key| assert!(inner.remove(key)));
+    assert_eq!((inner.check(), inner.len()), (Vec::new(), 1000));
+    // A quarter of the slots is the least that a node has, and there are a few nodes above.
+    assert!(inner.inner_nodes() <= 1000 / 4 * 4 / 3, "{} nodes for 1000 children", inner.inner_nodes());
 }
 
 #[test]

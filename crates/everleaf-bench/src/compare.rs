@@ -1,0 +1,232 @@
+//! `bench compare`: the same phases on several engines, interleaved, so that what changes on the machine meanwhile meets all of them.
+
+use serde::Serialize;
+
+use crate::micro::{Session, Steps};
+use crate::options::{CompareOptions, MicroOptions};
+use crate::{BenchError, Phase, Progress};
+
+/// What `bench compare` prints for a phase of an engine. Serialised, it is one JSON object whose keys are these fields in this order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Name of the engine.
+    pub engine: String,
+    /// What was done.
+    pub phase: Phase,
+    /// Operations.
+    pub keys: u64,
+    /// Threads that shared them.
+    pub threads: u32,
+    /// How often it was measured.
+    pub rounds: u32,
+    /// Median of the rounds.
+    pub median_ops_per_second: f64,
+    /// The slowest round.
+    pub min_ops_per_second: f64,
+    /// The fastest round.
+    pub max_ops_per_second: f64,
+    /// Its median to that of the first engine.
+    pub ratio: f64,
+    /// The least ratio of a round.
+    pub ratio_min: f64,
+    /// The greatest ratio of a round.
+    pub ratio_max: f64,
+    /// Of `multiget`: its median to that of the first engine's `find`, if there is one, because a map without batches offers nothing else.
+    pub ratio_to_find: Option<f64>,
+    /// The least such ratio of a round.
+    pub ratio_to_find_min: Option<f64>,
+    /// The greatest such ratio of a round.
+    pub ratio_to_find_max: Option<f64>,
+}
+
+/// Measures engines in turn: in each round every engine once, on a fresh index, beginning with another one each time. A round has its own
+/// seed, the same for all engines. Only throughput is measured.
+///
+/// # Errors
+/// As [`run_micro`](crate::run_micro); options are looked through for all engines before any work is done.
+pub fn run_compare(options: &CompareOptions) -> Result<Vec<Comparison>, BenchError> {
+    run_compare_with_progress(options, &mut |_| {})
+}
+
+/// As [`run_compare`], and tells how far it is.
+///
+/// # Errors
+/// As [`run_compare`].
+pub fn run_compare_with_progress(
+    options: &CompareOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Comparison>, BenchError> {
+    if options.engines.is_empty() || options.rounds == 0 {
+        return Err(BenchError::NothingToCompare);
+    }
+    let session = |engine: &String, round: u32| {
+        let seed = options.micro.seed.wrapping_add(round.into());
+        Session::new(&MicroOptions { engine: engine.clone(), seed, ..options.micro.clone() })
+    };
+    let mut operations = 0;
+    for engine in &options.engines {
+        operations += session(engine, 0)?.operations() * u64::from(options.rounds);
+    }
+    let mut steps = Steps::new(progress, operations);
+    let engines = options.engines.len();
+    let mut rates = Rates(vec![vec![Vec::new(); options.micro.phases.len()]; engines]);
+    for round in 0..options.rounds {
+        for turn in 0..engines {
+            let engine = (turn + round as usize) % engines;
+            let seconds = session(&options.engines[engine], round)?.seconds(&mut steps)?;
+            for (rates, seconds) in rates.0[engine].iter_mut().zip(seconds) {
+                rates.push(options.micro.keys as f64 / seconds);
+            }
+        }
+    }
+    Ok(rates.compare(options))
+}
+
+/// Operations a second by engine, phase and round.
+struct Rates(Vec<Vec<Vec<f64>>>);
+
+impl Rates {
+    fn compare(&self, options: &CompareOptions) -> Vec<Comparison> {
+        let phases = &options.micro.phases;
+        let find = phases.iter().position(|phase| *phase == Phase::Find);
+        let row = |(place, phase): (usize, &Phase), engine: usize| {
+            let own = &self.0[engine][place];
+            let rates = Spread::of(own);
+            let ratio = Spread::of_ratios(own, &self.0[0][place]);
+            let to_find = find.filter(|_| *phase == Phase::Multiget).map(|find| Spread::of_ratios(own, &self.0[0][find]));
+            Comparison {
+                engine: options.engines[engine].clone(),
+                phase: *phase,
+                keys: options.micro.keys,
+                threads: options.micro.threads,
+                rounds: options.rounds,
+                median_ops_per_second: rates.middle,
+                min_ops_per_second: rates.min,
+                max_ops_per_second: rates.max,
+                ratio: ratio.middle,
+                ratio_min: ratio.min,
+                ratio_max: ratio.max,
+                ratio_to_find: to_find.map(|ratio| ratio.middle),
+                ratio_to_find_min: to_find.map(|ratio| ratio.min),
+                ratio_to_find_max: to_find.map(|ratio| ratio.max),
+            }
+        };
+        phases.iter().enumerate().flat_map(|phase| (0..self.0.len()).map(move |engine| row(phase, engine))).collect()
+    }
+}
+
+/// A typical value and the extremes of some rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    middle: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Spread {
+    /// Median and extremes.
+    fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let half = sorted.len() / 2;
+        let middle = if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 };
+        Self { middle, min: sorted[0], max: sorted[sorted.len() - 1] }
+    }
+
+    /// The ratio of the medians, and the extremes of the ratios of each round.
+    fn of_ratios(values: &[f64], references: &[f64]) -> Self {
+        let ratios: Vec<f64> = values.iter().zip(references).map(|(value, reference)| value / reference).collect();
+        Self { middle: Self::of(values).middle / Self::of(references).middle, ..Self::of(&ratios) }
+    }
+}
+
+impl Comparison {
+    /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
+    pub fn table_heading() -> String {
+        format!(
+            "{:<9} {:<18} {:>12} {:>12} {:>12} {:>7} {:>15} {:>24}",
+            "phase", "engine", "median ops/s", "min", "max", "ratio", "(min to max)", "to find of the first"
+        )
+    }
+
+    /// One row of the table for people.
+    pub fn table_row(&self) -> String {
+        let to_find = match (self.ratio_to_find, self.ratio_to_find_min, self.ratio_to_find_max) {
+            (Some(ratio), Some(min), Some(max)) => format!("{ratio:.2} ({min:.2} to {max:.2})"),
+            _ => "-".into(),
+        };
+        format!(
+            "{:<9} {:<18} {:>12.0} {:>12.0} {:>12.0} {:>7.2} {:>15} {:>24}",
+            self.phase,
+            self.engine,
+            self.median_ops_per_second,
+            self.min_ops_per_second,
+            self.max_ops_per_second,
+            self.ratio,
+            format!("({:.2} to {:.2})", self.ratio_min, self.ratio_max),
+            to_find
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(phases: &[Phase]) -> CompareOptions {
+        let micro = MicroOptions { keys: 300, phases: phases.to_vec(), ..Default::default() };
+        CompareOptions { engines: vec!["btreemap".into(), "btreemap".into()], rounds: 3, micro }
+    }
+
+    #[test]
+    fn medians_and_ratios_are_those_of_the_rounds() {
+        let options = options(&[Phase::Find, Phase::Multiget]);
+        let first = vec![vec![10.0, 30.0, 20.0], vec![10.0, 30.0, 40.0]];
+        let second = vec![vec![20.0, 30.0, 70.0], vec![40.0, 60.0, 60.0]];
+        let rows = Rates(vec![first, second]).compare(&options);
+        assert_eq!(
+            rows.iter().map(|row| row.phase).collect::<Vec<_>>(),
+            [Phase::Find, Phase::Find, Phase::Multiget, Phase::Multiget]
+        );
+        let find = &rows[1];
+        assert_eq!((find.median_ops_per_second, find.min_ops_per_second, find.max_ops_per_second), (30.0, 20.0, 70.0));
+        assert_eq!((find.ratio, find.ratio_min, find.ratio_max, find.ratio_to_find), (1.5, 1.0, 3.5, None));
+        let multiget = &rows[3];
+        assert_eq!((multiget.ratio, multiget.ratio_min, multiget.ratio_max), (2.0, 1.5, 4.0));
+        let to_find = (multiget.ratio_to_find, multiget.ratio_to_find_min, multiget.ratio_to_find_max);
+        assert_eq!(to_find, (Some(3.0), Some(2.0), Some(4.0)));
+        assert_eq!((rows[0].ratio, rows[2].ratio_to_find), (1.0, Some(1.5)));
+    }
+
+    #[test]
+    fn an_even_number_of_rounds_has_a_median_between_two() {
+        assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 10.0]), Spread { middle: 3.0, min: 1.0, max: 10.0 });
+        assert_eq!(Spread::of(&[5.0]), Spread { middle: 5.0, min: 5.0, max: 5.0 });
+    }
+
+    #[test]
+    fn every_engine_is_measured_in_every_phase() {
+        let options = options(&[Phase::Insert, Phase::Find, Phase::Delete, Phase::Insert]);
+        let mut told = Vec::new();
+        let rows = run_compare_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
+        assert_eq!(rows.len(), 8);
+        assert!(rows.iter().all(|row| row.min_ops_per_second > 0.0 && row.min_ops_per_second <= row.median_ops_per_second));
+        let heading = Comparison::table_heading();
+        assert!(rows.iter().all(|row| row.table_row().len() == heading.len()), "{heading}\n{}", rows[0].table_row());
+        assert!(told.iter().all(|progress| progress.done < progress.total) && told.is_sorted_by_key(|progress| progress.done));
+    }
+
+    #[test]
+    fn nothing_to_compare_and_an_engine_that_is_not_there_are_wrong_usage() {
+        let right = options(&[Phase::Insert]);
+        for wrong in [
+            CompareOptions { engines: Vec::new(), ..right.clone() },
+            CompareOptions { rounds: 0, ..right.clone() },
+            CompareOptions { engines: vec!["btreemap".into(), "bogus".into()], ..right.clone() },
+            CompareOptions { engines: vec!["btreemap".into(), "masstree".into()], ..right.clone() },
+        ] {
+            let error = run_compare(&wrong).unwrap_err();
+            assert!(error.is_wrong_usage(), "{error}");
+        }
+    }
+}

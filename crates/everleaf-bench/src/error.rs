@@ -1,0 +1,158 @@
+//! What can go wrong in a benchmark.
+
+use std::io;
+use std::path::PathBuf;
+
+use everleaf::Engine;
+use everleaf_index::IndexError;
+use everleaf_pmem::MapError;
+use everleaf_pool::PoolError;
+
+use crate::Phase;
+
+/// A benchmark could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// An engine that there is not, or a parameter that it does not have.
+    #[error(transparent)]
+    Store(#[from] everleaf::Error),
+    /// A phase that there is not.
+    #[error("there is no phase {name}; choose among insert, find, multiget, update, delete, scan")]
+    UnknownPhase {
+        /// What was asked for.
+        name: String,
+    },
+    /// An option outside of its range.
+    #[error("--{option} {value} is out of range: give {least} to {most}")]
+    OutOfRange {
+        /// The option.
+        option: &'static str,
+        /// What was given (of a list, its length).
+        value: u64,
+        /// The least that is offered.
+        least: u64,
+        /// The most that is offered.
+        most: u64,
+    },
+    /// A node size that is no number of entries.
+    #[error("--node-bytes {bytes} is no multiple of 16, the size of an entry: give a multiple")]
+    NodeBytes {
+        /// What was given.
+        bytes: u32,
+    },
+    /// Several threads for an engine that takes one.
+    #[error("engine {engine} is for one thread: leave out --threads {threads}, or choose a concurrent engine")]
+    SerialEngine {
+        /// The engine.
+        engine: Engine,
+        /// What was given.
+        threads: u32,
+    },
+    /// More distinct keys than there are numbers.
+    #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
+    TooFewBits {
+        /// Bits of a key.
+        bits: u32,
+        /// How many keys there are.
+        available: u64,
+        /// How many are needed.
+        needed: u64,
+    },
+    /// A phase needs present keys and there are none.
+    #[error("phase {phase} needs keys and there are none: put insert before it, or warm up with --warm")]
+    NothingPresent {
+        /// The phase.
+        phase: Phase,
+    },
+    /// More keys are to be deleted than there are.
+    #[error("phase delete removes {keys} keys and there are only {present}: insert more before it, or warm up with --warm")]
+    TooFewPresent {
+        /// Keys to delete.
+        keys: u64,
+        /// Keys that are there.
+        present: u64,
+    },
+    /// Nothing to compare, or no round.
+    #[error("a comparison takes at least one engine and one round")]
+    NothingToCompare,
+    /// The medium or the memory is too small.
+    #[error(
+        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys, or name another place with --pool"
+    )]
+    NoRoom {
+        /// Where.
+        place: String,
+        /// MiB needed.
+        needed: u64,
+        /// MiB there.
+        available: u64,
+    },
+    /// The pool's folder cannot be used.
+    #[error("{action} {path}: {source}", path = .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The engine gave wrong answers: what it was asked for is in the index, or is not.
+    #[error(
+        "engine {engine} answered wrongly: {right} of {asked} operations of phase {phase} had the outcome that they must have; please report this"
+    )]
+    WrongAnswers {
+        /// The engine.
+        engine: Engine,
+        /// The phase.
+        phase: Phase,
+        /// Operations.
+        asked: u64,
+        /// Operations with the right outcome.
+        right: u64,
+    },
+    /// The engine returned values that were never given to it.
+    #[error("engine {engine} returned wrong values in phase {phase}; please report this")]
+    WrongValues {
+        /// The engine.
+        engine: Engine,
+        /// The phase.
+        phase: Phase,
+    },
+    /// An operation failed.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The pool could not be made.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The media could not be made.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+impl BenchError {
+    /// Whether the options are to blame (exit code 2 of the command line), and not the machine or the engine.
+    pub fn is_wrong_usage(&self) -> bool {
+        match self {
+            Self::Store(_)
+            | Self::UnknownPhase { .. }
+            | Self::OutOfRange { .. }
+            | Self::NodeBytes { .. }
+            | Self::SerialEngine { .. }
+            | Self::TooFewBits { .. }
+            | Self::NothingPresent { .. }
+            | Self::TooFewPresent { .. }
+            | Self::NothingToCompare
+            | Self::Index(IndexError::Parameter { .. })
+            | Self::Map(MapError::Unsupported { .. }) => true,
+            Self::NoRoom { .. }
+            | Self::Io { .. }
+            | Self::WrongAnswers { .. }
+            | Self::WrongValues { .. }
+            | Self::Index(_)
+            | Self::Pool(_)
+            | Self::Map(_) => false,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Keys that are computed, not stored: key number `i` of a run is a bijection of `i`, so keys are distinct without a set of
+//! those that were used, and a random present key is the key of a random number.
+
+use everleaf::StoreKey;
+use everleaf_index::{BytesKeys, KeyKind, U64Keys};
+
+use crate::Order;
+
+/// A random permutation of the numbers `0 .. 2^bits`, by rounds of xor-shift and multiplication by an odd constant. Each of these is
+/// a bijection of `bits`-bit words, and so is what they make together.
+#[derive(Clone, Copy, Debug)]
+pub struct Permutation {
+    bits: u32,
+    offset: u64,
+}
+
+/// Odd constants of the SplitMix64 finaliser, the third of the 64-bit golden ratio.
+const MULTIPLIERS: [u64; 3] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x9e37_79b9_7f4a_7c15];
+
+impl Permutation {
+    /// The permutation of `bits`-bit numbers (1 to 64) that `seed` chooses.
+    pub const fn new(bits: u32, seed: u64) -> Self {
+        assert!(bits >= 1 && bits <= 64);
+        Self { bits, offset: mix(seed) }
+    }
+
+    const fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits)
+    }
+
+    /// Where `number`, which must be below `2^bits`, goes to.
+    pub const fn apply(self, number: u64) -> u64 {
+        let shift = self.bits.div_ceil(2);
+        let mut x = number.wrapping_add(self.offset) & self.mask();
+        let mut round = 0;
+        while round < MULTIPLIERS.len() {
+            // A shift by all the bits of a 1-bit word leaves nothing to xor, which is a bijection too.
+            x ^= x >> shift;
+            x = x.wrapping_mul(MULTIPLIERS[round]) & self.mask();
+            round += 1;
+        }
+        x ^ (x >> shift)
+    }
+}
+
+/// A random order of `0 .. len`: the permutation of the next power of two, applied until it lands inside.
+#[derive(Clone, Copy, Debug)]
+pub struct Shuffle {
+    permutation: Permutation,
+    len: u64,
+}
+
+impl Shuffle {
+    /// An order of `len` numbers.
+    pub const fn new(len: u64, seed: u64) -> Self {
+        let bits = if len <= 2 { 1 } else { u64::BITS - (len - 1).leading_zeros() };
+        Self { permutation: Permutation::new(bits, seed), len }
+    }
+
+    /// The number at place `i < len`.
+    pub const fn at(self, i: u64) -> u64 {
+        let mut x = self.permutation.apply(i);
+        while x >= self.len {
+            x = self.permutation.apply(x);
+        }
+        x
+    }
+}
+
+/// The finaliser of SplitMix64.
+pub const fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(MULTIPLIERS[2]);
+    x = (x ^ (x >> 30)).wrapping_mul(MULTIPLIERS[0]);
+    x = (x ^ (x >> 27)).wrapping_mul(MULTIPLIERS[1]);
+    x ^ (x >> 31)
+}
+
+/// A reproducible stream of random numbers (SplitMix64): the same on every machine and in every release, which a benchmark's seed needs.
+#[derive(Clone, Debug)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// The stream of `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        let word = mix(self.0);
+        self.0 = self.0.wrapping_add(MULTIPLIERS[2]);
+        ((word as u128 * bound as u128) >> 64) as u64
+    }
+}
+
+/// The keys of a run in the order in which they are inserted.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySequence {
+    order: Order,
+    permutation: Permutation,
+    total: u64,
+}
+
+impl KeySequence {
+    /// `total` distinct numbers of `bits` bits; there must be as many.
+    pub const fn new(order: Order, bits: u32, total: u64, seed: u64) -> Self {
+        Self { order, permutation: Permutation::new(bits, seed), total }
+    }
+
+    /// The number behind the `i`-th key.
+    pub const fn number(self, i: u64) -> u64 {
+        match self.order {
+            Order::Random => self.permutation.apply(i),
+            Order::Ascending => i,
+            Order::Descending => self.total - 1 - i,
+        }
+    }
+}
+
+/// A key as the measuring loops hold it.
+pub trait BenchKey: Copy + Ord + Send + Sync + 'static {
+    /// Its kind in an index.
+    type Kind: StoreKey;
+
+    /// The key of a number; keys are ordered as their numbers are.
+    fn of(number: u64) -> Self;
+
+    /// As an index wants it.
+    fn borrow(&self) -> <Self::Kind as KeyKind>::Ref<'_>;
+
+    /// Whether an index showed this key.
+    fn is(found: <Self::Kind as KeyKind>::Ref<'_>, key: &Self) -> bool;
+
+    /// A word that depends on all of the key, for little: what its value is made of.
+    fn word(&self) -> u64;
+}
+
+impl BenchKey for u64 {
+    type Kind = U64Keys;
+
+    #[inline(always)]
+    fn of(number: u64) -> Self {
+        number
+    }
+    #[inline(always)]
+    fn borrow(&self) -> u64 {
+        *self
+    }
+    #[inline(always)]
+    fn is(found: u64, key: &Self) -> bool {
+        found == *key
+    }
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        self.wrapping_mul(MULTIPLIERS[2])
+    }
+}
+
+/// A key of 16 bytes: a number in hexadecimal digits.
+pub type String16 = [u8; 16];
+
+impl BenchKey for String16 {
+    type Kind = BytesKeys;
+
+    fn of(number: u64) -> Self {
+        std::array::from_fn(|i| b"0123456789abcdef"[(number >> (60 - 4 * i)) as usize & 0xf])
+    }
+    #[inline(always)]
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+    #[inline(always)]
+    fn is(found: &[u8], key: &Self) -> bool {
+        found == key
+    }
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        let (high, low) = self.split_at(8);
+        let half = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        half(high).wrapping_mul(MULTIPLIERS[0]) ^ half(low).wrapping_mul(MULTIPLIERS[2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn permutations_of_few_bits_are_bijections() {
+        for bits in 1..=14 {
+            for seed in [0, 1, 42, u64::MAX] {
+                let permutation = Permutation::new(bits, seed);
+                let images: HashSet<u64> = (0..1 << bits).map(|i| permutation.apply(i)).collect();
+                assert_eq!(images.len(), 1 << bits, "{bits} bits, seed {seed}");
+                assert!(images.iter().all(|x| *x < 1 << bits), "{bits} bits, seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn permutations_of_many_bits_are_injective_on_a_sample_and_stay_inside() {
+        for bits in 15..=64 {
+            let permutation = Permutation::new(bits, 7);
+            let images: HashSet<u64> = (0..10_000).map(|i| permutation.apply(i)).collect();
+            assert_eq!(images.len(), 10_000, "{bits} bits");
+            assert!(bits == 64 || images.iter().all(|x| x >> bits == 0), "{bits} bits");
+        }
+    }
+
+    #[test]
+    fn permuted_numbers_look_random() {
+        for bits in [16, 20, 32, 48, 64] {
+            let permutation = Permutation::new(bits, 3);
+            let numbers: Vec<u64> = (0..4096).map(|i| permutation.apply(i)).collect();
+            let ascents = numbers.windows(2).filter(|pair| pair[0] < pair[1]).count();
+            assert!((1900..2200).contains(&ascents), "{bits} bits: {ascents} ascents of 4095");
+            let mut sixteenths = [0u32; 16];
+            numbers.iter().for_each(|x| sixteenths[(x >> (bits - 4)) as usize] += 1);
+            assert!(sixteenths.iter().all(|n| (180..340).contains(n)), "{bits} bits: {sixteenths:?}");
+        }
+    }
+
+    #[test]
+    fn shuffles_visit_every_number_once() {
+        for len in [1, 2, 3, 5, 64, 65, 1000, 4097] {
+            let shuffle = Shuffle::new(len, 9);
+            let seen: HashSet<u64> = (0..len).map(|i| shuffle.at(i)).collect();
+            assert_eq!(seen.len() as u64, len);
+            assert!(seen.iter().all(|x| *x < len));
+        }
+    }
+
+    #[test]
+    fn sequences_follow_their_order() {
+        let numbers = |order| (0..100).map(|i| KeySequence::new(order, 64, 100, 1).number(i)).collect::<Vec<_>>();
+        assert!(numbers(Order::Ascending).is_sorted_by(|a, b| a < b));
+        assert!(numbers(Order::Descending).is_sorted_by(|a, b| a > b));
+        assert!(!numbers(Order::Random).is_sorted());
+    }
+
+    #[test]
+    fn string_keys_are_digits_in_the_order_of_their_numbers() {
+        assert_eq!(&String16::of(0x0123_4567_89ab_cdef), b"0123456789abcdef");
+        assert!(String16::of(9) < String16::of(10) && String16::of(255) < String16::of(256));
+    }
+
+    #[test]
+    fn draws_stay_below_their_bound_and_repeat_with_the_seed() {
+        let (mut a, mut b) = (Draws::new(5), Draws::new(5));
+        let drawn: Vec<u64> = (0..1000).map(|_| a.below(10)).collect();
+        assert!(drawn.iter().all(|x| *x < 10));
+        assert_eq!(drawn, (0..1000).map(|_| b.below(10)).collect::<Vec<_>>());
+        assert!((0..10).all(|x| drawn.contains(&x)));
+    }
+}

@@ -1,0 +1,307 @@
+//! What is asked for, and whether it makes sense.
+
+use std::path::PathBuf;
+
+use everleaf::{DEFAULT_ENGINE, Engine};
+use serde::Serialize;
+
+use crate::BenchError;
+
+/// Keys that `multiget` asks for at a time.
+pub const MULTIGET_KEYS: usize = 16;
+/// Records that a scan visits.
+pub const SCAN_RECORDS: usize = 100;
+
+/// Something to do `keys` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Insert new distinct keys.
+    Insert,
+    /// Look up present keys drawn at random, one at a time.
+    Find,
+    /// Look up present keys drawn at random, [`MULTIGET_KEYS`] at a time; an operation is a key.
+    Multiget,
+    /// Replace the values of present keys drawn at random.
+    Update,
+    /// Remove present keys in random order, each once.
+    Delete,
+    /// Visit [`SCAN_RECORDS`] records from a present key drawn at random; an operation is a scan.
+    Scan,
+}
+
+impl Phase {
+    /// All phases.
+    pub const ALL: [Phase; 6] = [Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Delete, Phase::Scan];
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Insert => "insert",
+            Phase::Find => "find",
+            Phase::Multiget => "multiget",
+            Phase::Update => "update",
+            Phase::Delete => "delete",
+            Phase::Scan => "scan",
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Phase {
+    type Err = BenchError;
+
+    fn from_str(name: &str) -> Result<Self, BenchError> {
+        let known = Self::ALL.into_iter().find(|phase| phase.name() == name);
+        known.ok_or_else(|| BenchError::UnknownPhase { name: name.into() })
+    }
+}
+
+/// The sequence in which keys are inserted, while warming up too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// A random permutation of all keys of `key_bits` bits.
+    #[default]
+    Random,
+    /// 0, 1, 2, ...
+    Ascending,
+    /// ..., 2, 1, 0.
+    Descending,
+}
+
+/// The kind of keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BenchKeyType {
+    /// `u64`.
+    #[default]
+    U64,
+    /// Byte strings of 16: the number of the key in hexadecimal digits.
+    String16,
+}
+
+/// The flush instruction of the timed run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flush {
+    /// What the pool's medium needs: on tmpfs none, and no fence either.
+    #[default]
+    Auto,
+    /// `clwb` and fences, whatever the medium.
+    Clwb,
+    /// `clflushopt` and fences, whatever the medium.
+    ClflushOpt,
+    /// `clflush` and fences, whatever the medium.
+    Clflush,
+    /// Neither flushes nor fences, whatever the medium.
+    None,
+}
+
+/// What `bench micro` measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MicroOptions {
+    /// Name of an engine, or `btreemap`.
+    pub engine: String,
+    /// Operations of each phase.
+    pub keys: u64,
+    /// Keys inserted before the first phase.
+    pub warm: u64,
+    /// Bytes of a node's entry array, 16 for each slot; none is the engine's default.
+    pub node_bytes: Option<u32>,
+    /// Keys of an inner node; none is the engine's default.
+    pub inner_keys: Option<u32>,
+    /// Words of a value, 1 to 14.
+    pub value_words: u32,
+    /// Threads that share the index.
+    pub threads: u32,
+    /// What is done, in this order.
+    pub phases: Vec<Phase>,
+    /// Sequence of inserted keys.
+    pub order: Order,
+    /// Kind of keys.
+    pub key_type: BenchKeyType,
+    /// Keys are numbers of so many bits, 1 to 64.
+    pub key_bits: u32,
+    /// Flush instruction.
+    pub flush: Flush,
+    /// Nanoseconds added to each flush.
+    pub flush_ns: u64,
+    /// Nanoseconds added to each fence.
+    pub fence_ns: u64,
+    /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
+    pub read_ns: u64,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
+    pub pool: Option<PathBuf>,
+}
+
+impl Default for MicroOptions {
+    fn default() -> Self {
+        Self {
+            engine: DEFAULT_ENGINE.into(),
+            keys: 1_000_000,
+            warm: 0,
+            node_bytes: None,
+            inner_keys: None,
+            value_words: 1,
+            threads: 1,
+            phases: vec![Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete],
+            order: Order::default(),
+            key_type: BenchKeyType::default(),
+            key_bits: u64::BITS,
+            flush: Flush::default(),
+            flush_ns: 0,
+            fence_ns: 0,
+            read_ns: 0,
+            seed: 1,
+            pool: None,
+        }
+    }
+}
+
+/// What `bench compare` measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompareOptions {
+    /// Names of engines; the others are compared with the first. A name may come twice: that shows the noise.
+    pub engines: Vec<String>,
+    /// How often each is measured.
+    pub rounds: u32,
+    /// All but the engine.
+    pub micro: MicroOptions,
+}
+
+/// Options that were looked through.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub engine: Engine,
+    pub options: MicroOptions,
+    /// Keys that are inserted all in all.
+    pub total_keys: u64,
+    /// Keys that are in the index at most.
+    pub peak_keys: u64,
+}
+
+/// Refuses a value outside of what is offered.
+fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BenchError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
+}
+
+/// Operations, keys and latencies beyond which arithmetic would overflow; far beyond what a machine holds.
+const MOST: u64 = 1 << 40;
+
+impl Plan {
+    /// Finds everything that is wrong before any work is done.
+    pub fn new(options: &MicroOptions) -> Result<Self, BenchError> {
+        within("keys", options.keys, 1, MOST)?;
+        within("warm", options.warm, 0, MOST)?;
+        within("threads", options.threads.into(), 1, 64)?;
+        within("value-words", options.value_words.into(), 1, 14)?;
+        within("key-bits", options.key_bits.into(), 1, 64)?;
+        within("phases", options.phases.len() as u64, 1, 1000)?;
+        for (option, ns) in [("flush-ns", options.flush_ns), ("fence-ns", options.fence_ns), ("read-ns", options.read_ns)] {
+            within(option, ns, 0, 1_000_000_000)?;
+        }
+        let engine: Engine = options.engine.parse()?;
+        if options.threads > 1 && !engine.is_concurrent() {
+            return Err(BenchError::SerialEngine { engine, threads: options.threads });
+        }
+        let (total_keys, peak_keys) = Self::follow_keys(options)?;
+        let available = if options.key_bits == 64 { u64::MAX } else { 1 << options.key_bits };
+        if total_keys > available {
+            return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
+        }
+        Ok(Self { engine, options: options.clone(), total_keys, peak_keys })
+    }
+
+    /// Counts keys through the phases: how many are ever inserted, and how many are there at most.
+    fn follow_keys(options: &MicroOptions) -> Result<(u64, u64), BenchError> {
+        let (mut total, mut present) = (options.warm, options.warm);
+        let mut peak = present;
+        for &phase in &options.phases {
+            match phase {
+                Phase::Insert => {
+                    total += options.keys;
+                    present += options.keys;
+                }
+                Phase::Delete if present < options.keys => {
+                    return Err(BenchError::TooFewPresent { keys: options.keys, present });
+                }
+                Phase::Delete => present -= options.keys,
+                _ if present == 0 => return Err(BenchError::NothingPresent { phase }),
+                _ => {}
+            }
+            peak = peak.max(present);
+        }
+        Ok((total, peak))
+    }
+
+    /// Entries of a leaf that `--node-bytes` stands for.
+    pub fn leaf_slots(&self) -> Result<Option<u32>, BenchError> {
+        match self.options.node_bytes {
+            Some(bytes) if bytes == 0 || !bytes.is_multiple_of(16) => Err(BenchError::NodeBytes { bytes }),
+            bytes => Ok(bytes.map(|bytes| bytes / 16)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut MicroOptions)) -> String {
+        let mut options = MicroOptions { keys: 100, ..MicroOptions::default() };
+        change(&mut options);
+        let error = Plan::new(&options).unwrap_err();
+        assert!(error.is_wrong_usage(), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn phases_without_keys_are_refused_before_any_work() {
+        let sentence = refused(|o| o.phases = vec![Phase::Find]);
+        assert_eq!(sentence, "phase find needs keys and there are none: put insert before it, or warm up with --warm");
+        let sentence = refused(|o| (o.phases, o.warm) = (vec![Phase::Delete], 99));
+        assert_eq!(
+            sentence,
+            "phase delete removes 100 keys and there are only 99: insert more before it, or warm up with --warm"
+        );
+        assert!(refused(|o| o.phases = vec![Phase::Insert, Phase::Delete, Phase::Scan]).contains("phase scan"));
+        refused(|o| o.phases.clear());
+    }
+
+    #[test]
+    fn keys_are_counted_through_the_phases() {
+        let phases = vec![Phase::Insert, Phase::Insert, Phase::Delete, Phase::Find, Phase::Delete, Phase::Insert];
+        let options = MicroOptions { keys: 100, warm: 50, phases, ..MicroOptions::default() };
+        let plan = Plan::new(&options).unwrap();
+        assert_eq!((plan.total_keys, plan.peak_keys), (350, 250));
+    }
+
+    #[test]
+    fn too_few_bits_are_refused() {
+        assert_eq!(refused(|o| o.key_bits = 6), "100 distinct keys do not fit into 6 bits, which have 64: give more --key-bits");
+        assert!(Plan::new(&MicroOptions { keys: 128, key_bits: 7, ..MicroOptions::default() }).is_ok());
+        refused(|o| (o.key_bits, o.warm) = (7, 29));
+    }
+
+    #[test]
+    fn serial_engines_take_one_thread() {
+        let sentence = refused(|o| (o.engine, o.threads) = ("btreemap".into(), 2));
+        assert_eq!(sentence, "engine btreemap is for one thread: leave out --threads 2, or choose a concurrent engine");
+    }
+
+    #[test]
+    fn values_outside_of_what_is_offered_are_refused() {
+        assert_eq!(refused(|o| o.keys = 0), format!("--keys 0 is out of range: give 1 to {MOST}"));
+        refused(|o| o.threads = 0);
+        refused(|o| o.value_words = 15);
+        refused(|o| o.key_bits = 65);
+        refused(|o| o.read_ns = u64::MAX);
+        assert!(refused(|o| o.engine = "bogus".into()).contains("bogus"));
+        assert!("bogus".parse::<Phase>().unwrap_err().to_string().contains("insert, find"));
+    }
+}

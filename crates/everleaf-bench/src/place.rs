@@ -1,0 +1,211 @@
+//! Where the pool of a benchmark lives: memory by preference, the temporary folder otherwise, or a named file.
+//!
+//! The file loses its name as soon as it is mapped, so nothing is left behind, whatever ends the process.
+
+use std::path::{Path, PathBuf};
+
+use everleaf_pmem::Region;
+use everleaf_pool::create_file;
+use rustix::fs::{statfs, statvfs};
+
+use crate::options::{BenchKeyType, Plan};
+use crate::{BenchError, Order};
+
+const MIB: u64 = 1 << 20;
+/// `f_type` of tmpfs.
+const TMPFS: i64 = 0x0102_1994;
+/// The folder that is memory on any Linux.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// A pool that is wanted larger than estimated grows, up to so many times the estimate and a gibibyte.
+const GROWTH_FACTOR: u64 = 4;
+
+/// What a run takes, estimated from above for trees with half-full nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Bytes of the pool; 0 if there is none.
+    pub pool_bytes: u64,
+    /// Bytes of memory beside the pool: inner nodes, keys drawn, tables of the counted run.
+    pub dram_bytes: u64,
+}
+
+impl Need {
+    /// Of an engine with a pool.
+    pub fn of_index(plan: &Plan) -> Self {
+        let options = &plan.options;
+        let (key_bytes, record_bytes) = match options.key_type {
+            BenchKeyType::U64 => (8, 0),
+            BenchKeyType::String16 => (16, 32), // The record of a key and its header take a block of 32.
+        };
+        let entry_bytes = 8 + 8 * u64::from(options.value_words);
+        // Random insertions leave nodes 69 percent full; ascending ones half full.
+        let fill_percent = if options.order == Order::Random { 60 } else { 45 };
+        let pool_bytes = plan.peak_keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
+        let drawn = options.keys * key_bytes + plan.peak_keys * 8;
+        let counted = pool_bytes / 8;
+        Self { pool_bytes, dram_bytes: plan.peak_keys * (key_bytes / 4 + 1) + drawn + counted + 16 * MIB }
+    }
+
+    /// Of the peer, which lives in memory.
+    pub fn of_map(plan: &Plan) -> Self {
+        let options = &plan.options;
+        let (key_bytes, held_bytes) = match options.key_type {
+            BenchKeyType::U64 => (8, 8),
+            BenchKeyType::String16 => (16, 16 + 32), // A fat pointer and a block.
+        };
+        let entry_bytes = held_bytes + 8 * u64::from(options.value_words);
+        let drawn = options.keys * key_bytes + plan.peak_keys * 8;
+        Self { pool_bytes: 0, dram_bytes: plan.peak_keys * entry_bytes * 2 + drawn + 16 * MIB }
+    }
+}
+
+/// A place with room for a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this folder, under a name of its own.
+    Folder(PathBuf),
+    /// This file, which must not exist.
+    File(PathBuf),
+}
+
+/// A folder's file system.
+struct FileSystem {
+    free_bytes: u64,
+    is_memory: bool,
+}
+
+fn file_system(folder: &Path) -> Result<FileSystem, BenchError> {
+    let failed = |source: rustix::io::Errno| BenchError::Io { action: "looking at", path: folder.into(), source: source.into() };
+    let space = statvfs(folder).map_err(failed)?;
+    let is_memory = statfs(folder).map_err(failed)?.f_type as i64 == TMPFS;
+    // A tmpfs mounted without a limit has 0 blocks: only memory bounds it.
+    let free_bytes = if is_memory && space.f_blocks == 0 { u64::MAX } else { space.f_bavail.saturating_mul(space.f_frsize) };
+    Ok(FileSystem { free_bytes, is_memory })
+}
+
+/// Bytes of memory that programs can still have, as the kernel estimates them; none if it does not.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// A twentieth of what is free stays free.
+fn check_room(place: impl FnOnce() -> String, needed: u64, free: u64) -> Result<(), BenchError> {
+    if needed <= free - free / 20 {
+        return Ok(());
+    }
+    Err(BenchError::NoRoom { place: place(), needed: needed.div_ceil(MIB), available: free / MIB })
+}
+
+impl Place {
+    /// Finds a place for what is needed before any work is done; `named` is the user's own.
+    pub fn find(need: Need, named: Option<&Path>) -> Result<Self, BenchError> {
+        Self::find_among(need, named, &[SHARED_MEMORY.into(), std::env::temp_dir()], available_memory().unwrap_or(u64::MAX))
+    }
+
+    fn find_among(need: Need, named: Option<&Path>, folders: &[PathBuf], memory: u64) -> Result<Self, BenchError> {
+        if need.pool_bytes == 0 {
+            check_room(|| "of memory".into(), need.dram_bytes, memory)?;
+            return Ok(Self::Folder(std::env::temp_dir()));
+        }
+        let room_in = |folder: &Path| {
+            let system = file_system(folder)?;
+            check_room(|| format!("in {}", folder.display()), need.pool_bytes, system.free_bytes)?;
+            let in_memory = need.dram_bytes + if system.is_memory { need.pool_bytes } else { 0 };
+            check_room(|| "of memory".into(), in_memory, memory)
+        };
+        if let Some(path) = named {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            room_in(folder)?;
+            return Ok(Self::File(path.into()));
+        }
+        let mut refusal = None;
+        for folder in folders {
+            match room_in(folder) {
+                Ok(()) => return Ok(Self::Folder(folder.clone())),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| BenchError::NoRoom {
+            place: "in a temporary folder".into(),
+            needed: need.pool_bytes.div_ceil(MIB),
+            available: 0,
+        }))
+    }
+
+    /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.
+    pub fn create(&self, pool_bytes: u64) -> Result<Region, BenchError> {
+        let max_bytes = pool_bytes * GROWTH_FACTOR + 1024 * MIB;
+        match self {
+            Self::Folder(folder) => {
+                let failed = |source| BenchError::Io { action: "making a folder in", path: folder.clone(), source };
+                let own = tempfile::Builder::new().prefix("everleaf-bench-").tempdir_in(folder).map_err(failed)?;
+                Ok(create_file(&own.path().join("pool"), pool_bytes, max_bytes)?) // Name and folder go here.
+            }
+            Self::File(path) => {
+                let region = create_file(path, pool_bytes, max_bytes)?;
+                if std::fs::symlink_metadata(path).is_ok_and(|file| file.is_file()) {
+                    let failed = |source| BenchError::Io { action: "removing", path: path.clone(), source };
+                    std::fs::remove_file(path).map_err(failed)?;
+                }
+                Ok(region)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MicroOptions;
+
+    fn need(keys: u64) -> Need {
+        Need::of_index(&Plan::new(&MicroOptions { keys, phases: vec![crate::Phase::Insert], ..Default::default() }).unwrap())
+    }
+
+    #[test]
+    fn a_run_that_is_too_large_is_refused_before_it_begins() {
+        let huge = need(1 << 40);
+        let folder = tempfile::tempdir().unwrap();
+        let error = Place::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
+        assert!(matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")), "{error}");
+        assert!(error.to_string().contains("MiB are free: use fewer keys, or name another place with --pool"), "{error}");
+        let error = Place::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
+        assert!(matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"), "{error}");
+        assert!(!error.is_wrong_usage());
+    }
+
+    #[test]
+    fn the_next_folder_is_taken_when_the_first_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().join("missing"), folder.path().into()];
+        assert_eq!(Place::find_among(need(10), None, &folders, u64::MAX).unwrap(), Place::Folder(folder.path().into()));
+        assert!(Place::find_among(need(10), None, &folders[..1], u64::MAX).is_err());
+    }
+
+    #[test]
+    fn a_pool_leaves_no_file_behind_and_takes_no_file_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("named.pool");
+        let place = Place::find(need(10), Some(&path)).unwrap();
+        let region = place.create(1 << 20).unwrap();
+        assert_eq!(region.len(), 1 << 20);
+        let unnamed = Place::Folder(folder.path().into()).create(1 << 20).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        drop((region, unnamed));
+        std::fs::write(&path, "precious").unwrap();
+        assert!(place.create(1 << 20).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn needs_grow_with_keys_and_values() {
+        let of = |options: MicroOptions| Need::of_index(&Plan::new(&options).unwrap()).pool_bytes;
+        let base = MicroOptions { phases: vec![crate::Phase::Insert], keys: 1 << 20, ..Default::default() };
+        let entries = 16 << 20;
+        assert!((entries..3 * entries).contains(&of(base.clone())));
+        assert!(of(MicroOptions { value_words: 3, ..base.clone() }) > of(base.clone()) * 3 / 2);
+        assert!(of(MicroOptions { warm: 1 << 20, ..base.clone() }) > of(base.clone()) * 3 / 2);
+        assert!(of(MicroOptions { key_type: BenchKeyType::String16, ..base.clone() }) > of(base) + (32 << 20));
+    }
+}

@@ -1,0 +1,86 @@
+//! The command line: its names are a contract.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, check, create, del, explore, get, info, load, put, scan, torture, tour};
+use crate::failure::Outcome;
+
+/// An ordered key-value store for persistent memory that restarts in milliseconds and loses nothing.
+#[derive(Debug, Parser)]
+#[command(name = "everleaf", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Example:
+  everleaf create words.pool --size 256MiB
+  everleaf put words.pool leaf 'a blade of a plant'
+  everleaf get words.pool leaf
+
+Exit codes: 0 success, 1 failure (one sentence on stderr), 2 wrong usage.
+New here? `everleaf tour` shows what it can do in a few seconds.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(create::Args),
+    Load(load::Args),
+    Put(put::Args),
+    Get(get::Args),
+    Del(del::Args),
+    Scan(scan::Args),
+    Info(info::Args),
+    Check(check::Args),
+    Bench(bench::Args),
+    Explore(explore::Args),
+    Torture(torture::Args),
+    Tour(tour::Args),
+    /// The process that torture kills.
+    #[command(hide = true, name = torture::WRITER)]
+    TortureWriter(torture::WriterArgs),
+    /// The process that the tour kills.
+    #[command(hide = true, name = tour::WRITER)]
+    TourWriter(tour::WriterArgs),
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub fn run(self) -> Outcome {
+        match self.command {
+            Command::Create(args) => create::run(args),
+            Command::Load(args) => load::run(args),
+            Command::Put(args) => put::run(args),
+            Command::Get(args) => get::run(args),
+            Command::Del(args) => del::run(args),
+            Command::Scan(args) => scan::run(args),
+            Command::Info(args) => info::run(args),
+            Command::Check(args) => check::run(args),
+            Command::Bench(args) => bench::run(args),
+            Command::Explore(args) => explore::run(args),
+            Command::Torture(args) => torture::run(args),
+            Command::TortureWriter(args) => torture::run_writer(args),
+            Command::Tour(args) => tour::run(args),
+            Command::TourWriter(args) => tour::run_writer(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn look(command: &clap::Command) {
+            assert!(command.get_after_help().is_some_and(|help| help.to_string().contains("Example")), "{}", command.get_name());
+            command.get_subcommands().filter(|command| !command.is_hide_set()).for_each(look);
+        }
+        look(&Cli::command());
+    }
+}

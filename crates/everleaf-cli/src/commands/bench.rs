@@ -1,0 +1,248 @@
+//! `bench`: measurements.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use everleaf_bench::{
+    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Order, Phase, PhaseReport, Progress,
+    run_compare_with_progress, run_micro_with_progress,
+};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::progress;
+
+/// Measure engines.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  everleaf bench micro --engine fptree --keys 1000000 --json
+  everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Micro(MicroArgs),
+    Compare(CompareArgs),
+}
+
+/// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
+struct MicroArgs {
+    /// The engine.
+    #[arg(long, value_name = "E")]
+    engine: String,
+    #[command(flatten)]
+    load: Load,
+}
+
+/// Measure the same phases on several engines, interleaved, and compare them with the first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json")]
+struct CompareArgs {
+    /// The engines, with commas between.
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
+    engines: Vec<String>,
+    /// How often each is measured.
+    #[arg(long, value_name = "R", default_value_t = 5)]
+    rounds: u32,
+    #[command(flatten)]
+    load: Load,
+}
+
+/// What is done, and on what.
+#[derive(Debug, clap::Args)]
+struct Load {
+    /// Operations of each phase.
+    #[arg(long, value_name = "N")]
+    keys: u64,
+    /// Keys that are inserted before the first phase.
+    #[arg(long, value_name = "M", default_value_t = 0)]
+    warm: u64,
+    /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
+    #[arg(long, value_name = "B")]
+    node_bytes: Option<u32>,
+    /// Keys of an inner node [default: the engine's].
+    #[arg(long, value_name = "N")]
+    inner_keys: Option<u32>,
+    /// Words of a value, 1 to 14.
+    #[arg(long, value_name = "W", default_value_t = 1)]
+    value_words: u32,
+    /// Threads that share the index.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: u32,
+    /// Among insert, find, multiget, update, delete, scan, in the order in which they are done.
+    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
+    #[arg(default_value = "insert,find,multiget,update,scan,delete")]
+    phases: Vec<Phase>,
+    /// The sequence of inserted keys.
+    #[arg(long, default_value = "random")]
+    order: KeyOrder,
+    /// Kind of keys.
+    #[arg(long, default_value = "u64")]
+    key_type: KeyKind,
+    /// Keys are numbers of so many bits, 1 to 64.
+    #[arg(long, value_name = "B", default_value_t = 64)]
+    key_bits: u32,
+    /// The flush instruction.
+    #[arg(long, default_value = "auto")]
+    flush: FlushKind,
+    /// Nanoseconds added to each flush.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    flush_ns: u64,
+    /// Nanoseconds added to each fence.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    fence_ns: u64,
+    /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    read_ns: u64,
+    /// Decides all that is random.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum KeyOrder {
+    Random,
+    Ascending,
+    Descending,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum KeyKind {
+    U64,
+    String16,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum FlushKind {
+    /// What the pool's medium needs.
+    Auto,
+    Clwb,
+    Clflushopt,
+    Clflush,
+    None,
+}
+
+impl Load {
+    fn options(&self, engine: &str) -> MicroOptions {
+        MicroOptions {
+            engine: engine.to_owned(),
+            keys: self.keys,
+            warm: self.warm,
+            node_bytes: self.node_bytes,
+            inner_keys: self.inner_keys,
+            value_words: self.value_words,
+            threads: self.threads,
+            phases: self.phases.clone(),
+            order: match self.order {
+                KeyOrder::Random => Order::Random,
+                KeyOrder::Ascending => Order::Ascending,
+                KeyOrder::Descending => Order::Descending,
+            },
+            key_type: match self.key_type {
+                KeyKind::U64 => BenchKeyType::U64,
+                KeyKind::String16 => BenchKeyType::String16,
+            },
+            key_bits: self.key_bits,
+            flush: match self.flush {
+                FlushKind::Auto => Flush::Auto,
+                FlushKind::Clwb => Flush::Clwb,
+                FlushKind::Clflushopt => Flush::ClflushOpt,
+                FlushKind::Clflush => Flush::Clflush,
+                FlushKind::None => Flush::None,
+            },
+            flush_ns: self.flush_ns,
+            fence_ns: self.fence_ns,
+            read_ns: self.read_ns,
+            seed: self.seed,
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        let sentence = error.to_string();
+        if error.is_wrong_usage() { Self::Usage(sentence) } else { Self::Failed(sentence) }
+    }
+}
+
+/// Measures.
+pub fn run(args: Args) -> Outcome {
+    match args.what {
+        What::Micro(args) => micro(&args),
+        What::Compare(args) => compare(args),
+    }
+}
+
+fn micro(args: &MicroArgs) -> Outcome {
+    let bar = progress::operations_bar();
+    let mut printer = Printer::new(args.load.json, PhaseReport::table_heading());
+    let measured =
+        run_micro_with_progress(&args.load.options(&args.engine), &mut |progress| tell(&bar, progress), &mut |report| {
+            bar.suspend(|| printer.row(&report, PhaseReport::table_row));
+        });
+    bar.finish_and_clear();
+    measured?;
+    printer.outcome
+}
+
+fn compare(args: CompareArgs) -> Outcome {
+    let bar = progress::operations_bar();
+    let micro = args.load.options(args.engines.first().map_or("", String::as_str));
+    let options = CompareOptions { engines: args.engines, rounds: args.rounds, micro };
+    let compared = run_compare_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.load.json, Comparison::table_heading());
+    for row in compared? {
+        printer.row(&row, Comparison::table_row);
+    }
+    printer.outcome
+}
+
+fn tell(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+    bar.set_message(progress.doing);
+}
+
+/// Prints rows as JSON or as a table. After the first failure it prints nothing more, and keeps it.
+struct Printer {
+    json: bool,
+    heading: Option<String>,
+    outcome: Outcome,
+}
+
+impl Printer {
+    fn new(json: bool, heading: String) -> Self {
+        Self { json, heading: (!json).then_some(heading), outcome: Ok(()) }
+    }
+
+    fn row<T: Serialize>(&mut self, row: &T, for_people: impl FnOnce(&T) -> String) {
+        if self.outcome.is_err() {
+            return;
+        }
+        let heading = self.heading.take().map_or(String::new(), |heading| heading + "\n");
+        let text = if self.json { serde_json::to_string(row) } else { Ok(for_people(row)) };
+        self.outcome = text.map_err(|error| Failure::failed(error.to_string())).and_then(|text| {
+            let mut output = std::io::stdout().lock();
+            writeln!(output, "{heading}{text}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+        });
+    }
+}

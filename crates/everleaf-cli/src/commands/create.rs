@@ -1,0 +1,89 @@
+//! `create`: the only command that makes a pool.
+
+use std::path::PathBuf;
+
+use everleaf::{CreateOptions, Engine, KeyType};
+
+use crate::failure::{Failure, Outcome};
+use crate::size::{display_size, parse_size};
+
+/// Make a new, empty pool. A file that exists already is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  everleaf create words.pool
+  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --max-size 1GiB --leaf-slots 32")]
+pub struct Args {
+    /// The file to make; on a DAX file system it survives a power failure, on others a crash of the process.
+    pool: PathBuf,
+    /// The tree that keeps the keys in order.
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    engine: String,
+    /// Size of the file: bytes, or with a unit.
+    #[arg(long, value_name = "S", default_value = "256MiB", value_parser = parse_size)]
+    size: u64,
+    /// The size up to which it may grow [default: what the address reservation allows].
+    #[arg(long, value_name = "S", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Kind of keys.
+    #[arg(long, value_name = "KIND", default_value = "bytes")]
+    keys: Keys,
+    #[command(flatten)]
+    parameters: EngineParameters,
+}
+
+/// Kinds of keys, as they are called on the command line.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Keys {
+    /// Byte strings of 0 to 64 KiB, in lexicographic order.
+    Bytes,
+    /// Numbers from 0 to 2^64 - 1, in numeric order.
+    U64,
+}
+
+impl From<Keys> for KeyType {
+    fn from(keys: Keys) -> Self {
+        match keys {
+            Keys::Bytes => Self::Bytes,
+            Keys::U64 => Self::U64,
+        }
+    }
+}
+
+/// Parameters of engines; what is not given is what the engine is tuned for.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Engine parameters")]
+pub struct EngineParameters {
+    /// Entries of a leaf.
+    #[arg(long, value_name = "N")]
+    leaf_slots: Option<u32>,
+    /// Keys of an inner node.
+    #[arg(long, value_name = "N")]
+    inner_keys: Option<u32>,
+    /// Bytes of a group of leaves, which are allocated together.
+    #[arg(long, value_name = "S", value_parser = parse_size)]
+    group_bytes: Option<u64>,
+}
+
+impl From<EngineParameters> for everleaf::EngineParameters {
+    fn from(given: EngineParameters) -> Self {
+        Self { leaf_slots: given.leaf_slots, inner_keys: given.inner_keys, group_bytes: given.group_bytes }
+    }
+}
+
+/// Creates.
+pub fn run(args: Args) -> Outcome {
+    if let Some(max_size) = args.max_size.filter(|max_size| *max_size < args.size) {
+        let (size, max_size) = (display_size(args.size), display_size(max_size));
+        return Err(Failure::usage(format!("--max-size {max_size} is less than --size {size}; make it larger")));
+    }
+    let options = CreateOptions {
+        engine: args.engine.parse()?,
+        key_type: args.keys.into(),
+        size_bytes: args.size,
+        max_size_bytes: args.max_size,
+        parameters: args.parameters.into(),
+    };
+    options.create(&args.pool)?.close()?;
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! `explore`: every state that a crash can leave.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use everleaf::Engine;
+use everleaf_crash::{Options, Progress, Report, explore_with};
+use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
+use serde::Serialize;
+
+use super::create::{EngineParameters, Keys};
+use crate::failure::{Failure, Outcome, complain};
+use crate::progress::steps_bar;
+
+/// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with room to grow in.
+const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
+/// Fewer images at a crash point than this tell nothing.
+const MIN_BUDGET: u64 = 8;
+
+/// Explore every state that a power failure can leave of a sequence of operations, and recover from each.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  everleaf explore --engine fptree --ops 200 --seed 1 --json
+  everleaf explore --engine fptree --script split.script --mutate
+
+A script has one operation a line: insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, sync, epoch, crash (crash here,
+recover, go on), reopen (close, open, go on), explore (what is above only prepares), # comment.")]
+#[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops"])))]
+pub struct Args {
+    /// The engine.
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    pub engine: String,
+    /// A script, one operation a line.
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// Draw N operations at random.
+    #[arg(long, value_name = "N", requires = "seed", value_parser = clap::value_parser!(u64).range(1..100_000))]
+    pub ops: Option<u64>,
+    /// The seed of all that is drawn.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Threads whose operations run concurrently.
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub threads: u64,
+    /// Suppress each barrier in turn, and see whether anybody notices.
+    #[arg(long)]
+    pub mutate: bool,
+    /// Images tried at one crash point; where there are more, a sample is, and the result is not exhaustive.
+    #[arg(long, value_name = "IMAGES", default_value_t = 512)]
+    pub budget: u64,
+    /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
+    #[arg(long, value_name = "KIND")]
+    pub keys: Option<Keys>,
+    /// Explore the whole store, values in records of their own, instead of the index alone.
+    #[arg(long)]
+    pub store: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Parameters of the engine [default: the smallest sizes].
+    #[command(flatten)]
+    pub parameters: EngineParameters,
+}
+
+/// The keys are a contract; what else there is comes behind them.
+#[derive(Serialize)]
+struct Summary {
+    engine: &'static str,
+    operations: usize,
+    crash_points: u64,
+    states: u64,
+    recoveries: u64,
+    violations: usize,
+    sites: usize,
+    sites_reached: usize,
+    mutants: Option<usize>,
+    mutants_killed: Option<usize>,
+    redundant_flushes: u64,
+    exhaustive: bool,
+    left_out: u64,
+    seed: u64,
+    unreached: Vec<String>,
+    survivors: Vec<String>,
+}
+
+impl Summary {
+    fn new(engine: Engine, report: &Report) -> Self {
+        let names = |sites: &[everleaf_pmem::Site]| sites.iter().map(ToString::to_string).collect();
+        Self {
+            engine: engine.name(),
+            operations: report.operations,
+            crash_points: report.crash_points,
+            states: report.states,
+            recoveries: report.recoveries,
+            violations: report.violations.len(),
+            sites: report.sites.len(),
+            sites_reached: report.sites_reached.len(),
+            mutants: report.mutants,
+            mutants_killed: report.mutants_killed,
+            redundant_flushes: report.redundant_flush_count(),
+            exhaustive: report.exhaustive,
+            left_out: report.left_out,
+            seed: report.seed,
+            unreached: names(&report.unreached),
+            survivors: names(&report.survivors),
+        }
+    }
+}
+
+/// Explores.
+pub fn run(args: Args) -> Outcome {
+    let engine = args.engine.parse::<Engine>()?.require_available()?;
+    if args.threads > 1 {
+        return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
+    }
+    if args.budget < MIN_BUDGET {
+        return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
+    }
+    let subject = subject(&args, engine)?;
+    let options = Options {
+        len: POOL_BYTES.0,
+        max_len: POOL_BYTES.1,
+        seed: args.seed.unwrap_or(1),
+        budget: args.budget,
+        recovery_budget: args.budget / 16 + 2,
+        mutate: args.mutate,
+        ..Options::default()
+    };
+    let bar = steps_bar(0);
+    let report = explore_with(&subject, &options, &mut |progress| {
+        let (done, of, what) = match progress {
+            Progress::Operations { done, of, states } => (done, of, format!("{states} states")),
+            Progress::Mutants { done, of } => (done, of, "barriers suppressed".to_owned()),
+            _ => return,
+        };
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what);
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(|e| Failure::failed(e.to_string()))?;
+    let summary = Summary::new(engine, &report);
+    show(&summary, args.json)?;
+    verdict(&report)
+}
+
+fn subject(args: &Args, engine: Engine) -> Result<EngineSubject, Failure> {
+    let keys = args.keys.map(|keys| match keys {
+        Keys::U64 => ScriptKeys::U64,
+        Keys::Bytes => ScriptKeys::Bytes,
+    });
+    let scenario = match (&args.script, args.ops) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
+            Scenario::parse(&text, keys).map_err(|e| Failure::usage(e.to_string()))?
+        }
+        (None, ops) => Scenario::random(keys.unwrap_or(ScriptKeys::U64), ops.unwrap_or(1) as usize, args.seed.unwrap_or(1)),
+    };
+    let level = if args.store { Level::Store } else { Level::Index };
+    let given: everleaf::EngineParameters = args.parameters.into();
+    given.check_for(engine)?;
+    let tiny = EngineSubject::tiny_parameters();
+    let parameters = everleaf::EngineParameters {
+        leaf_slots: given.leaf_slots.or(tiny.leaf_slots),
+        inner_keys: given.inner_keys.or(tiny.inner_keys),
+        group_bytes: given.group_bytes.or(tiny.group_bytes),
+    };
+    Ok(EngineSubject::new(engine, parameters, level, scenario))
+}
+
+fn show(summary: &Summary, json: bool) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    let shown = if json {
+        let text = serde_json::to_string(summary).map_err(|e| Failure::failed(e.to_string()))?;
+        writeln!(out, "{text}")
+    } else {
+        let Summary { engine, operations, crash_points, states, recoveries, violations, .. } = summary;
+        let completeness = match summary.left_out {
+            0 if summary.exhaustive => "every state".to_owned(),
+            left_out => format!("a sample ({left_out} states left out, seed {})", summary.seed),
+        };
+        let mutants = match (summary.mutants, summary.mutants_killed) {
+            (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} suppressed barriers noticed"),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} states, {recoveries} recoveries, \
+             {violations} violations; {} of {} sites reached, {} redundant flushes{mutants}",
+            summary.sites_reached, summary.sites, summary.redundant_flushes
+        )
+    };
+    shown.map_err(|e| Failure::output(&e))
+}
+
+fn verdict(report: &Report) -> Outcome {
+    if let Some(violation) = report.violations.first() {
+        complain(&violation.to_string());
+        return Err(Failure::failed(format!("{} crash states are not recovered from", report.violations.len())));
+    }
+    if !report.survivors.is_empty() {
+        let names: Vec<&str> = report.survivors.iter().map(|site| site.name()).collect();
+        return Err(Failure::failed(format!("nothing noticed that these barriers were suppressed: {}", names.join(", "))));
+    }
+    Ok(())
+}

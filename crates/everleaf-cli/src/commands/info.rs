@@ -1,0 +1,114 @@
+//! `info`: what a pool is and how full.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use everleaf::{Shutdown, Statistics, Store, key_type_name};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::size::{display_count, display_size};
+
+/// Show what a pool is, how full it is, and what it can promise.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf info words.pool --json")]
+pub struct Args {
+    /// The pool; it is not written.
+    pool: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The keys are a contract, and so is the order of the first ten; what else there is comes behind them.
+#[derive(Serialize)]
+struct Report {
+    engine: &'static str,
+    key_type: &'static str,
+    keys: u64,
+    pm_bytes: u64,
+    dram_bytes: u64,
+    used_bytes: u64,
+    free_bytes: u64,
+    durability: String,
+    shutdown: &'static str,
+    recovery_ms: f64,
+    total_bytes: u64,
+    max_bytes: u64,
+    medium: String,
+    height: u32,
+    leaves: u64,
+    inner_nodes: u64,
+    recovered_writes: u64,
+}
+
+impl From<&Statistics> for Report {
+    fn from(statistics: &Statistics) -> Self {
+        Self {
+            engine: statistics.engine.name(),
+            key_type: key_type_name(statistics.key_type),
+            keys: statistics.keys,
+            pm_bytes: statistics.pm_bytes,
+            dram_bytes: statistics.dram_bytes,
+            used_bytes: statistics.used_bytes,
+            free_bytes: statistics.free_bytes,
+            durability: statistics.durability.to_string(),
+            shutdown: match statistics.shutdown {
+                Shutdown::Clean => "clean",
+                Shutdown::Crash => "crash",
+            },
+            recovery_ms: statistics.recovery_ms,
+            total_bytes: statistics.total_bytes,
+            max_bytes: statistics.max_bytes,
+            medium: statistics.medium.to_string(),
+            height: statistics.height,
+            leaves: statistics.leaves,
+            inner_nodes: statistics.inner_nodes,
+            recovered_writes: statistics.recovered_writes,
+        }
+    }
+}
+
+impl Report {
+    fn for_people(&self) -> String {
+        let Self { engine, key_type, height, medium, durability, shutdown, recovery_ms, .. } = self;
+        let promise = match durability.as_str() {
+            "power-fail" => "what is acknowledged survives a power failure",
+            "process-crash" => "what is acknowledged survives a crash of the process, not of the machine",
+            _ => "nothing survives the process",
+        };
+        format!(
+            "engine      {engine}\n\
+             keys        {keys} ({key_type})\n\
+             tree        height {height}, leaves {leaves}, inner nodes {inner_nodes}\n\
+             index       {pm} of persistent memory, {dram} of DRAM\n\
+             pool        {used} of {total} in use, {free} free, grows up to {max}\n\
+             durability  {durability} on {medium}: {promise}\n\
+             shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
+            keys = display_count(self.keys),
+            leaves = display_count(self.leaves),
+            inner_nodes = display_count(self.inner_nodes),
+            pm = display_size(self.pm_bytes),
+            dram = display_size(self.dram_bytes),
+            used = display_size(self.used_bytes),
+            total = display_size(self.total_bytes),
+            free = display_size(self.free_bytes),
+            max = display_size(self.max_bytes),
+        )
+    }
+}
+
+/// Shows.
+pub fn run(args: Args) -> Outcome {
+    let store = Store::open_read_only(&args.pool)?;
+    let report = Report::from(&store.statistics()?);
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
+    } else {
+        report.for_people()
+    };
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+}

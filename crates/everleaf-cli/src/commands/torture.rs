@@ -1,0 +1,111 @@
+//! `torture`: real kills of a real process.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use everleaf::{CreateOptions, Engine};
+use everleaf_testkit::{TortureError, TortureOptions, TortureReport, torture, torture_child};
+
+use super::create::Keys;
+use crate::failure::{Failure, Outcome};
+use crate::progress::steps_bar;
+use crate::scratch::ScratchPool;
+
+/// Name of the hidden command that is killed.
+pub const WRITER: &str = "__torture-writer";
+/// The pool that children write to; their keys and values fit into it many times over.
+const POOL_BYTES: u64 = 16 << 20;
+
+/// Kill a writing process at random moments, reopen the pool, and compare it with what the process had acknowledged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf torture --engine fptree --threads 1 --kills 100 --json")]
+pub struct Args {
+    /// The engine.
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    pub engine: String,
+    /// Threads that write.
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: u8,
+    /// How often to kill.
+    #[arg(long, value_name = "K", default_value_t = 100)]
+    pub kills: u64,
+    /// Kind of keys.
+    #[arg(long, value_name = "KIND", default_value = "bytes")]
+    pub keys: Keys,
+    /// The seed of the operations; the moments of the kills are the machine's.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder.
+    #[arg(long, value_name = "PATH")]
+    pub pool: Option<PathBuf>,
+}
+
+/// What the hidden command is told.
+#[derive(Debug, clap::Args)]
+pub struct WriterArgs {
+    pool: PathBuf,
+    threads: u8,
+    seed: u64,
+}
+
+/// Tortures.
+pub fn run(args: Args) -> Outcome {
+    let engine: Engine = args.engine.parse()?;
+    if args.threads > 1 && !engine.is_concurrent() {
+        return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
+    }
+    let create = CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
+    let (scratch, store) = ScratchPool::create(args.pool.as_deref(), &create)?;
+    store.close()?;
+    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
+    let child = |pool: &Path, seed: u64| {
+        let mut command = Command::new(&program);
+        command.arg(WRITER).arg(pool).arg(args.threads.to_string()).arg(seed.to_string());
+        command
+    };
+    let bar = steps_bar(args.kills);
+    let options =
+        TortureOptions { engine, threads: args.threads, kills: args.kills, seed: args.seed, pool: scratch.path().to_path_buf() };
+    let report = torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
+    bar.finish_and_clear();
+    show(&report, args.json)?;
+    let wrong = report.lost + report.phantom + report.damaged;
+    if wrong > 0 {
+        return Err(Failure::failed(format!(
+            "{engine} did not survive: {wrong} keys or reopenings were wrong (seed {})",
+            args.seed
+        )));
+    }
+    Ok(())
+}
+
+fn show(report: &TortureReport, json: bool) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    let shown = if json {
+        let text = serde_json::to_string(report).map_err(|e| Failure::failed(e.to_string()))?;
+        writeln!(out, "{text}")
+    } else {
+        let TortureReport { engine, kills, operations, lost, phantom, damaged, reopen_ms_max } = report;
+        writeln!(
+            out,
+            "{engine}: killed {kills} times, {operations} operations acknowledged; lost {lost}, phantom {phantom}, damaged {damaged}; \
+             longest reopening {reopen_ms_max} ms"
+        )
+    };
+    shown.map_err(|e| Failure::output(&e))
+}
+
+/// Writes until it is killed.
+pub fn run_writer(args: WriterArgs) -> Outcome {
+    torture_child(&args.pool, args.threads, args.seed, std::io::stdout()).map_err(failure)
+}
+
+fn failure(error: TortureError) -> Failure {
+    Failure::failed(error.to_string())
+}

@@ -1,0 +1,73 @@
+//! How a command ends when it does not succeed.
+
+use std::io;
+use std::process::ExitCode;
+
+use everleaf::IndexError;
+
+/// Why a command did not succeed; it decides the exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line does not fit: exit code 2.
+    Usage(String),
+    /// It could not be done: exit code 1.
+    Failed(String),
+    /// Who read our output has seen enough, which is no failure: exit code 0, without a word.
+    OutputClosed,
+}
+
+/// What every command returns.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// Exit code 2 with a sentence.
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self::Usage(sentence.into())
+    }
+
+    /// Exit code 1 with a sentence.
+    pub fn failed(sentence: impl Into<String>) -> Self {
+        Self::Failed(sentence.into())
+    }
+
+    /// A write to standard output did not work.
+    pub fn output(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::OutputClosed
+        } else {
+            Self::Failed(format!("standard output cannot be written: {error}"))
+        }
+    }
+
+    /// Says it on stderr; the exit code.
+    pub fn report(&self) -> ExitCode {
+        let (sentence, code) = match self {
+            Self::Usage(sentence) => (sentence, 2),
+            Self::Failed(sentence) => (sentence, 1),
+            Self::OutputClosed => return ExitCode::SUCCESS,
+        };
+        complain(&format!("everleaf: {sentence}"));
+        ExitCode::from(code)
+    }
+}
+
+impl From<everleaf::Error> for Failure {
+    /// What only another command line can mend is wrong usage; the rest is a failure.
+    fn from(error: everleaf::Error) -> Self {
+        use everleaf::Error;
+        match error {
+            Error::Index(IndexError::Parameter { parameter, value, offered }) => {
+                let option = parameter.replace('_', "-");
+                Self::Usage(format!("--{option} {value} is not offered by this engine; choose one of {offered}"))
+            }
+            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => Self::Usage(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// A line on stderr. That stderr itself is closed must not change how a command ends (`eprintln!` would panic).
+pub fn complain(line: &str) {
+    use io::Write;
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,108 @@
+//! bench: its JSON, and what it refuses before any work.
+
+mod common;
+
+use common::{Bench, json};
+
+const MICRO_KEYS: [&str; 29] = [
+    "engine",
+    "phase",
+    "keys",
+    "threads",
+    "seconds",
+    "ops_per_second",
+    "mean_ns",
+    "geomean_ns",
+    "p50_ns",
+    "p99_ns",
+    "p999_ns",
+    "flushes",
+    "fences",
+    "lines_flushed",
+    "bytes_flushed",
+    "line_writes",
+    "leaf_probes",
+    "pm_lines_read",
+    "entries_shifted",
+    "leaf_splits",
+    "inner_splits",
+    "nodes_logged",
+    "allocations",
+    "allocator_flushes",
+    "allocator_fences",
+    "pm_bytes",
+    "dram_bytes",
+    "height",
+    "keys_after",
+];
+
+#[test]
+fn micro_prints_an_object_a_phase() {
+    let bench = Bench::new();
+    let arguments =
+        ["bench", "micro", "--engine", "fptree", "--keys", "500", "--phases", "insert,find,delete", "--pool", "q", "--json"];
+    let printed = bench.ok(arguments);
+    let rows: Vec<_> = printed.lines().map(json).collect();
+    assert_eq!(rows.len(), 3);
+    for (row, (phase, keys_after)) in rows.iter().zip([("insert", 500), ("find", 500), ("delete", 0)]) {
+        assert_eq!(row.keys().collect::<Vec<_>>(), MICRO_KEYS);
+        assert_eq!((&row["phase"], &row["keys_after"]), (&phase.into(), &keys_after.into()));
+    }
+    assert!(rows[0]["flushes"].as_u64() >= Some(1000), "an insert flushes two lines");
+    assert_eq!(rows[1]["flushes"], 0, "a find flushes nothing");
+    assert!(!bench.path("q").exists());
+}
+
+#[test]
+fn micro_prints_a_table_for_people() {
+    let bench = Bench::new();
+    let printed = bench.ok(["bench", "micro", "--engine", "fptree", "--keys", "200"]);
+    assert_eq!(printed.lines().count(), 7);
+    assert!(printed.starts_with("engine"));
+}
+
+#[test]
+fn compare_prints_ratios_to_the_first() {
+    let bench = Bench::new();
+    let arguments = [
+        "bench",
+        "compare",
+        "--engines",
+        "fptree,btreemap",
+        "--keys",
+        "300",
+        "--rounds",
+        "2",
+        "--phases",
+        "insert,find",
+        "--json",
+    ];
+    let rows: Vec<_> = bench.ok(arguments).lines().map(json).collect();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().filter(|row| row["engine"] == "fptree").all(|row| row["ratio"] == 1.0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_any_work() {
+    let bench = Bench::new();
+    let micro = ["bench", "micro", "--engine", "fptree", "--keys", "100"];
+    for wrong in [
+        &["--phases", "insert,dance"][..],
+        &["--phases", "find"],
+        &["--order", "sideways"],
+        &["--key-type", "u32"],
+        &["--flush", "maybe"],
+        &["--threads", "0"],
+        &["--threads", "2"],
+        &["--value-words", "15"],
+        &["--node-bytes", "17"],
+        &["--key-bits", "3"],
+    ] {
+        bench.refused(micro.iter().chain(wrong));
+    }
+    bench.refused(["bench"]);
+    bench.refused(["bench", "micro", "--keys", "100"]);
+    assert!(bench.refused(["bench", "micro", "--engine", "bogus", "--keys", "100"]).contains("fptree"));
+    bench.refused(["bench", "compare", "--engines", "fptree,bogus", "--keys", "100"]);
+    bench.refused(["bench", "compare", "--engines", "fptree", "--keys", "100", "--rounds", "0"]);
+}

@@ -1,0 +1,278 @@
+//! Stores that wait to become durable, grouped as the hardware orders them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt};
+
+/// A store that is visible, but not durable for certain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingStore {
+    /// Offset divided by 8.
+    pub word: usize,
+    pub value: u64,
+    pub thread: u16,
+    /// Words of one unit become durable together. Only unordered stores have one.
+    pub unit: Option<u32>,
+}
+
+/// One way in which the pending stores of a domain may have become durable.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// So many ordinary stores, counted from the oldest, are durable.
+    prefix: usize,
+    /// Bit `i`: the unordered unit `i` is durable; bit 127 speaks for all units from there on.
+    units: u128,
+    /// What differs from the floor.
+    pub changes: Vec<(usize, u64)>,
+    /// What the changes do to the hash of an image.
+    pub delta: u128,
+}
+
+/// Stores whose mutual order matters: those to one line; under eADR, all of them.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    /// The line; 0 under eADR.
+    pub key: u64,
+    pending: Vec<PendingStore>,
+    /// By thread: how many of the pending ordinary stores its last flush has captured.
+    flushed: Vec<(u16, usize)>,
+    outcomes: Vec<Outcome>,
+    by_delta: HashMap<u128, usize, BuildHasherDefault<Folded>>,
+    /// Ordinary stores and units that `outcomes` takes into account.
+    covered: (usize, usize),
+    new_from: usize,
+    fullest: usize,
+    possible: u64,
+    stale: bool,
+}
+
+/// The outcomes of one domain that an enumeration may choose from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub from: usize,
+    pub to: usize,
+    /// The outcome with everything durable.
+    pub fullest: usize,
+    /// How many there would be if none had been left out.
+    pub possible: u64,
+}
+
+impl Domain {
+    pub fn new(key: u64) -> Self {
+        Self {
+            key,
+            pending: Vec::new(),
+            flushed: Vec::new(),
+            outcomes: Vec::new(),
+            by_delta: HashMap::default(),
+            covered: (0, 0),
+            new_from: 0,
+            fullest: 0,
+            possible: 1,
+            stale: true,
+        }
+    }
+
+    pub fn push(&mut self, store: PendingStore) {
+        self.pending.push(store);
+        self.stale = true;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    fn ordered(&self) -> usize {
+        self.pending.iter().filter(|store| store.unit.is_none()).count()
+    }
+
+    /// Unordered units, oldest first.
+    fn units(&self) -> Vec<u32> {
+        let mut units: Vec<u32> = self.pending.iter().filter_map(|store| store.unit).collect();
+        units.dedup();
+        units
+    }
+
+    /// A flush: it captures the stores made so far, and is complete only after a fence of the same thread.
+    pub fn flush(&mut self, thread: u16) {
+        let ordered = self.ordered();
+        self.flushed.retain(|(by, _)| *by != thread);
+        self.flushed.push((thread, ordered));
+    }
+
+    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so are its ordinary stores.
+    pub fn fence(&mut self, thread: u16, all: bool, mut persist: impl FnMut(usize, u64)) {
+        let captured = self.flushed.iter().find(|(by, _)| *by == thread).map_or(0, |(_, count)| *count);
+        let prefix = if all { self.ordered() } else { captured };
+        if prefix == 0 && !self.pending.iter().any(|store| store.unit.is_some() && store.thread == thread) {
+            return;
+        }
+        let mut ordered = 0;
+        let mut rest: Vec<PendingStore> = Vec::new();
+        for store in self.pending.drain(..) {
+            ordered += usize::from(store.unit.is_none());
+            let durable = store.unit.map_or(ordered <= prefix, |_| store.thread == thread);
+            if !durable {
+                rest.push(store);
+                continue;
+            }
+            persist(store.word, store.value);
+            // A word never returns to what an older store put there.
+            rest.iter_mut().filter(|older| older.word == store.word).for_each(|older| older.value = store.value);
+        }
+        self.pending = rest;
+        self.flushed.iter_mut().for_each(|(_, count)| *count = count.saturating_sub(prefix));
+        self.flushed.retain(|(by, count)| *by != thread && *count > 0);
+        self.forget_outcomes();
+    }
+
+    fn forget_outcomes(&mut self) {
+        self.outcomes.clear();
+        self.by_delta.clear();
+        self.covered = (0, 0);
+        self.stale = true;
+    }
+
+    // ---- outcomes ---------------------------------------------------------------------------------------------------
+
+    /// Brings the list of outcomes up to date; what is added now counts as new until the next time.
+    pub fn refresh(&mut self, floor: &[u64], cap: u64, rng: &mut SmallRng) {
+        if !self.stale {
+            return;
+        }
+        self.stale = false;
+        let (ordered, units) = (self.ordered(), self.units());
+        let subsets = 1u64.checked_shl(units.len() as u32).unwrap_or(u64::MAX);
+        self.possible = (ordered as u64 + 1).saturating_mul(subsets);
+        if self.possible > cap {
+            self.sample(ordered, &units, floor, cap, rng);
+            return;
+        }
+        if self.outcomes.is_empty() {
+            self.admit(0, 0, &units, floor);
+        }
+        self.new_from = self.outcomes.len();
+        let (old_prefix, old_subsets) = (self.covered.0, 1u128 << self.covered.1);
+        for prefix in 0..=ordered {
+            let first = if prefix <= old_prefix { old_subsets } else { 0 };
+            for subset in first..u128::from(subsets) {
+                self.admit(prefix, subset, &units, floor);
+            }
+        }
+        self.covered = (ordered, units.len());
+        self.possible = self.outcomes.len() as u64;
+        self.fullest = self.admit(ordered, u128::from(subsets) - 1, &units, floor);
+    }
+
+    /// Too many to list: nothing, everything, every prefix with all units and with none, every unit alone and missing alone, and chance.
+    fn sample(&mut self, ordered: usize, units: &[u32], floor: &[u64], cap: u64, rng: &mut SmallRng) {
+        self.forget_outcomes();
+        self.stale = false;
+        self.admit(0, 0, units, floor);
+        self.new_from = 1;
+        self.fullest = self.admit(ordered, u128::MAX, units, floor);
+        let step = (ordered as u64 * 4 / cap.max(1) + 1) as usize;
+        for prefix in (0..=ordered).step_by(step) {
+            self.admit(prefix, 0, units, floor);
+            self.admit(prefix, u128::MAX, units, floor);
+        }
+        for unit in 0..units.len().min(128) {
+            self.admit(0, 1 << unit, units, floor);
+            self.admit(ordered, !(1 << unit), units, floor);
+        }
+        for _ in 0..cap {
+            if self.outcomes.len() as u64 >= cap {
+                break;
+            }
+            let subset = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+            self.admit(rng.random_range(0..=ordered), subset, units, floor);
+        }
+    }
+
+    /// Lists an outcome unless an equal one is there, and returns its place.
+    fn admit(&mut self, prefix: usize, units: u128, names: &[u32], floor: &[u64]) -> usize {
+        let mut changes: Vec<(usize, u64)> = Vec::new();
+        for (store, durable) in self.judged(prefix, units, names) {
+            if durable {
+                match changes.iter_mut().find(|(word, _)| *word == store.word) {
+                    Some((_, value)) => *value = store.value,
+                    None => changes.push((store.word, store.value)),
+                }
+            }
+        }
+        changes.retain(|(word, value)| floor[*word] != *value);
+        let delta = changes.iter().fold(0, |delta, (w, value)| delta ^ word_hash(*w, floor[*w]) ^ word_hash(*w, *value));
+        let next = self.outcomes.len();
+        let place = *self.by_delta.entry(delta).or_insert(next);
+        if place == next {
+            self.outcomes.push(Outcome { prefix, units, changes, delta });
+        }
+        place
+    }
+
+    /// Each pending store with whether it is durable, in program order.
+    fn judged(&self, prefix: usize, units: u128, names: &[u32]) -> impl Iterator<Item = (&PendingStore, bool)> {
+        let mut ordered = 0;
+        self.pending.iter().map(move |store| {
+            ordered += usize::from(store.unit.is_none());
+            let durable = match store.unit {
+                None => ordered <= prefix,
+                Some(unit) => {
+                    let place = names.iter().position(|name| *name == unit).unwrap_or(127).min(127);
+                    units >> place & 1 == 1
+                }
+            };
+            (store, durable)
+        })
+    }
+
+    /// The pending stores as an outcome has them.
+    pub fn stores(&self, outcome: usize) -> Vec<(PendingStore, bool)> {
+        let Outcome { prefix, units, .. } = self.outcomes[outcome];
+        self.judged(prefix, units, &self.units()).map(|(store, durable)| (*store, durable)).collect()
+    }
+
+    pub fn outcome(&self, place: usize) -> &Outcome {
+        &self.outcomes[place]
+    }
+
+    pub fn range(&self, only_new: bool) -> Range {
+        let to = self.outcomes.len();
+        let from = if only_new { self.new_from.min(to) } else { 0 };
+        let fullest = if self.fullest >= from { self.fullest } else { to.saturating_sub(1) };
+        Range { from, to, fullest, possible: self.possible.saturating_sub(from as u64) }
+    }
+}
+
+/// Hash of one word at its place; the hash of an image is the exclusive or over its words, so that a change costs two of these.
+pub(crate) fn word_hash(word: usize, value: u64) -> u128 {
+    let place = (word as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (low, high) = (mix(value ^ place), mix(value.rotate_left(32).wrapping_add(place) ^ 0xd6e8_feb8_6659_fd93));
+    u128::from(high) << 64 | u128::from(low)
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The hasher of what is a hash already.
+#[derive(Default)]
+pub(crate) struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u128(&mut self, value: u128) {
+        self.0 = value as u64;
+    }
+}

@@ -1,0 +1,143 @@
+//! The exploration as a whole: the program, its mutants, the report.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow::{Break, Continue};
+
+use everleaf_pmem::Site;
+
+use crate::explorer::{Explorer, Failure, Tally};
+use crate::known::Known;
+use crate::redundant::redundant_barriers;
+use crate::shrink::fewer_operations;
+use crate::trace::{ExploreError, Recording, Step, barrier, record};
+use crate::violation::{During, Violation};
+use crate::{Options, Progress, Report, Subject};
+
+/// Explores every crash state of `subject`.
+///
+/// # Errors
+/// [`ExploreError`] when the subject fails without any crash. That it does not survive one is reported as a [`Violation`].
+pub fn explore<S: Subject>(subject: &S, options: &Options) -> Result<Report, ExploreError> {
+    explore_with(subject, options, &mut |_| {})
+}
+
+/// As [`explore`], and tells how far it is.
+///
+/// # Errors
+/// As [`explore`].
+pub fn explore_with<S: Subject>(
+    subject: &S,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExploreError> {
+    let recording = record(subject, options)?;
+    let mut explorer = Explorer::new(subject, options);
+    let mut failures = Vec::new();
+    explorer.explore(&recording, 0, progress, &mut |failure| {
+        failures.push(failure);
+        if failures.len() < options.violation_limit { Continue(()) } else { Break(()) }
+    });
+    let (known, tally) = (explorer.known, explorer.tally);
+    let mut report = describe(subject, &recording, &tally, options);
+    report.violations = failures.iter().map(|failure| violation(subject, None, failure)).collect();
+    if let (Some(first), Some(failure)) = (report.violations.first_mut(), failures.first())
+        && let Some((kept, smaller, failure)) = fewer_operations(subject, options, last_operation(failure))
+    {
+        *first = violation(&smaller, Some(&kept), &failure);
+    }
+    report.exhaustive = tally.left_out == 0 && failures.is_empty();
+    if options.mutate && failures.is_empty() {
+        mutate(subject, options, &recording, &known, &tally, progress, &mut report);
+    }
+    Ok(report)
+}
+
+fn describe<S: Subject>(subject: &S, recording: &Recording, tally: &Tally, options: &Options) -> Report {
+    let declared: BTreeSet<Site> = subject.sites().into_iter().collect();
+    let (redundant_flushes, redundant_fences) = redundant_barriers(recording);
+    let (sites_reached, unreached) = declared.iter().partition(|site| tally.sites.contains(site));
+    Report {
+        operations: recording.steps.len(),
+        crash_points: tally.crash_points,
+        states: tally.states,
+        recoveries: tally.recoveries,
+        sites_reached,
+        unreached,
+        undeclared: tally.sites.difference(&declared).copied().collect(),
+        sites: declared.into_iter().collect(),
+        redundant_flushes,
+        redundant_fences,
+        left_out: tally.left_out,
+        seed: options.seed,
+        ..Report::default()
+    }
+}
+
+// ---- mutants ------------------------------------------------------------------------------------------------------------
+
+/// Explores the program once without each barrier, up to the first violation.
+fn mutate<S: Subject>(
+    subject: &S,
+    options: &Options,
+    recording: &Recording,
+    known: &Known,
+    tally: &Tally,
+    progress: &mut dyn FnMut(Progress),
+    report: &mut Report,
+) {
+    let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
+    let sites = &tally.barriers;
+    for (done, site) in sites.iter().enumerate() {
+        progress(Progress::Mutants { done, of: sites.len() });
+        let first = if in_recoveries.contains(site) { 0 } else { first_use(recording, *site) };
+        let mut mutant = Explorer::mutant(subject, options, *site, known);
+        let mut killed_by = None;
+        mutant.explore(recording, first, &mut |_| {}, &mut |failure| {
+            killed_by = Some(failure.error);
+            Break(())
+        });
+        match killed_by {
+            Some(error) => report.killed.push((*site, error)),
+            None => report.survivors.push(*site),
+        }
+    }
+    report.mutants = Some(sites.len());
+    report.mutants_killed = Some(report.killed.len());
+}
+
+/// The first operation whose trace has this barrier.
+fn first_use(recording: &Recording, site: Site) -> usize {
+    let uses = |step: &Step| step.trace.events.iter().any(|event| barrier(event) == Some(site));
+    recording.steps.iter().position(uses).unwrap_or(0)
+}
+
+// ---- counterexamples ----------------------------------------------------------------------------------------------------
+
+/// The last operation that a failure needs.
+fn last_operation(failure: &Failure) -> usize {
+    failure.moment.cut.unwrap_or(failure.moment.acknowledged.saturating_sub(1))
+}
+
+/// A failure of `subject`, whose operation `i` is the operation `original[i]` of the subject that was asked for.
+fn violation<S: Subject>(subject: &S, original: Option<&[usize]>, failure: &Failure) -> Violation {
+    let renamed = |operation: usize| original.map_or(operation, |names| names.get(operation).copied().unwrap_or(operation));
+    let moment = failure.moment;
+    let count = moment.cut.map_or(moment.acknowledged, |cut| cut + 1);
+    let mut crashes = failure.crashes.clone();
+    for crash in &mut crashes {
+        crash.during = match crash.during {
+            During::Operation(operation) => During::Operation(renamed(operation)),
+            During::After(operation) => During::After(renamed(operation)),
+            During::FollowUp(operation) => During::FollowUp(renamed(operation)),
+            other => other,
+        };
+    }
+    Violation {
+        operations: (0..count).map(renamed).collect(),
+        descriptions: (0..count).map(|operation| subject.describe_operation(operation)).collect(),
+        acknowledged: moment.acknowledged,
+        cut: moment.cut.map(renamed),
+        crashes,
+        error: failure.error.clone(),
+    }
+}

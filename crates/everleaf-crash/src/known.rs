@@ -1,0 +1,95 @@
+//! Which images were found good already.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use everleaf_pmem::Site;
+
+use crate::domain::Folded;
+
+/// What was promised when the crash came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// So many operations are complete.
+    pub acknowledged: usize,
+    /// This one may have happened or not.
+    pub cut: Option<usize>,
+}
+
+impl Moment {
+    pub fn during(operation: usize) -> Self {
+        Self { acknowledged: operation, cut: Some(operation) }
+    }
+    pub fn between(acknowledged: usize) -> Self {
+        Self { acknowledged, cut: None }
+    }
+}
+
+/// An image that passed.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// Nothing was cut when it was checked, so nothing was excused.
+    strictly: bool,
+    /// How deep the crashes inside its recovery were explored.
+    depth: u8,
+    /// The barriers of its recovery: an index into `site_sets`.
+    sites: u32,
+}
+
+/// The images that passed, by how many operations were acknowledged. What is good between two operations is good during the next one as
+/// well, so both moments share a table.
+#[derive(Default)]
+pub(crate) struct Known {
+    moments: Vec<HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
+    site_sets: Vec<Vec<Site>>,
+}
+
+impl Known {
+    /// Whether this image needs no second look, at this depth, in a program without the barrier `suppressed`.
+    pub fn covers(&self, moment: Moment, hash: u128, depth: u8, suppressed: Option<Site>) -> bool {
+        let Some(passed) = self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash)) else { return false };
+        let changed = || suppressed.is_some_and(|site| self.site_sets[passed.sites as usize].binary_search(&site).is_ok());
+        (passed.strictly || moment.cut.is_some()) && passed.depth >= depth && (depth == 0 || !changed())
+    }
+
+    /// The barriers of all recoveries (and of what followed them) that were explored.
+    pub fn recovery_sites(&self) -> impl Iterator<Item = Site> {
+        self.site_sets.iter().flatten().copied()
+    }
+
+    /// Notes an image that passed; `sites` are the barriers of its recovery, sorted. Returns whether the image is new here.
+    pub fn insert(&mut self, moment: Moment, hash: u128, depth: u8, sites: Vec<Site>) -> bool {
+        let place = self.site_sets.iter().position(|set| *set == sites).unwrap_or_else(|| {
+            self.site_sets.push(sites);
+            self.site_sets.len() - 1
+        });
+        if self.moments.len() <= moment.acknowledged {
+            self.moments.resize_with(moment.acknowledged + 1, HashMap::default);
+        }
+        let passed = Passed { strictly: moment.cut.is_none(), depth, sites: place as u32 };
+        self.moments[moment.acknowledged].insert(hash, passed).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pmem::site;
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_looked_at_again_where_more_is_asked_of_it() {
+        let (between, during) = (Moment::between(3), Moment::during(3));
+        let mut known = Known::default();
+        assert!(!known.covers(between, 7, 0, None));
+        assert!(known.insert(during, 7, 1, vec![site!("a")]));
+        assert!(known.covers(during, 7, 1, None) && known.covers(during, 7, 0, None));
+        assert!(!known.covers(during, 7, 2, None), "deeper");
+        assert!(!known.covers(between, 7, 1, None), "nothing is excused between two operations");
+        assert!(!known.covers(Moment::during(4), 7, 1, None), "more was acknowledged");
+        assert!(!known.covers(during, 7, 1, Some(site!("a"))) && known.covers(during, 7, 1, Some(site!("b"))));
+        assert!(known.covers(during, 7, 0, Some(site!("a"))), "its recovery is not crashed");
+        assert!(!known.insert(between, 7, 1, Vec::new()), "the same image");
+        assert!(known.covers(between, 7, 1, None) && known.covers(during, 7, 1, Some(site!("a"))));
+    }
+}

@@ -1,0 +1,56 @@
+//! How thoroughly, and under which assumptions about the hardware.
+
+/// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assumptions {
+    /// Caches are inside the power-fail domain: ordinary stores become durable in program order, without flushes. A store that no fence has
+    /// followed may still sit in the store buffer and be lost, together with everything after it.
+    pub eadr: bool,
+    /// A line written by one failure-atomic line write is there whole or not at all.
+    pub atomic_line: bool,
+}
+
+/// Parameters of an exploration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the memory that [`Subject::prepare`](crate::Subject::prepare) is given.
+    pub len: u64,
+    /// Bytes that it can grow to.
+    pub max_len: u64,
+    /// Seed of everything drawn at random: the garbage in fresh memory, and samples where a crash point has too many images.
+    pub seed: u64,
+    /// Images tried at one crash point; where there are more, a sample is.
+    pub budget: u64,
+    /// How many crashes inside recovery are explored on top of the first: 0 none, 1 a crash in the recovery of each image.
+    pub recovery_depth: u8,
+    /// Images tried at one crash point inside a recovery.
+    pub recovery_budget: u64,
+    /// Operations run and explored after a recovery that returned before all it wrote was durable.
+    pub follow_up: usize,
+    /// What is assumed of the hardware.
+    pub assumptions: Assumptions,
+    /// Whether to suppress each barrier in turn and see whether anything notices.
+    pub mutate: bool,
+    /// The exploration stops after so many violations (each is the first one of its operation).
+    pub violation_limit: usize,
+    /// Accesses to memory that one recovery with its checks may make, before it counts as endless.
+    pub access_limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            len: 64 << 10,
+            max_len: 1 << 20,
+            seed: 1,
+            budget: 4096,
+            recovery_depth: 1,
+            recovery_budget: 256,
+            follow_up: 1,
+            assumptions: Assumptions::default(),
+            mutate: false,
+            violation_limit: 4,
+            access_limit: 10_000_000,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What an exploration found.
+
+use everleaf_pmem::Site;
+
+use crate::redundant::Redundant;
+use crate::violation::Violation;
+
+/// What an exploration found. Counts are exact and depend on subject and options only.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Operations explored.
+    pub operations: usize,
+    /// Moments of these operations at which a crash was tried: after every store and every fence, and after each operation.
+    pub crash_points: u64,
+    /// Distinct crash states: an image together with how many operations were acknowledged when it was left.
+    pub states: u64,
+    /// Recoveries run, those inside which a crash was tried included.
+    pub recoveries: u64,
+    /// What broke; at most one for each operation and for each time between two.
+    pub violations: Vec<Violation>,
+    /// Every barrier that the subject declares.
+    pub sites: Vec<Site>,
+    /// Those of them that an explored operation or recovery executed.
+    pub sites_reached: Vec<Site>,
+    /// Those of them that none did.
+    pub unreached: Vec<Site>,
+    /// Barriers that were executed but not declared.
+    pub undeclared: Vec<Site>,
+    /// Barriers that were suppressed in turn, each a program of its own; none if not asked for, or if the program itself has violations.
+    pub mutants: Option<usize>,
+    /// Those of them that made some state break.
+    pub mutants_killed: Option<usize>,
+    /// The barriers whose absence nothing noticed.
+    pub survivors: Vec<Site>,
+    /// What the absence of each other barrier broke.
+    pub killed: Vec<(Site, String)>,
+    /// Flushes of lines that nothing was stored to since their last flush.
+    pub redundant_flushes: Vec<Redundant>,
+    /// Fences that had nothing to wait for.
+    pub redundant_fences: Vec<Redundant>,
+    /// Whether every possible image of every crash point was tried, and none of them broke anything.
+    pub exhaustive: bool,
+    /// Possible images that were not tried, at most (an image that is possible at several crash points may be counted more than once).
+    pub left_out: u64,
+    /// The seed of everything that was drawn at random.
+    pub seed: u64,
+}
+
+impl Report {
+    /// Whether nothing broke and, where it was asked for, each barrier proved to be needed.
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty() && self.survivors.is_empty()
+    }
+
+    /// Times that a flush had nothing to do.
+    pub fn redundant_flush_count(&self) -> u64 {
+        self.redundant_flushes.iter().map(|row| row.redundant).sum()
+    }
+}
+
+/// How far an exploration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Operations explored so far, of so many.
+    Operations {
+        /// So far.
+        done: usize,
+        /// In all.
+        of: usize,
+        /// States seen so far.
+        states: u64,
+    },
+    /// Mutants explored so far, of so many.
+    Mutants {
+        /// So far.
+        done: usize,
+        /// In all.
+        of: usize,
+    },
+}

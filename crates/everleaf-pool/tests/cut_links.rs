@@ -1,0 +1,84 @@
+//! Links that a crash cut, between the opening of the pool and their owner's judgement.
+
+use everleaf_pmem::{Event, PPtr, Traced};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Record, Run};
+
+const BYTES: u64 = 256 << 10;
+
+fn format() -> Format {
+    Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }
+}
+
+fn audit(pool: &Pool<Traced>, records: &[PPtr<Record>], runs: &[Run]) -> AuditReport {
+    let mut audit = Audit::new();
+    records.iter().for_each(|record| audit.reach(record.offset()));
+    runs.iter().for_each(|run| audit.reach(run.offset));
+    pool.finish_audit(audit)
+}
+
+#[test]
+fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
+    // Runs and blocks; cut before and after the index would have changed.
+    for (old_bytes, new_bytes) in [(9000, 20_000), (9000, 50), (50, 9000), (50, 60)] {
+        for changed in [false, true] {
+            let cut = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+            let mut worker = cut.worker().unwrap();
+            let old = worker.begin_link(PPtr::NULL, Some(&[&vec![1; old_bytes]])).unwrap();
+            worker.end_link(true).unwrap();
+            let new = worker.begin_link(old, Some(&[&vec![2; new_bytes]])).unwrap();
+            if changed {
+                worker.end_link(true).unwrap();
+            }
+            // The crash comes before the intent is retired, whatever was done to the blocks.
+            let events = cut.media().take_events();
+            let retired = |event: &&Event| matches!(event, Event::Store { offset: 4096, new: 0, .. });
+            let mut image = cut.media().image();
+            if let Some(Event::Store { offset, old: tag, .. }) = events.iter().rfind(retired).filter(|_| changed) {
+                image[*offset as usize / 8] = *tag;
+            }
+
+            let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
+            let [pending] = opened.pending_links[..] else { panic!("{:?}", opened.pending_links) };
+            assert_eq!((pending.old, pending.new), (old, new));
+            let mut worker = pool.worker().unwrap();
+            // What an index does when it is opened: it looks at the pool, and allocates.
+            let runs: Vec<Run> = (0..8).map(|_| worker.alloc_run(4096, |_, _| Ok(())).unwrap()).collect();
+            for run in &runs {
+                for (record, bytes) in [(old, old_bytes), (new, new_bytes)] {
+                    let apart = run.offset + run.bytes <= record.offset() || record.offset() + bytes as u64 <= run.offset;
+                    assert!(apart, "{run:?} lies over the record at {record:?}");
+                }
+            }
+            assert_eq!(pool.record(old).unwrap(), vec![1; old_bytes]);
+            assert_eq!(pool.record(new).unwrap(), vec![2; new_bytes]);
+            worker.resolve_link(pending, changed).unwrap();
+            let kept = if changed { new } else { old };
+            assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
+            // What was freed serves again: the pool can be filled to the last chunk, and nothing lies over what is kept.
+            while worker.alloc_run(4096, |_, _| Ok(())).is_ok() {}
+            let runs = pool.runs().unwrap();
+            assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
+            assert_eq!(pool.record(kept).unwrap(), if changed { vec![2; new_bytes] } else { vec![1; old_bytes] });
+        }
+    }
+}
+
+#[test]
+fn crash_between_the_intent_and_the_typing_of_its_chunk_leaves_a_pool_that_opens() {
+    let pool = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let mut image = pool.media().image();
+    pool.media().take_events();
+    worker.begin_link(PPtr::NULL, Some(&[b"never linked"])).unwrap();
+    // Only the line of the intent was evicted before the power failed.
+    for event in pool.media().take_events() {
+        if let Event::Store { offset, new, .. } = event
+            && offset / 64 == 4096 / 64
+        {
+            image[offset as usize / 8] = new;
+        }
+    }
+    let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
+    assert_eq!(opened.pending_links, [], "nothing can have been linked");
+    assert_eq!(audit(&pool, &[], &[]), AuditReport::default());
+}

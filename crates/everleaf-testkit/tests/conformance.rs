@@ -1,0 +1,67 @@
+//! The conformance suite on every engine of this release, in several sizes.
+
+use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
+use everleaf_index::{Index, Model, SerialIndex};
+use everleaf_pmem::{Cpu, Hardware, Region, SimdLevel};
+use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
+use everleaf_testkit::{Conformance, TestKeys};
+
+/// Sizes: tiny leaves under tiny inner nodes, and the defaults.
+fn sizes() -> Vec<EngineParameters> {
+    vec![
+        EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096),
+        EngineParameters::default().leaf_slots(16).inner_keys(32).group_bytes(16384),
+        EngineParameters::default(),
+    ]
+}
+
+fn run<K: TestKeys + StoreKey>(engine: Engine, simd: SimdLevel)
+where
+    Model<K>: SerialIndex<K>,
+{
+    for (i, parameters) in sizes().into_iter().enumerate() {
+        let seed = 1000 + i as u64;
+        let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
+        let media = Hardware::new(region, &Cpu::detect()).unwrap().with_simd(simd);
+        let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
+        let pool = Pool::create(media, &format).unwrap();
+        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        let model = Conformance::new(&*index, seed).run(3000);
+        audited(&pool, &*index);
+
+        // The same content after the DRAM part was thrown away and recovered.
+        drop(index);
+        for shutdown in [Shutdown::Crash, Shutdown::Clean] {
+            let (index, opened) = registry::open_index::<K, _>(&pool, shutdown).unwrap();
+            assert_eq!((opened, index.len()), (engine, model.len()), "{engine}, seed {seed}");
+            for (key, value) in model.map() {
+                assert_eq!(index.get(K::borrow(key)).unwrap(), Some(value[0]), "{engine}, seed {seed}");
+            }
+            audited(&pool, &*index);
+        }
+    }
+}
+
+fn audited<K: TestKeys>(pool: &Pool<Hardware>, index: &dyn Index<K>) {
+    let mut audit = Audit::new();
+    assert_eq!(index.check(&mut audit).unwrap().violations, Vec::<String>::new());
+    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+}
+
+fn levels() -> impl Iterator<Item = SimdLevel> {
+    [SimdLevel::Scalar, SimdLevel::Sse2, SimdLevel::Avx512].into_iter().filter(|level| *level <= Cpu::detect().simd)
+}
+
+#[test]
+fn every_engine_conforms_with_u64_keys() {
+    for engine in Engine::available().filter(|engine| *engine != Engine::BTreeMap) {
+        levels().for_each(|simd| run::<U64Keys>(engine, simd));
+    }
+}
+
+#[test]
+fn every_engine_conforms_with_byte_string_keys() {
+    for engine in Engine::available().filter(|engine| *engine != Engine::BTreeMap) {
+        levels().for_each(|simd| run::<BytesKeys>(engine, simd));
+    }
+}

@@ -1,0 +1,56 @@
+//! The explorer on the engines of this release: a smoke part of what `everleaf explore` does at length.
+
+use everleaf::Engine;
+use everleaf_crash::{Options, Report, explore};
+use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
+
+fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> Report {
+    let subject = EngineSubject::new(engine, EngineSubject::tiny_parameters(), level, scenario);
+    let options = Options { len: 96 << 10, max_len: 256 << 10, budget: 64, recovery_budget: 8, mutate, ..Options::default() };
+    let report = explore(&subject, &options).expect("the operations run");
+    assert!(report.violations.is_empty(), "{engine}, {level:?}: {}", report.violations[0]);
+    assert_eq!(report.undeclared, [], "{engine}: every barrier is declared");
+    assert_eq!(report.redundant_flush_count(), 0, "{engine}: {:?}", report.redundant_flushes);
+    report
+}
+
+#[test]
+fn every_engine_survives_random_operations() {
+    for engine in [Engine::FpTree, Engine::PTree] {
+        for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
+            for seed in [11, 12] {
+                explored(engine, Level::Index, Scenario::random(keys, 60, seed), false);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_store_survives_random_operations() {
+    for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
+        explored(Engine::FpTree, Level::Store, Scenario::random(keys, 25, 13), false);
+    }
+}
+
+#[test]
+fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
+    let fill = |from: u64, to: u64| (from..to).map(|i| format!("insert {} {i}\n", i * 7 % 13 + i)).collect::<String>();
+    let empty = |from: u64, to: u64| (from..to).map(|i| format!("remove {}\n", i * 7 % 13 + i)).collect::<String>();
+    let script = format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
+    for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
+        explored(Engine::FpTree, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
+    }
+}
+
+#[test]
+fn barriers_of_plain_operations_are_needed() {
+    let script =
+        "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 1\ninsert 2 1\ninsert 6 1\nremove 5\n";
+    let report = explored(Engine::FpTree, Level::Index, Scenario::parse(script, None).unwrap(), true);
+    let operation = |name: &str| {
+        ["fptree.insert", "fptree.update", "fptree.remove", "fptree.split"].iter().any(|part| name.starts_with(part))
+    };
+    let survivors: Vec<&str> = report.survivors.iter().map(|site| site.name()).filter(|name| operation(name)).collect();
+    assert_eq!(survivors, Vec::<&str>::new());
+    assert!(report.mutants_killed.unwrap_or(0) >= 15, "{:?}", report.mutants_killed);
+}

@@ -1,0 +1,190 @@
+//! Writes that the index refuses, applies and then refuses, or panics in.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use everleaf_index::{CheckReport, IndexError, IndexStatistics, Model, Serialized, U64Keys, Visit};
+use everleaf_pmem::{Cpu, Hardware, Region, Traced};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType};
+use parking_lot::Mutex;
+
+use super::*;
+
+/// What the next writes of an index come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// It changes nothing and returns an error.
+    Refuses,
+    /// It changes what it should, and then returns an error.
+    Complains,
+    /// As `Complains`, and from then on nothing can be read.
+    GoesBlind,
+    /// It changes what it should, and panics.
+    Panics,
+}
+
+/// A model behind faults; clones share both.
+#[derive(Clone)]
+struct Faulty(Arc<(Serialized<Model<U64Keys>>, Mutex<Fault>)>);
+
+impl Faulty {
+    fn new() -> Self {
+        Self(Arc::new((Serialized::new(Model::new()), Mutex::new(Fault::None))))
+    }
+
+    fn set(&self, fault: Fault) {
+        *self.0.1.lock() = fault;
+    }
+
+    fn inner(&self) -> &dyn Index<U64Keys> {
+        &self.0.0
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&dyn Index<U64Keys>) -> Result<R, IndexError>) -> Result<R, IndexError> {
+        let fault = *self.0.1.lock();
+        let corrupt = IndexError::Corrupt { offset: 0, what: "injected" };
+        match fault {
+            Fault::None => change(self.inner()),
+            Fault::Refuses => Err(corrupt),
+            Fault::Complains | Fault::GoesBlind => change(self.inner()).and(Err(corrupt)),
+            Fault::Panics => {
+                change(self.inner())?;
+                panic!("injected");
+            }
+        }
+    }
+}
+
+impl Index<U64Keys> for Faulty {
+    fn value_words(&self) -> usize {
+        1
+    }
+    fn get_words(&self, key: u64, value: &mut [u64]) -> Result<bool, IndexError> {
+        match *self.0.1.lock() {
+            Fault::GoesBlind => Err(IndexError::Corrupt { offset: 0, what: "injected" }),
+            _ => self.inner().get_words(key, value),
+        }
+    }
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        self.inner().get_many(keys, values)
+    }
+    fn insert_words(&self, key: u64, value: &[u64]) -> Result<bool, IndexError> {
+        self.change(|index| index.insert_words(key, value))
+    }
+    fn update_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.change(|index| index.update_words(key, value, old))
+    }
+    fn upsert_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.change(|index| index.upsert_words(key, value, old))
+    }
+    fn remove_words(&self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
+        self.change(|index| index.remove_words(key, old))
+    }
+    fn scan(&self, from: Bound<u64>, direction: Direction, visit: &mut Visit<'_, U64Keys>) -> Result<(), IndexError> {
+        self.inner().scan(from, direction, visit)
+    }
+    fn len(&self) -> u64 {
+        self.inner().len()
+    }
+    fn statistics(&self) -> IndexStatistics {
+        self.inner().statistics()
+    }
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        self.inner().check(audit)
+    }
+}
+
+fn format() -> Format {
+    Format { engine: "model".into(), key_type: KeyType::U64, parameters: [0; 8] }
+}
+
+fn live<M: Media>(pool: &Arc<Pool<M>>, index: &Faulty) -> Live<M, U64Keys> {
+    Live::new(Box::new(index.clone()), pool.worker().unwrap())
+}
+
+fn put<M: Media>(live: &mut Live<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
+    let old = live.linked_record(key)?;
+    live.replace(key, old, value)
+}
+
+fn delete<M: Media>(live: &mut Live<M, U64Keys>, key: u64) -> Result<(), Error> {
+    let old = live.linked_record(key)?;
+    live.remove(key, old)
+}
+
+fn value<M: Media>(pool: &Pool<M>, index: &Faulty, key: u64) -> Option<Vec<u8>> {
+    let offset = index.inner().get(key).unwrap()?;
+    Some(ValueRecord::parse(pool.record(PPtr::at(offset)).unwrap()).unwrap().value.to_vec())
+}
+
+/// Every record is reached by the index, and no other is allocated.
+fn expect_no_leak<M: Media>(pool: &Pool<M>, index: &Faulty) {
+    let mut audit = Audit::new();
+    let reach = &mut |_: u64, words: &[u64]| {
+        audit.reach(words[0]);
+        ControlFlow::Continue(())
+    };
+    index.inner().scan(Bound::Unbounded, Direction::Forward, reach).unwrap();
+    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+}
+
+#[test]
+fn a_write_that_the_index_refuses_leaves_the_old_value() {
+    let pool =
+        Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
+    let index = Faulty::new();
+    let mut live = live(&pool, &index);
+    put(&mut live, 1, b"old").unwrap();
+    index.set(Fault::Refuses);
+    assert!(put(&mut live, 1, b"new").is_err() && put(&mut live, 2, b"another").is_err() && delete(&mut live, 1).is_err());
+    assert_eq!((value(&pool, &index, 1), value(&pool, &index, 2)), (Some(b"old".to_vec()), None));
+    expect_no_leak(&pool, &index);
+    index.set(Fault::None);
+    put(&mut live, 1, b"new").unwrap();
+    assert_eq!(value(&pool, &index, 1), Some(b"new".to_vec()));
+    expect_no_leak(&pool, &index);
+}
+
+#[test]
+fn a_write_that_the_index_did_before_it_complained_is_done() {
+    let pool =
+        Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
+    let index = Faulty::new();
+    let mut live = live(&pool, &index);
+    put(&mut live, 1, b"old").unwrap();
+    put(&mut live, 2, b"goes").unwrap();
+    index.set(Fault::Complains);
+    assert!(put(&mut live, 1, b"new").is_err() && delete(&mut live, 2).is_err() && !live.interrupted);
+    assert_eq!((value(&pool, &index, 1), value(&pool, &index, 2)), (Some(b"new".to_vec()), None));
+    expect_no_leak(&pool, &index);
+}
+
+#[test]
+fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_opening() {
+    for (fault, removal) in [(Fault::GoesBlind, false), (Fault::GoesBlind, true), (Fault::Panics, false), (Fault::Panics, true)] {
+        let pool = Pool::create(Traced::new(256 << 10, 256 << 10, 1).unwrap(), &format()).unwrap();
+        let index = Faulty::new();
+        let mut writer = live(&pool, &index);
+        put(&mut writer, 1, b"old").unwrap();
+        let old = writer.linked_record(1).unwrap();
+        index.set(fault);
+        let cut = catch_unwind(AssertUnwindSafe(|| match removal {
+            false => writer.replace(1, old, &[7; 9000]),
+            true => writer.remove(1, old),
+        }));
+        assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
+        index.set(Fault::None);
+        assert!(writer.interrupted && matches!(put(&mut writer, 2, b"another"), Err(Error::Interrupted)), "{fault:?}");
+
+        let media = Traced::from_image(&pool.media().image(), 256 << 10, 2).unwrap();
+        let (pool, opened) = Pool::open(media).unwrap();
+        assert_eq!(opened.pending_links.len(), 1);
+        let mut writer = live(&pool, &index);
+        writer.resolve(&opened.pending_links).unwrap();
+        assert_eq!(value(&pool, &index, 1), if removal { None } else { Some(vec![7; 9000]) });
+        expect_no_leak(&pool, &index);
+        put(&mut writer, 2, b"another").unwrap();
+        expect_no_leak(&pool, &index);
+    }
+}
