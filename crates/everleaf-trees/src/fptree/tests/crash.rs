@@ -188,7 +188,9 @@ impl<K: TestKey> Exploration<K> {
                 *state = self.recovered(image, before, &state.model.clone()).map_err(context)?;
                 // The recovery is crashed as well.
                 let (model, again) = (state.model.clone(), self.random.random_range(0..40));
-                return self.follow(state, &model, Some(again), sparse.div_ceil(2)).map_err(|e| format!("{}, recovering: {e}", context(String::new())));
+                return self
+                    .follow(state, &model, Some(again), sparse.div_ceil(2))
+                    .map_err(|e| format!("{}, recovering: {e}", context(String::new())));
             }
             if self.random.random_ratio(1, sparse) {
                 self.examine(&state.durable, before, &state.model).map_err(context)?;
