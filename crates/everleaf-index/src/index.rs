@@ -96,6 +96,12 @@ pub trait Index<K: KeyKind>: Send + Sync {
         Ok(())
     }
 
+    /// The engine without its lock, for a caller who has the index to himself: none where there is no lock to leave out. A lock's atomic
+    /// instructions wait for the fence of the operation before; without them the next operation's misses overlap with that fence.
+    fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
+        None
+    }
+
     /// [`get_words`](Index::get_words) for values of one word.
     ///
     /// # Errors

@@ -43,6 +43,9 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
         self.0.read().scan(from, direction, visit)
     }
+    fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
+        Some(self.0.get_mut())
+    }
     fn len(&self) -> u64 {
         self.0.read().len()
     }

@@ -33,7 +33,7 @@ pub enum SimdLevel {
     Sse2,
     /// 32 bytes at a time.
     Avx2,
-    /// 64 bytes, a whole line, at a time (AVX-512 BW).
+    /// 64 bytes, a whole line, at a time (AVX-512 BW and DQ).
     Avx512,
 }
 
@@ -112,7 +112,9 @@ fn detect_instructions() -> Cpu {
     } else {
         (0, 0)
     };
-    let simd = if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512f") {
+    let avx512 =
+        is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("popcnt");
+    let simd = if avx512 {
         SimdLevel::Avx512
     } else if is_x86_feature_detected!("avx2") {
         SimdLevel::Avx2

@@ -197,16 +197,32 @@ impl Region {
             return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes: self.max_len });
         }
         let added = new_len - old_len;
-        let shared = self.mapping == Mapping::Shared;
-        if let (Some(file), true, true) = (&self.file, shared, allocate_file) {
-            allocate(file, old_len, added)?;
-            file.sync_all().map_err(|source| MapError::System { action: "syncing the grown file", source })?;
-        }
-        self.map(old_len, added, allocate_file)?;
-        if allocate_file || self.file.is_none() {
-            self.settle(old_len, added);
+        match &self.file {
+            Some(file) if allocate_file && self.mapping == Mapping::Shared => self.extend_file(file, old_len, added)?,
+            file => {
+                self.map(old_len, added, allocate_file)?;
+                if allocate_file || file.is_none() {
+                    self.settle(old_len, added);
+                }
+            }
         }
         self.len.store(new_len, Ordering::Release);
+        Ok(())
+    }
+
+    /// Lengthens the file and maps what was added, all of it allocated. On tmpfs huge pages are asked for before there are small ones, which would
+    /// have to be copied.
+    fn extend_file(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
+        if self.medium == Medium::Tmpfs {
+            file.set_len(offset + bytes).map_err(|source| MapError::System { action: "lengthening the file", source })?;
+            self.map(offset, bytes, true)?;
+            self.settle(offset, bytes);
+            return allocate(file, offset, bytes);
+        }
+        allocate(file, offset, bytes)?;
+        file.sync_all().map_err(|source| MapError::System { action: "syncing the grown file", source })?;
+        self.map(offset, bytes, true)?;
+        self.settle(offset, bytes);
         Ok(())
     }
 
@@ -248,6 +264,7 @@ impl Region {
             }
         }
         if self.file.is_some() {
+            // On a full tmpfs this stops early; the allocation that follows says so, and nothing beyond `len` is ever touched.
             self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
         }
     }

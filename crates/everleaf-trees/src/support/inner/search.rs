@@ -45,8 +45,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             segment = self.segment(node, number);
             first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
         }
-        let pivot_lines = (0..Self::PIVOT_LINES).map(|line| self.arena.line(segment + line as u32));
-        let block: usize = pivot_lines.map(|line| line.count_at_most(self.simd, word)).sum();
+        let mut block = 0;
+        for line in 0..Self::PIVOT_LINES as u32 {
+            block += self.arena.line(segment + line).count_at_most(self.simd, word);
+        }
         let line = segment + (Self::PIVOT_LINES + block * Self::BLOCK_LINES) as u32;
         self.arena.prefetch(line);
         self.arena.prefetch(line + 1);
