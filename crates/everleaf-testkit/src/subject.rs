@@ -61,7 +61,7 @@ impl EngineSubject {
             (Level::Index, ScriptKeys::Bytes) => self.create_index::<BytesKeys>(media),
             (Level::Store, keys) => {
                 let key_type = if keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
-                let options = CreateOptions::new().engine(self.engine).key_type(key_type).parameters(self.parameters.clone());
+                let options = CreateOptions::new().engine(self.engine).key_type(key_type).parameters(self.parameters);
                 Ok(Box::new(options.create_on(media).map_err(sentence)?.0))
             }
         }
@@ -155,7 +155,7 @@ impl Subject for EngineSubject {
     fn subset(&self, operations: &[usize]) -> Option<Self> {
         let explore = operations.iter().map(|i| self.scenario.explore[*i].clone()).collect();
         let scenario = Scenario { explore, ..self.scenario.clone() };
-        Some(Self::new(self.engine, self.parameters.clone(), self.level, scenario))
+        Some(Self::new(self.engine, self.parameters, self.level, scenario))
     }
 }
 

@@ -131,12 +131,13 @@ pub fn torture_child(pool: &Path, threads: u8, seed: u64, acknowledge: impl Writ
                 Step::Delete(number) => store.delete(key(store.key_type(), number).as_ref()).map(drop)?,
             }
             let mut pipe = acknowledge.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            pipe.write_all(&[thread]).map_err(TortureError::Child)?;
+            // Unbuffered: an acknowledgement that waits in a buffer would die with the process.
+            pipe.write_all(&[thread]).and_then(|()| pipe.flush()).map_err(TortureError::Child)?;
         }
     };
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || write(thread))).collect();
-        writers.into_iter().map(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded))).collect()
+        writers.into_iter().try_for_each(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded)))
     })
 }
 

@@ -92,7 +92,7 @@ impl KeyHash {
     /// A number below `places`, independent of the fingerprint.
     #[inline(always)]
     pub const fn place(self, places: usize) -> usize {
-        ((self.0 << 8 >> 32) * places as u64 >> 32) as usize
+        ((((self.0 << 8) >> 32) * places as u64) >> 32) as usize
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn near_and_far_keys_are_sorted() {
         for shift in [0, 7, 57, 58] {
-            let mut entries: Vec<(u64, u8)> = (0..56).map(|slot| (u64::from(slot) * 41 % 64 << shift, slot)).collect();
+            let mut entries: Vec<(u64, u8)> = (0..56).map(|slot| ((u64::from(slot) * 41 % 64) << shift, slot)).collect();
             let mut expected = entries.clone();
             expected.sort_unstable();
             U64Keys::sort(&mut entries);

@@ -25,7 +25,10 @@ fn grown<K: TestKey>(parameters: Parameters) -> (Arc<Pool<Traced>>, Box<dyn Inde
     (pool, tree)
 }
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<(Arc<Pool<Traced>>, Box<dyn Index<K>>), IndexError> {
+/// A pool and the tree in it.
+type Reopened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
+
+fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Reopened<K>, IndexError> {
     let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
     media.record(false, false);
     let (pool, _) = Pool::open(media)?;

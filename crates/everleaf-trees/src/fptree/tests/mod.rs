@@ -14,6 +14,9 @@ use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
 
 use super::{LeafKey, Parameters, Variant, open};
 
+/// Keys and their values.
+pub(super) type Entries<K> = Vec<(<K as everleaf_index::KeyKind>::Owned, Vec<u64>)>;
+
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
 pub(super) const TINY: Parameters = Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
@@ -101,7 +104,7 @@ pub(super) fn scanned<K: LeafKey>(
     from: Bound<K::Ref<'_>>,
     direction: Direction,
     limit: usize,
-) -> Result<Vec<(K::Owned, Vec<u64>)>, IndexError> {
+) -> Result<Entries<K>, IndexError> {
     let mut entries = Vec::new();
     tree.scan(from, direction, &mut |key, value| {
         entries.push((K::to_owned(key), value.to_vec()));
