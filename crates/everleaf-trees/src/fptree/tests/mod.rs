@@ -8,7 +8,7 @@ mod model;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, KeyKind, U64Keys};
 use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
 
@@ -38,7 +38,8 @@ impl TestKey for U64Keys {
 impl TestKey for BytesKeys {
     const KEY_TYPE: KeyType = KeyType::Bytes;
 
-    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the longest length.
+    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the
+    /// longest length.
     fn make(number: u64) -> Box<[u8]> {
         let mut key = format!("{:03}", number / 4).into_bytes();
         match number % 4 {
@@ -95,13 +96,16 @@ pub(super) fn assert_sound<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Inde
     assert_eq!(problems(pool, tree), Vec::<String>::new());
 }
 
+/// Keys and values.
+pub(super) type Entries<K> = Vec<(<K as KeyKind>::Owned, Vec<u64>)>;
+
 /// Up to `limit` entries from a bound on.
 pub(super) fn scanned<K: LeafKey>(
     tree: &dyn Index<K>,
     from: Bound<K::Ref<'_>>,
     direction: Direction,
     limit: usize,
-) -> Result<Vec<(K::Owned, Vec<u64>)>, IndexError> {
+) -> Result<Entries<K>, IndexError> {
     let mut entries = Vec::new();
     tree.scan(from, direction, &mut |key, value| {
         entries.push((K::to_owned(key), value.to_vec()));
