@@ -66,8 +66,8 @@ impl Groups {
         (within.is_multiple_of(self.leaf_bytes) && within / self.leaf_bytes < run.bytes / self.leaf_bytes).then_some(position)
     }
 
-    /// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are null. Takes a group from the pool if
-    /// there is none.
+    /// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are null. Takes a group from the
+    /// pool if there is none.
     #[inline]
     pub fn take<K: LeafKey, M: Media, S: Shape>(&mut self, worker: &mut Worker<M>, shape: S) -> Result<u64, IndexError> {
         if self.free.is_empty() {
@@ -83,7 +83,8 @@ impl Groups {
 
     fn add_group<K: LeafKey, M: Media, S: Shape>(&mut self, worker: &mut Worker<M>, shape: S) -> Result<(), IndexError> {
         let leaf_bytes = self.leaf_bytes;
-        // G1: every leaf of the new run is made free. Crash: the run is not published, its memory is free. The pool fences and publishes.
+        // G1: every leaf of the new run is made free. Crash: the run is not published, its memory is free. The pool fences
+        // and publishes.
         let run = worker.alloc_run(self.group_bytes, |pool, run| {
             let leaves = Self::leaves(run, leaf_bytes).map(|leaf_offset| Leaf::at(pool.media().region(), leaf_offset, shape));
             leaves.flatten().for_each(|leaf| clear::<K, M, S>(pool.media(), leaf, shape));
@@ -95,8 +96,9 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes a leaf back that has left the tree. When that empties its group and other leaves are free, the group goes back to the
-    /// pool; while there are none it is kept, so that removals and insertions at the border of a group do not allocate every time.
+    /// Takes a leaf back that has left the tree. When that empties its group and other leaves are free, the group goes back
+    /// to the pool; while there are none it is kept, so that removals and insertions at the border of a group do not allocate
+    /// every time.
     pub fn give_back<M: Media>(&mut self, leaf_offset: u64, worker: &mut Worker<M>) -> Result<(), IndexError> {
         self.free.push(leaf_offset);
         let Some(position) = self.position(leaf_offset) else { return Ok(()) };

@@ -35,7 +35,10 @@ macro_rules! capacities {
             ) -> Result<Self, IndexError> {
                 match capacity {
                     $($capacity => Ok(Self::$variant(Inner::build(simd, first, others, FILL_PERCENT).map_err(index_error)?)),)+
-                    _ => Err(IndexError::Parameter { parameter: "inner_keys", value: capacity, offered: format!("{CAPACITIES:?}") }),
+                    value => {
+                        let offered = format!("{CAPACITIES:?}");
+                        Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
+                    }
                 }
             }
 

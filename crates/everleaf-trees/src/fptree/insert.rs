@@ -1,14 +1,14 @@
 //! Inserting a key: the entry into a dead slot, then the bit that makes it live.
 //!
-//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); byte-string keys: the allocation of the record besides; a full
-//! leaf: a split besides.
+//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); byte-string keys: the allocation of the record
+//! besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::FpTree;
-use super::key::{KeyHash, LeafKey};
-use super::layout::{Shape, SlotSet};
+use super::key::LeafKey;
+use super::layout::{KeyHash, Shape, SlotSet};
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Adds a key; false if it is present.
@@ -83,7 +83,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
         }
         media.fence(site!("fptree.insert.P1.fence"));
-        // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or neither matters.
+        // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or
+        // neither matters.
         if S::FINGERPRINTS {
             leaf.store_fingerprint(media, slot, hash.fingerprint());
             media.order(site!("fptree.insert.P2.order"));

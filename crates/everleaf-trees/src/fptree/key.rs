@@ -6,7 +6,7 @@ use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
 use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, Worker};
 
-use super::layout::MAX_SLOTS;
+use super::layout::{KeyHash, MAX_SLOTS};
 use crate::support::inner::InnerKey;
 
 /// A kind of key that the trees of this room can hold: [`U64Keys`] and [`BytesKeys`].
@@ -46,8 +46,8 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// As [`is_key`](LeafKey::is_key).
     fn read_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError>;
 
-    /// Writes a key to a dead key word (or to the lower bound of a free leaf): a store without a flush, or the allocation of a record, which is
-    /// durable and which recovery undoes because the slot is dead.
+    /// Writes a key to a dead key word (or to the lower bound of a free leaf): a store without a flush, or the allocation of
+    /// a record, which is durable and which recovery undoes because the slot is dead.
     ///
     /// # Errors
     /// [`IndexError::Pool`] when the pool is full; the word is null then.
@@ -78,25 +78,8 @@ mod sealed {
     impl Sealed for everleaf_index::BytesKeys {}
 }
 
-/// The hash of a key: its top byte is the fingerprint, the bits below choose the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(u64);
-
-impl KeyHash {
-    /// One byte to tell the keys of a leaf apart.
-    #[inline(always)]
-    pub const fn fingerprint(self) -> u8 {
-        (self.0 >> 56) as u8
-    }
-
-    /// A number below `places`, independent of the fingerprint.
-    #[inline(always)]
-    pub const fn place(self, places: usize) -> usize {
-        ((((self.0 << 8) >> 32) * places as u64) >> 32) as usize
-    }
-}
-
-/// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over the top byte (Knuth, vol. 3, 6.4).
+/// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over the top byte (Knuth, vol. 3,
+/// 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl LeafKey for U64Keys {
@@ -113,7 +96,7 @@ impl LeafKey for U64Keys {
     }
     #[inline(always)]
     fn hash(key: u64) -> KeyHash {
-        KeyHash(key.wrapping_mul(GOLDEN))
+        KeyHash::new(key.wrapping_mul(GOLDEN))
     }
     #[inline(always)]
     fn cmp_keys(left: u64, right: u64) -> Ordering {
@@ -144,8 +127,8 @@ impl LeafKey for U64Keys {
     fn separator(_left: u64, right: u64) -> u64 {
         right
     }
-    /// Where the keys are close enough, as in all but the smallest trees, the difference to the least of them and the slot share a word:
-    /// words are sorted in half the time of pairs.
+    /// Where the keys are close enough, as in all but the smallest trees, the difference to the least of them and the slot
+    /// share a word: words are sorted in half the time of pairs.
     #[inline(always)]
     fn sort(entries: &mut [(u64, u8)]) {
         const SLOT_BITS: u32 = MAX_SLOTS.next_power_of_two().ilog2();
@@ -188,8 +171,9 @@ impl LeafKey for BytesKeys {
         Ok(())
     }
 
-    /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing, and the multiplication
-    /// lets every bit of a word reach the top byte, where keys of a leaf, which share their beginnings, must differ.
+    /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing,
+    /// and the multiplication lets every bit of a word reach the top byte, where keys of a leaf, which share their
+    /// beginnings, must differ.
     #[inline]
     fn hash(key: &[u8]) -> KeyHash {
         let mix = |hash: u64, word: u64| {
@@ -203,7 +187,7 @@ impl LeafKey for BytesKeys {
             last[..rest.len()].copy_from_slice(rest);
             hash = mix(hash, u64::from_le_bytes(last));
         }
-        KeyHash(hash.wrapping_mul(GOLDEN))
+        KeyHash::new(hash.wrapping_mul(GOLDEN))
     }
     #[inline]
     fn cmp_keys(left: &[u8], right: &[u8]) -> Ordering {

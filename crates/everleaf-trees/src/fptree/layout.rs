@@ -16,8 +16,6 @@
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 
-use super::key::KeyHash;
-
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
 /// Slots that a leaf can have at most: its fingerprints share a line with the bitmap.
@@ -190,6 +188,30 @@ impl Fingerprints {
     }
 }
 
+/// The hash of a key: its top byte is the fingerprint, the bits below choose the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// Of 64 evenly spread bits.
+    #[inline(always)]
+    pub const fn new(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// One byte to tell the keys of a leaf apart.
+    #[inline(always)]
+    pub const fn fingerprint(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// A number below `places`, independent of the fingerprint.
+    #[inline(always)]
+    pub const fn place(self, places: usize) -> usize {
+        ((((self.0 << 8) >> 32) * places as u64) >> 32) as usize
+    }
+}
+
 /// Sizes of a leaf's body.
 pub trait Shape: Copy + Send + Sync + 'static {
     /// FPTree (fingerprints, keys beside their values) or PTree (no fingerprints, keys and values in arrays of their own).
@@ -209,8 +231,8 @@ pub trait Shape: Copy + Send + Sync + 'static {
     fn slots_per_line(self) -> usize {
         (LINE_WORDS / (1 + self.value_words())).max(1)
     }
-    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is room, so that a search can ask for that
-    /// line together with line 0 instead of after it.
+    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is room, so that a search can
+    /// ask for that line together with line 0 instead of after it.
     #[inline(always)]
     fn home(self, hash: KeyHash) -> usize {
         hash.place(self.slots().div_ceil(self.slots_per_line())) * self.slots_per_line()
@@ -299,5 +321,59 @@ impl<const FINGERPRINTS: bool> Shape for Flexible<FINGERPRINTS> {
     #[inline(always)]
     fn value_words(self) -> usize {
         self.value_words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn slot_sets_are_sets(word in any::<u64>(), slot in 0..56usize, other in any::<u64>()) {
+            let (set, other) = (SlotSet::from_word(word), SlotSet::from_word(other));
+            prop_assert_eq!(set.into_word(), word);
+            prop_assert!(set.with(slot).contains(slot) && !set.without(slot).contains(slot));
+            prop_assert_eq!(set.with(slot).without(slot), set.without(slot));
+            prop_assert_eq!(set.count(), set.into_iter().count());
+            prop_assert!(set.into_iter().all(|slot| set.contains(slot)) && set.into_iter().is_sorted());
+            prop_assert_eq!(set.lowest(), set.into_iter().next());
+            prop_assert_eq!(set.and(other).count() + set.minus(other).count(), set.count());
+            prop_assert_eq!(SlotSet::first(slot).count(), slot);
+        }
+
+        #[test]
+        fn fingerprints_stay_where_they_are_put(word in any::<u64>(), index in 0..8usize, fingerprint in any::<u8>()) {
+            let before = Fingerprints::from_word(word);
+            let after = before.with(index, fingerprint);
+            for i in 0..Fingerprints::PER_WORD {
+                prop_assert_eq!(after.get(i), if i == index { fingerprint } else { before.get(i) });
+            }
+        }
+
+        #[test]
+        fn every_slot_has_words_of_its_own(
+            fingerprints in any::<bool>(),
+            slots in 2..57usize,
+            words in 1..15usize,
+            bits in any::<u64>(),
+        ) {
+            fn ranges<S: Shape>(shape: S, bits: u64) -> (Vec<(usize, usize)>, usize, bool) {
+                let key = |slot| (shape.key_index(slot), shape.key_index(slot) + 1);
+                let value = |slot| (shape.value_index(slot), shape.value_index(slot) + shape.value_words());
+                let mut ranges: Vec<_> = (0..shape.slots()).flat_map(|slot| [key(slot), value(slot)]).collect();
+                ranges.sort_unstable();
+                let home = shape.home(KeyHash::new(bits)) < shape.slots();
+                (ranges, (shape.leaf_bytes() as usize - size_of::<LeafHead>()) / WORD, home)
+            }
+            let (ranges, body_words, home) = match fingerprints {
+                true => ranges(Flexible::<true>::new(slots, words).unwrap(), bits),
+                false => ranges(Flexible::<false>::new(slots, words).unwrap(), bits),
+            };
+            prop_assert!(home, "a home is a slot");
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "no two overlap");
+            prop_assert!(ranges.last().unwrap().1 <= body_words);
+        }
     }
 }

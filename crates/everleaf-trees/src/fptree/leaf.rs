@@ -3,8 +3,7 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Region, Site, WORD};
 
-use super::key::KeyHash;
-use super::layout::{Fingerprints, LeafHead, Shape, SlotSet};
+use super::layout::{Fingerprints, KeyHash, LeafHead, Shape, SlotSet};
 
 /// A checked view of one leaf.
 #[derive(Clone, Copy)]

@@ -101,8 +101,8 @@ pub fn create<K: LeafKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Re
 /// Opens the tree in a pool, left by `shutdown`: ends what a crash cut, and builds the inner nodes.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or if a
-/// fresh pool has no room for a group of leaves.
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if
+/// damage is met, or if a fresh pool has no room for a group of leaves.
 ///
 /// # Examples
 /// ```

@@ -6,7 +6,9 @@
 //! | split, S1 to S2 | left full, new empty | forget it: copied pointers become null, the log is retired |
 //! | split, within S3 | left full, new as logged; or left as logged, new empty | both bitmaps as logged, then as the next |
 //! | split, S3 to S5 | both as logged | moved pointers become null, the log is retired |
-//! | insertion P1, removal P1 to P3, split S0, update W1 and W2 (byte-string keys) | a pointer in a dead slot, a bound of a free leaf | freed, or forgotten if a live slot has it |
+//! | update, W1 to W2 (byte-string keys) | a dead slot's pointer that a live slot has | it becomes null |
+//! | insertion P1, removal P1 (byte-string keys) | a dead slot's pointer that no live slot has | its record is freed |
+//! | removal P2, split S0 (byte-string keys) | a free leaf's bound | its record is freed |
 //! | removal of the last keys of the leftmost leaf | the least bound of a live leaf is not the minimum | it becomes the minimum |
 //!
 //! Every action may be cut by a crash and is then done again by the next recovery.
@@ -53,7 +55,8 @@ struct Survey {
 }
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no look.
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
+    /// look.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for one group of leaves.

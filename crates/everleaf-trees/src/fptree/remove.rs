@@ -20,8 +20,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let media = self.pool.media();
         let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
         leaf.read_value(media, slot, old);
-        // P1 COMMIT: the bit goes off. Crash: the key is there or not. If it was the last one the leaf, whose bitmap is 0, has left the tree
-        // in the same moment, and its left neighbour has its range.
+        // P1 COMMIT: the bit goes off. Crash: the key is there or not. If it was the last one the leaf, whose bitmap is 0,
+        // has left the tree in the same moment, and its left neighbour has its range.
         let remaining = live.without(slot);
         media.store(leaf.bitmap(), remaining);
         media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
@@ -34,7 +34,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             self.inner.remove(key);
         }
         if K::RECORDS {
-            // P2: the record is freed and the dead slot's pointer null. Crash: the pointer in a dead slot makes recovery free the record.
+            // P2: the record is freed and the dead slot's pointer null. Crash: the pointer in a dead slot makes recovery free
+            // the record.
             K::discard(&mut self.worker, leaf.key(slot))?;
             if emptied {
                 // P3: so is the bound. Crash: the bound of a free leaf makes recovery free it.

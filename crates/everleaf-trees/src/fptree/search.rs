@@ -6,8 +6,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
 
 use super::FpTree;
-use super::key::{KeyHash, LeafKey};
-use super::layout::{Shape, SlotSet};
+use super::key::LeafKey;
+use super::layout::{KeyHash, Shape, SlotSet};
 use super::leaf::Leaf;
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.

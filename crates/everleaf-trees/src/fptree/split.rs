@@ -1,9 +1,9 @@
-//! Splitting a full leaf: the upper half of its keys moves to a free leaf; both bitmaps change, and a micro-log of one line makes that one
-//! step. At the right edge of the tree, where the new key is greater than all, only one key moves: keys that come in order leave full
-//! leaves behind.
+//! Splitting a full leaf: the upper half of its keys moves to a free leaf; both bitmaps change, and a micro-log of one line
+//! makes that one step. At the right edge of the tree, where the new key is greater than all, only one key moves: keys that
+//! come in order leave full leaves behind.
 //!
-//! 13 flushes (56 slots, one-word values) and 2 fences; byte-string keys: the bound's record, the forgetting of the moved pointers and 2
-//! fences besides.
+//! 6 flushes, those of the lines of the moved entries, and 2 fences; byte-string keys: the bound's record, the forgetting of the
+//! moved pointers and 2 fences besides.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, site};
@@ -14,8 +14,8 @@ use super::layout::{MAX_SLOTS, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    /// Splits a full leaf and returns the half where `key` belongs. The micro-log's retirement is flushed and not fenced: a fence must come
-    /// before the next commit. When the pool is full nothing has changed.
+    /// Splits a full leaf and returns the half where `key` belongs. The micro-log's retirement is flushed and not fenced: a
+    /// fence must come before the next commit. When the pool is full nothing has changed.
     #[cold]
     pub(super) fn split(&mut self, left_offset: u64, live: SlotSet, key: K::Ref<'_>) -> Result<u64, IndexError> {
         if live != self.shape.all() {
@@ -120,7 +120,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.fence(site!("fptree.split.S3.fence"));
 
         if K::RECORDS {
-            // S4: dead slots forget their pointers. Crash: recovery does the same with those that live slots of the new leaf have.
+            // S4: dead slots forget their pointers. Crash: recovery does the same with those that live slots of the new leaf
+            // have.
             for slot in moved {
                 media.store(left.key(slot), 0);
             }
@@ -128,7 +129,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             media.fence(site!("fptree.split.S4.fence"));
         }
 
-        // S5: the log is retired. Crash: recovery stores what is there already. The caller's fence, before its commit, makes it durable.
+        // S5: the log is retired. Crash: recovery stores what is there already. The caller's fence, before its commit, makes
+        // it durable.
         media.store(&log.current, PPtr::NULL);
         media.flush(site!("fptree.split.S5.log"), &log.current);
         media.count(Counter::LeafSplits, 1);

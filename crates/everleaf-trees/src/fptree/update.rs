@@ -1,14 +1,14 @@
 //! Updating a value: one word in place; a wider value into a dead slot, then one bitmap store that flips both bits.
 //!
-//! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string keys 1 flush and 1 fence more; a full leaf is
-//! split first.
+//! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string keys 1 flush and 1 fence
+//! more; a full leaf is split first.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::FpTree;
-use super::key::{KeyHash, LeafKey};
-use super::layout::{Shape, SlotSet};
+use super::key::LeafKey;
+use super::layout::{KeyHash, Shape, SlotSet};
 use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -70,7 +70,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         };
         let media = self.pool.media();
         let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
-        // W1: the new entry. Crash: its slot is dead; its pointer is that of a live slot, which recovery takes as a sign not to free the record.
+        // W1: the new entry. Crash: its slot is dead; its pointer is that of a live slot, which recovery takes as a sign not
+        // to free the record.
         media.store(leaf.key(new_slot), media.load(leaf.key(old_slot)));
         leaf.store_value(media, new_slot, value);
         leaf.flush_entry(media, site!("fptree.update.W1.entry"), site!("fptree.update.W1.value"), new_slot);
@@ -84,8 +85,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.flush(site!("fptree.update.W2.bitmap"), leaf.bitmap());
         media.fence(site!("fptree.update.W2.fence"));
         if K::RECORDS {
-            // W3: the dead slot forgets its pointer. Crash: as after W1. Durable now, for a later removal frees the record, and then
-            // nothing would tell recovery that this pointer dangles.
+            // W3: the dead slot forgets its pointer. Crash: as after W1. Durable now, for a later removal frees the record,
+            // and then nothing would tell recovery that this pointer dangles.
             media.store(leaf.key(old_slot), 0);
             media.flush(site!("fptree.update.W3.forget"), leaf.key(old_slot));
             media.fence(site!("fptree.update.W3.fence"));

@@ -15,7 +15,7 @@ use super::{Parameters, TINY, TestKey, Variant, open, opened, problems, scanned,
 const BYTES: u64 = 128 << 10;
 
 /// A tree of some 60 keys in a pool that was not closed.
-fn grown<K: TestKey>(parameters: Parameters) -> (Arc<Pool<Traced>>, Box<dyn Index<K>>) {
+fn grown<K: TestKey>(parameters: Parameters) -> Opened<K> {
     let pool = traced_pool::<K>(parameters, BYTES);
     let tree = opened::<K, _>(&pool, Variant::FpTree);
     for i in 0..80 {
@@ -25,10 +25,9 @@ fn grown<K: TestKey>(parameters: Parameters) -> (Arc<Pool<Traced>>, Box<dyn Inde
     (pool, tree)
 }
 
-/// A pool and the tree in it.
-type Reopened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
+type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Reopened<K>, IndexError> {
+fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
     let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
     media.record(false, false);
     let (pool, _) = Pool::open(media)?;

@@ -8,14 +8,11 @@ mod model;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, KeyKind, U64Keys};
 use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
 
 use super::{LeafKey, Parameters, Variant, open};
-
-/// Keys and their values.
-pub(super) type Entries<K> = Vec<(<K as everleaf_index::KeyKind>::Owned, Vec<u64>)>;
 
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
 pub(super) const TINY: Parameters = Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
@@ -41,7 +38,8 @@ impl TestKey for U64Keys {
 impl TestKey for BytesKeys {
     const KEY_TYPE: KeyType = KeyType::Bytes;
 
-    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the longest length.
+    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the
+    /// longest length.
     fn make(number: u64) -> Box<[u8]> {
         let mut key = format!("{:03}", number / 4).into_bytes();
         match number % 4 {
@@ -97,6 +95,9 @@ pub(super) fn problems<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>
 pub(super) fn assert_sound<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
     assert_eq!(problems(pool, tree), Vec::<String>::new());
 }
+
+/// Keys and values.
+pub(super) type Entries<K> = Vec<(<K as KeyKind>::Owned, Vec<u64>)>;
 
 /// Up to `limit` entries from a bound on.
 pub(super) fn scanned<K: LeafKey>(

@@ -38,7 +38,8 @@ fn ops(keys: u64, max: usize) -> impl Strategy<Value = Vec<Op>> {
         6 => key().prop_map(Op::Remove),
         2 => key().prop_map(Op::Get),
         1 => prop::collection::vec(key(), 0..40).prop_map(Op::GetMany),
-        2 => (key(), 0..3u8, any::<bool>(), 1..80usize).prop_map(|(from, bound, forward, limit)| Op::Scan { from, bound, forward, limit }),
+        2 => (key(), 0..3u8, any::<bool>(), 1..80usize)
+            .prop_map(|(from, bound, forward, limit)| Op::Scan { from, bound, forward, limit }),
         1 => (key(), 0..keys / 2).prop_map(|(from, span)| Op::Clear(from, from + span)),
         1 => Just(Op::Reopen),
     ];
