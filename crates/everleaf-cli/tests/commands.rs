@@ -148,7 +148,7 @@ fn a_pool_that_is_none_gives_one_sentence() {
 #[test]
 fn a_pool_that_does_not_grow_gets_full_and_stays_readable() {
     let bench = Bench::new();
-    bench.ok(["create", "p", "--size", "128KiB", "--max-size", "128KiB", "--group-bytes", "16KiB"]);
+    bench.ok(["create", "p", "--size", "128KiB", "--max-size", "128KiB"]);
     bench.ok(["put", "p", "small", "value"]);
     bench.write("large", vec![b'x'; 200_000]);
     assert!(bench.fails(["put", "p", "large", "--value-from", "large"]).contains("full"));

@@ -133,7 +133,7 @@ fn a_file_without_newlines_does_not_fill_the_memory() {
 #[test]
 fn a_full_pool_keeps_a_prefix_and_says_how_much() {
     let bench = Bench::new();
-    bench.ok(["create", "p", "--size", "256KiB", "--max-size", "256KiB", "--group-bytes", "16KiB"]);
+    bench.ok(["create", "p", "--size", "256KiB", "--max-size", "256KiB"]);
     let lines: String = (0..50_000).map(|i| format!("{i:06}\n")).collect();
     let ran = bench.run_with_input(["load", "p", "-"], lines.as_bytes());
     let count: usize = acknowledged(&ran.stderr).split(' ').nth(1).unwrap().parse().unwrap();

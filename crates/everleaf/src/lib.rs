@@ -65,3 +65,8 @@ pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use scan::{Entry, Range, Scan};
 pub use statistics::{Capabilities, CheckOutcome, Contract, Statistics};
 pub use store::Store;
+
+/// The README's example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

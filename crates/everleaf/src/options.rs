@@ -14,6 +14,10 @@ use crate::{Engine, EngineParameters, Error, Store, registry};
 
 /// The size that a pool file has at first if nothing else is said: 256 MiB.
 pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
+/// Below this size a group of leaves of the tuned size would be a large part of the pool.
+const SMALL_POOL_BYTES: u64 = 4 << 20;
+/// The unit of groups.
+const GROUP_UNIT: u64 = 4096;
 
 /// How a store is made.
 ///
@@ -112,7 +116,17 @@ impl CreateOptions {
     }
 
     fn format(&self) -> Result<Format, Error> {
-        registry::pool_format(self.engine.require_available()?, self.key_type, &self.parameters, 1)
+        registry::pool_format(self.engine.require_available()?, self.key_type, &self.sized_parameters(), 1)
+    }
+
+    /// The parameters, with groups of leaves that leave a small pool room for other things.
+    fn sized_parameters(&self) -> EngineParameters {
+        let mut parameters = self.parameters;
+        let grouped = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+        if grouped && parameters.group_bytes.is_none() && self.size_bytes < SMALL_POOL_BYTES {
+            parameters.group_bytes = Some((self.size_bytes / 16 / GROUP_UNIT * GROUP_UNIT).max(GROUP_UNIT));
+        }
+        parameters
     }
 
     /// Makes a store over the whole region of any media, whatever it holds: for benchmarks and for the explorer. The pool is handed out
@@ -123,8 +137,10 @@ impl CreateOptions {
     pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let pool = Pool::create(media, &self.format()?)?;
         let backend: Box<dyn Backend> = match self.key_type {
-            KeyType::U64 => Box::new(Attached::<M, U64Keys>::create(Arc::clone(&pool), self.engine, &self.parameters)?),
-            KeyType::Bytes => Box::new(Attached::<M, BytesKeys>::create(Arc::clone(&pool), self.engine, &self.parameters)?),
+            KeyType::U64 => Box::new(Attached::<M, U64Keys>::create(Arc::clone(&pool), self.engine, &self.sized_parameters())?),
+            KeyType::Bytes => {
+                Box::new(Attached::<M, BytesKeys>::create(Arc::clone(&pool), self.engine, &self.sized_parameters())?)
+            }
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))

@@ -21,7 +21,7 @@ pub struct Statistics {
     pub leaves: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
-    /// Bytes of persistent memory that the index takes from the pool, values apart.
+    /// Bytes of persistent memory that the index takes from the pool; with byte-string keys, whose records share chunks with values, all that is used.
     pub pm_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub dram_bytes: u64,
