@@ -105,7 +105,8 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
         "is not offered by this engine; choose one of",
     );
     refused(tiny(KeyType::U64).size_bytes(100), "too small");
-    refused(CreateOptions::new().size_bytes(64 << 10).max_size_bytes(64 << 10), "the pool is full");
+    let large_groups = EngineParameters::default().group_bytes(256 << 10);
+    refused(CreateOptions::new().size_bytes(64 << 10).max_size_bytes(64 << 10).parameters(large_groups), "the pool is full");
     let store = filled(&path, KeyType::U64);
     assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
     expect_filled(&store, KeyType::U64);
