@@ -216,6 +216,30 @@ impl Chunks {
         }
     }
 
+    /// Calls `visit` with the offset of every allocated block of a chunk.
+    pub fn for_each_block<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+        mut visit: impl FnMut(u64),
+    ) -> Result<(), PoolError> {
+        let line = self.line(media, chunk)?;
+        let damaged = || PoolError::corrupt(chunk * CHUNK, Corruption::Word);
+        for (word, cell) in line.bitmap.iter().enumerate() {
+            let mut bits = media.load(cell).open().ok_or_else(damaged)?;
+            while bits != 0 {
+                let block = word * SEALED_BITS as usize + bits.trailing_zeros() as usize;
+                if block >= class.blocks() {
+                    return Err(damaged());
+                }
+                visit(chunk * CHUNK + block as u64 * class.block_bytes());
+                bits &= bits - 1;
+            }
+        }
+        Ok(())
+    }
+
     fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
         for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
             place.store(byte, Ordering::Relaxed);

@@ -2,7 +2,8 @@
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `header` (identity) · `file`
 //! (creating, opening, locking pool files) · `pool` (create, open, close, grow) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `recover` (crash states of a worker's intent) ·
+//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `lease`
+//! (workers for many threads) · `recover` (crash states of a worker's intent) ·
 //! `record` (byte strings) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
@@ -13,6 +14,7 @@ mod error;
 mod file;
 mod header;
 mod layout;
+mod lease;
 mod pool;
 mod record;
 mod recover;
@@ -24,6 +26,7 @@ pub use audit::{Audit, AuditReport};
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_file};
 pub use header::{Format, KeyType};
+pub use lease::{Lease, Workers};
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use sites::SITES;

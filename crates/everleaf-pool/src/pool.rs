@@ -391,6 +391,28 @@ impl<M: Media> Pool<M> {
         failure.map_or(Ok(runs), Err)
     }
 
+    /// Every allocated node that is not part of a larger run, in the order of their offsets: one line read a chunk. What a worker was about
+    /// to allocate or free when a crash came has been settled by [`open`](Pool::open).
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged.
+    pub fn nodes(&self) -> Result<Vec<u64>, PoolError> {
+        let mut nodes = Vec::new();
+        let mut failure = None;
+        self.chunks.for_each_usage(&self.media, |chunk, usage| {
+            let listed = usage.and_then(|usage| match usage {
+                Usage::NodeRun(_) => {
+                    nodes.push(chunk * CHUNK);
+                    Ok(())
+                }
+                Usage::NodeBlocks(class) => self.chunks.for_each_block(&self.media, chunk, class, |offset| nodes.push(offset)),
+                _ => Ok(()),
+            });
+            failure = failure.take().or(listed.err());
+        });
+        failure.map_or(Ok(nodes), Err)
+    }
+
     /// How full the pool is: reads the whole chunk table.
     ///
     /// # Errors

@@ -112,6 +112,56 @@ impl<M: Media> Pool<M> {
         Ok(content)
     }
 
+    /// The words of a record, loaded one by one: its length in bytes, and its cells.
+    fn record_cells(&self, pointer: PPtr<Record>) -> Result<(usize, &[PCell]), PoolError> {
+        let offset = pointer.offset();
+        let room = self.record_room(offset)?;
+        let header = self.media().region().cells(offset, 1).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let bytes = self.media().load(&header[0]) & u64::from(u32::MAX);
+        if bytes > room - RECORD_HEADER_BYTES {
+            return Err(PoolError::corrupt(offset, Corruption::Record));
+        }
+        let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
+        let cells = self.media().region().cells(offset, words).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        Ok((bytes as usize, cells))
+    }
+
+    /// Whether a record holds exactly these bytes, without its checksum. Nothing is lent: every word is loaded through the media, so the
+    /// record may be freed and its block reused meanwhile. A caller who does not exclude that must find out afterwards whether it has
+    /// happened, and then ignore what this returned.
+    ///
+    /// # Errors
+    /// As [`record_unverified`](Pool::record_unverified).
+    #[inline]
+    pub fn record_is(&self, pointer: PPtr<Record>, expected: &[u8]) -> Result<bool, PoolError> {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        if bytes != expected.len() {
+            return Ok(false);
+        }
+        let (words, rest) = expected.as_chunks::<WORD>();
+        let (whole, last) = cells[1..].split_at(words.len());
+        let same = whole.iter().zip(words).all(|(cell, word)| self.media().load(cell) == u64::from_le_bytes(*word));
+        Ok(same && last.first().is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
+    }
+
+    /// Copies a record to `content`, in the place of what that holds, and checks its checksum. Nothing is lent, as in
+    /// [`record_is`](Pool::record_is).
+    ///
+    /// # Errors
+    /// As [`record`](Pool::record); so also when the block is reused while it is copied.
+    pub fn copy_record(&self, pointer: PPtr<Record>, content: &mut Vec<u8>) -> Result<(), PoolError> {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        let crc = (self.media().load(&cells[0]) >> 32) as u32;
+        content.clear();
+        content.reserve(bytes + WORD);
+        cells[1..].iter().for_each(|cell| content.extend_from_slice(&self.media().load(cell).to_le_bytes()));
+        content.truncate(bytes);
+        if crc != checksum(bytes as u32, &[content]) {
+            return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
+        }
+        Ok(())
+    }
+
     /// Lets counting and tracing media know of the lines behind a lent slice.
     #[inline(always)]
     fn note_record_read(&self, offset: u64, bytes: u64) {

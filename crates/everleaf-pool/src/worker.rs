@@ -57,6 +57,11 @@ impl<M: Media> Worker<M> {
         &self.pool
     }
 
+    /// Which of the pool's 64 workers this is: no two at a time have the same number, so it can choose a micro-log.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
     // ---- exchanges ----------------------------------------------------------------------------------------------------
 
     /// Allocates memory for a `T`, whose content is undefined, and writes its address to `destination`, which must be null and belong
@@ -66,7 +71,15 @@ impl<M: Media> Worker<M> {
     /// # Errors
     /// [`PoolError::PoolFull`]; nothing has changed then. [`PoolError::Corrupt`].
     pub fn alloc_node_into<T: Persistent>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
-        let block = self.reserve(false, size_of::<T>() as u64, align_of::<T>() as u64)?;
+        self.alloc_sized_node_into(destination, size_of::<T>() as u64)
+    }
+
+    /// As [`alloc_node_into`](Worker::alloc_node_into), for a node of `bytes` bytes that begins with a `T`. A whole chunk and more is a run.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_sized_node_into<T: Persistent>(&mut self, destination: &PCell<PPtr<T>>, bytes: u64) -> Result<(), PoolError> {
+        let block = self.reserve(false, bytes.max(size_of::<T>() as u64), align_of::<T>() as u64)?;
         self.exchange(destination.as_word(), None, Some(block))
     }
 
