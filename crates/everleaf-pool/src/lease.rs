@@ -32,7 +32,8 @@ impl<M: Media> Workers<M> {
     /// A worker that nobody else uses. Waits while all are in use.
     ///
     /// # Errors
-    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good.
+    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good, or panics left all of these in the middle of a
+    /// link.
     pub fn lease(&self) -> Result<Lease<'_, M>, PoolError> {
         loop {
             let mut refused = None;
@@ -53,14 +54,16 @@ impl<M: Media> Workers<M> {
                         }
                     }
                 }
-                if let Ok(worker) = MutexGuard::try_map(guard, Option::as_mut) {
-                    return Ok(Lease(worker));
+                // A worker that a panic left in the middle of a link keeps its intent for recovery.
+                match MutexGuard::try_map(guard, |worker| worker.as_mut().filter(|worker| !worker.is_linking())) {
+                    Ok(worker) => return Ok(Lease(worker)),
+                    Err(_) => continue,
                 }
             }
-            match refused {
-                Some(error) if !some => return Err(error),
-                _ => self.pool.media().relax(),
+            if !some {
+                return Err(refused.unwrap_or(PoolError::WorkersExhausted { slots: self.seats.len() }));
             }
+            self.pool.media().relax();
         }
     }
 }

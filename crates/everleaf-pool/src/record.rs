@@ -144,22 +144,26 @@ impl<M: Media> Pool<M> {
         Ok(same && last.first().is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
     }
 
-    /// Copies a record to `content`, in the place of what that holds, and checks its checksum. Nothing is lent, as in
-    /// [`record_is`](Pool::record_is).
+    /// Checks the checksum of a record. Nothing is lent, as in [`record_is`](Pool::record_is).
     ///
     /// # Errors
-    /// As [`record`](Pool::record); so also when the block is reused while it is copied.
-    pub fn copy_record(&self, pointer: PPtr<Record>, content: &mut Vec<u8>) -> Result<(), PoolError> {
+    /// As [`record`](Pool::record); so also when the block is reused meanwhile.
+    pub fn verify_record(&self, pointer: PPtr<Record>) -> Result<(), PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
-        let crc = (self.media().load(&cells[0]) >> 32) as u32;
-        content.clear();
-        content.reserve(bytes + WORD);
-        cells[1..].iter().for_each(|cell| content.extend_from_slice(&self.media().load(cell).to_le_bytes()));
-        content.truncate(bytes);
-        if crc != checksum(bytes as u32, &[content]) {
-            return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
+        let expected = (self.media().load(&cells[0]) >> 32) as u32;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&(bytes as u32).to_le_bytes());
+        let mut left = bytes;
+        let mut line = [0; LINE];
+        for cells in cells[1..].chunks(LINE / WORD) {
+            for (place, cell) in line.chunks_exact_mut(WORD).zip(cells) {
+                place.copy_from_slice(&self.media().load(cell).to_le_bytes());
+            }
+            let here = left.min(LINE);
+            crc.update(&line[..here]);
+            left -= here;
         }
-        Ok(())
+        if crc.finalize() == expected { Ok(()) } else { Err(PoolError::corrupt(pointer.offset(), Corruption::Record)) }
     }
 
     /// Lets counting and tracing media know of the lines behind a lent slice.

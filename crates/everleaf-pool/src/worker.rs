@@ -62,6 +62,11 @@ impl<M: Media> Worker<M> {
         self.slot
     }
 
+    /// Whether a link was begun and not ended.
+    pub(crate) fn is_linking(&self) -> bool {
+        self.link.is_some()
+    }
+
     // ---- exchanges ----------------------------------------------------------------------------------------------------
 
     /// Allocates memory for a `T`, whose content is undefined, and writes its address to `destination`, which must be null and belong
@@ -149,9 +154,9 @@ impl<M: Media> Worker<M> {
     ///     COMMIT the caller's index durably points to new, no longer to old
     ///     Crash: the owner looks into the index: resolve_link does what is left.
     /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
-    /// L4  intent := nothing                           flush, and a fence if a block was freed
+    /// L4  intent := nothing                           flush, fence
     /// ```
-    /// Insert: 3 flushes and the record's lines, 1 fence. Replace: 4 and the lines, 3. Remove: 3, 3.
+    /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3, 3.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`] if `old` is no record.
@@ -191,8 +196,10 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
+        // Whether a block was freed or not: from here on another worker may replace `new`, and this intent would then judge a record
+        // that is no longer its own.
+        media.fence(site!("pool.link.L4.fence"));
         if let Some(block) = freed {
-            media.fence(site!("pool.link.L4.fence"));
             pool.chunks().freed(media, block)?;
         }
         Ok(())

@@ -51,8 +51,9 @@ impl EngineSubject {
     }
 
     /// The smallest sizes, which bring every path within reach of a few operations.
-    pub fn tiny_parameters() -> EngineParameters {
-        EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096)
+    pub fn tiny_parameters(engine: Engine) -> EngineParameters {
+        let tiny = EngineParameters::default().leaf_slots(4).inner_keys(4);
+        if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { tiny.group_bytes(4096) } else { tiny }
     }
 
     fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {
@@ -145,7 +146,7 @@ impl Subject for EngineSubject {
     fn sites(&self) -> Vec<Site> {
         let pool = everleaf_pool::SITES.iter();
         let linked = |site: &&Site| self.level == Level::Store || !site.name().starts_with("pool.link");
-        everleaf_trees::fptree::SITES.iter().chain(pool.filter(linked)).copied().collect()
+        registry::sites(self.engine).iter().chain(pool.filter(linked)).copied().collect()
     }
 
     fn describe_operation(&self, operation: usize) -> String {

@@ -5,7 +5,7 @@ use everleaf_crash::{Options, Report, explore};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 
 fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> Report {
-    let subject = EngineSubject::new(engine, EngineSubject::tiny_parameters(), level, scenario);
+    let subject = EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), level, scenario);
     let options = Options { len: 96 << 10, max_len: 256 << 10, budget: 64, recovery_budget: 8, mutate, ..Options::default() };
     let report = explore(&subject, &options).expect("the operations run");
     assert!(report.violations.is_empty(), "{engine}, {level:?}: {}", report.violations[0]);

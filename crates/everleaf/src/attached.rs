@@ -1,13 +1,13 @@
 //! An index and a pool made one store.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crossbeam_utils::sync::ShardedLock;
 use everleaf_index::{Direction, IndexStatistics};
 use everleaf_pmem::{Durability, Media, PPtr};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
-use parking_lot::RwLock;
 
 use crate::backend::{Backend, Visit};
 use crate::error::MAX_VALUE_BYTES;
@@ -25,37 +25,37 @@ pub(crate) struct Opening {
     pub(crate) recovered_writes: u64,
 }
 
-/// A pool, the index in it, and one lock around both: readers share it, a writer has it alone. A value that is lent to a
-/// reader stays where it is until the reader lets the lock go.
+/// A pool and the index in it. Operations share the lock around both, closing and checking have it alone; see [`crate::link`] for what
+/// keeps operations on one key apart.
 pub(crate) struct Attached<M: Media, K: StoreKey> {
     pool: Arc<Pool<M>>,
     engine: Engine,
     opening: Opening,
     /// None once closed: the workers of the index and of the store must be gone before the pool is marked clean.
-    live: RwLock<Option<Live<M, K>>>,
+    live: ShardedLock<Option<Live<M, K>>>,
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Makes an empty index in a pool that was just laid out.
     pub(crate) fn create(pool: Arc<Pool<M>>, engine: Engine, parameters: &EngineParameters) -> Result<Self, Error> {
         let index = registry::create_index::<K, M>(&pool, engine, parameters, 1)?;
-        let live = Live::new(index, pool.worker()?);
+        let live = Live::new(index, Arc::clone(&pool));
         let durability = pool.media().region().medium().durability();
         let opening =
             Opening { writable: true, durability, shutdown: Shutdown::Clean, recovery: Duration::ZERO, recovered_writes: 0 };
-        Ok(Self { pool, engine, opening, live: RwLock::new(Some(live)) })
+        Ok(Self { pool, engine, opening, live: ShardedLock::new(Some(live)) })
     }
 
     /// Recovers the index, then what links it to values.
     pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened) -> Result<Self, Error> {
         let (index, engine) = registry::open_index::<K, M>(&pool, opened.shutdown)?;
-        let mut live = Live::new(index, pool.worker()?);
+        let live = Live::new(index, Arc::clone(&pool));
         live.resolve(&opened.pending_links)?;
         let durability = pool.media().region().medium().durability();
         let recovered_writes = opened.pending_links.len() as u64;
         let opening =
             Opening { writable: true, durability, shutdown: opened.shutdown, recovery: Duration::ZERO, recovered_writes };
-        Ok(Self { pool, engine, opening, live: RwLock::new(Some(live)) })
+        Ok(Self { pool, engine, opening, live: ShardedLock::new(Some(live)) })
     }
 
     /// What only the one who opened it knows.
@@ -64,14 +64,16 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
-        operation(self.live.read().as_ref().ok_or(Error::Closed)?)
+        // A panic under the lock, of a caller's closure say, leaves nothing half done: what was left midway is known as interrupted.
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        operation(live.as_ref().ok_or(Error::Closed)?)
     }
 
-    fn write<R>(&self, operation: impl FnOnce(&mut Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+    fn write<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
         if !self.opening.writable {
             return Err(Error::ReadOnly);
         }
-        let result = operation(self.live.write().as_mut().ok_or(Error::Closed)?);
+        let result = self.read(operation);
         self.pool.media().end_operation();
         result
     }
@@ -114,6 +116,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn put(&self, key: Key<'_>, value: &[u8]) -> Result<bool, Error> {
         let key = storable::<K>(key, value)?;
         self.write(|live| {
+            let _lock = live.lock_to_write(key);
             let old = live.linked_record(key)?;
             live.replace(key, old, value)?;
             Ok(!old.is_null())
@@ -123,6 +126,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn insert(&self, key: Key<'_>, value: &[u8]) -> Result<bool, Error> {
         let key = storable::<K>(key, value)?;
         self.write(|live| {
+            let _lock = live.lock_to_write(key);
             if live.index.get(key)?.is_some() {
                 return Ok(false);
             }
@@ -134,6 +138,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         self.read(|live| {
+            let _lock = live.lock_to_read(narrow);
             let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
             show(self.value(offset, &KeyBytes::of(key))?);
             Ok(true)
@@ -148,6 +153,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn delete(&self, key: Key<'_>) -> Result<bool, Error> {
         let key = K::narrow_checked(key)?;
         self.write(|live| {
+            let _lock = live.lock_to_write(key);
             let old = live.linked_record(key)?;
             if !old.is_null() {
                 live.remove(key, old)?;
@@ -213,7 +219,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn check(&self) -> Result<CheckOutcome, Error> {
         // Alone: a write that is under way holds blocks that nothing leads to yet.
-        let live = self.live.write();
+        let live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         let live = live.as_ref().ok_or(Error::Closed)?;
         check::check(&self.pool, &*live.index, Audit::new())
     }
@@ -226,8 +232,8 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some(live) = self.live.write().take() else { return Ok(()) };
-        if live.interrupted {
+        let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        if live.is_interrupted() {
             return Err(Error::Interrupted); // The pool stays marked as open, so that opening it recovers.
         }
         if !self.opening.writable {

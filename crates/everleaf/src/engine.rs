@@ -64,6 +64,9 @@ pub const DEFAULT_ENGINE: &str = "fptree";
 /// Parameters of the FPTree family.
 const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
 
+/// Parameters of the concurrent FPTree, which has no leaf groups.
+const CONCURRENT_FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
+
 impl Engine {
     /// All engines, in the order of their names in the documentation.
     pub const ALL: [Engine; 22] = [
@@ -121,7 +124,7 @@ impl Engine {
 
     /// Whether this release can make and open pools of it.
     pub const fn is_available(self) -> bool {
-        matches!(self, Engine::FpTree | Engine::PTree)
+        matches!(self, Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree)
     }
 
     /// Whether several threads write at the same time; otherwise writers wait for each other.
@@ -144,7 +147,8 @@ impl Engine {
     /// The parameters that it takes, as they are named on the command line without the dashes.
     pub const fn parameters(self) -> &'static [&'static str] {
         match self {
-            Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree => FPTREE_PARAMETERS,
+            Engine::FpTree | Engine::PTree => FPTREE_PARAMETERS,
+            Engine::FpTreeConcurrent => CONCURRENT_FPTREE_PARAMETERS,
             _ => &[],
         }
     }
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
-        let sentence = "engine bogus is not available in this release; choose one of fptree, ptree";
+        let sentence = "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree";
         assert_eq!("bogus".parse::<Engine>().unwrap_err().to_string(), sentence);
         let error = Engine::Masstree.require_available().unwrap_err();
         assert_eq!(error.to_string(), sentence.replace("bogus", "masstree"));

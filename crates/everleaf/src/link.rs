@@ -10,48 +10,102 @@
 //! ```
 //!
 //! A crash before P1 leaves nothing. From then on the pool hands the intent over when it is opened, and the index decides: if it holds
-//! `new`, the crash came after P2 and `old` is freed; if not, it came before and `new` is freed. Readers see `new` from P2
-//! on only, since the writer has the store's lock for itself from P1 to P3.
+//! `new`, the crash came after P2 and `old` is freed; if not, it came before and `new` is freed.
+//!
+//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
+//! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same lock together with other readers, so the
+//! record that is lent to him is not freed. A scan needs no lock of a key: the index lets go of an entry's record only in P2, which waits
+//! until the scan is past it.
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at once. If even that fails, or if it
 //! panics, no more is written and the pool is left marked as not closed: opening it recovers.
 
+use std::hash::{Hash, Hasher};
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_utils::Backoff;
 use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{PendingLink, Pool, Record, Worker};
+use everleaf_pool::{PendingLink, Pool, Record, Workers};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rustc_hash::FxHasher;
 
 use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
-/// The parts of a store that a writer needs for itself.
+/// Locks of keys: many more than threads, so that two keys that are written at a time seldom share one.
+const KEY_LOCKS: usize = 1024;
+/// Workers that a store uses at a time: half of the pool's, the others are for its index.
+const SEATS: usize = 32;
+
+/// What the threads of an open store share.
 pub(crate) struct Live<M: Media, K: StoreKey> {
     pub(crate) index: Box<dyn Index<K>>,
-    worker: Worker<M>,
-    /// A write is under way, or was left midway.
-    pub(crate) interrupted: bool,
+    pool: Arc<Pool<M>>,
+    workers: Workers<M>,
+    key_locks: Box<[RwLock<()>]>,
+    /// A write was left midway.
+    interrupted: AtomicBool,
 }
 
 impl<M: Media, K: StoreKey> Live<M, K> {
-    pub(crate) fn new(index: Box<dyn Index<K>>, worker: Worker<M>) -> Self {
-        Self { index, worker, interrupted: false }
+    pub(crate) fn new(index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
+        let workers = Workers::new(Arc::clone(&pool), SEATS);
+        let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
+        Self { index, pool, workers, key_locks, interrupted: AtomicBool::new(false) }
+    }
+
+    /// Whether a write was left midway, so that only opening the pool again can settle it.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
+    /// Keeps writers of `key` away, and so the record that it leads to.
+    pub(crate) fn lock_to_read(&self, key: K::Ref<'_>) -> RwLockReadGuard<'_, ()> {
+        let lock = self.lock_of(key);
+        self.wait_for(|| lock.try_read())
+    }
+
+    /// Keeps everybody else away from the value of `key`.
+    pub(crate) fn lock_to_write(&self, key: K::Ref<'_>) -> RwLockWriteGuard<'_, ()> {
+        let lock = self.lock_of(key);
+        self.wait_for(|| lock.try_write())
+    }
+
+    fn lock_of(&self, key: K::Ref<'_>) -> &RwLock<()> {
+        let mut hasher = FxHasher::default();
+        KeyBytes::of(K::widen(key)).as_slice().hash(&mut hasher);
+        &self.key_locks[(hasher.finish() >> 32) as usize % KEY_LOCKS]
+    }
+
+    /// Spins, then yields: a lock is held for a few microseconds, and the media must hear of every turn.
+    fn wait_for<G>(&self, mut attempt: impl FnMut() -> Option<G>) -> G {
+        let backoff = Backoff::new();
+        loop {
+            if let Some(guard) = attempt() {
+                return guard;
+            }
+            self.pool.media().relax();
+            backoff.snooze();
+        }
     }
 
     /// Completes or undoes the writes that a crash cut.
-    pub(crate) fn resolve(&mut self, pending: &[PendingLink]) -> Result<(), Error> {
+    pub(crate) fn resolve(&self, pending: &[PendingLink]) -> Result<(), Error> {
         for link in pending {
-            let linked = is_linked(self.worker.pool(), &*self.index, *link)?;
-            self.worker.resolve_link(*link, linked)?;
+            let linked = is_linked(&self.pool, &*self.index, *link)?;
+            self.workers.lease()?.resolve_link(*link, linked)?;
         }
         Ok(())
     }
 
     /// The record that the index holds for `key`, null if there is none. Only a record of this very key is ever given, since it
-    /// may be freed next.
+    /// may be freed next. The caller has the key's lock.
     pub(crate) fn linked_record(&self, key: K::Ref<'_>) -> Result<PPtr<Record>, Error> {
         let Some(offset) = self.index.get(key)? else { return Ok(PPtr::NULL) };
-        let record = self.worker.pool().record_unverified(PPtr::at(offset))?;
+        let record = self.pool.record_unverified(PPtr::at(offset))?;
         let bytes = KeyBytes::of(K::widen(key));
         match ValueRecord::parse(record) {
             Some(found) if found.key == bytes.as_slice() => Ok(PPtr::at(offset)),
@@ -59,32 +113,42 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         }
     }
 
-    /// Links a new record with `value` in place of `old`.
-    pub(crate) fn replace(&mut self, key: K::Ref<'_>, old: PPtr<Record>, value: &[u8]) -> Result<(), Error> {
+    /// Links a new record with `value` in place of `old`. The caller has the key's lock.
+    pub(crate) fn replace(&self, key: K::Ref<'_>, old: PPtr<Record>, value: &[u8]) -> Result<(), Error> {
         let bytes = KeyBytes::of(K::widen(key));
         self.exchange(key, old, Some(&[&bytes.length_prefix(), bytes.as_slice(), value]))
     }
 
-    /// Removes `key` and frees its record `old`.
-    pub(crate) fn remove(&mut self, key: K::Ref<'_>, old: PPtr<Record>) -> Result<(), Error> {
+    /// Removes `key` and frees its record `old`. The caller has the key's lock.
+    pub(crate) fn remove(&self, key: K::Ref<'_>, old: PPtr<Record>) -> Result<(), Error> {
         self.exchange(key, old, None)
     }
 
-    fn exchange(&mut self, key: K::Ref<'_>, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<(), Error> {
-        if self.interrupted {
+    fn exchange(&self, key: K::Ref<'_>, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<(), Error> {
+        if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        self.interrupted = true;
+        let mut worker = self.workers.lease()?;
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
-        let new = self.worker.begin_link(old, parts).inspect_err(|_| self.interrupted = false)?;
+        let new = worker.begin_link(old, parts)?;
+        let unsettled = Unsettled(&self.interrupted);
         // P2 COMMIT: the index.
         let changed = if new.is_null() { self.index.remove(key) } else { self.index.upsert(key, new.offset()) };
         let linked = changed.is_ok() || holds(&*self.index, key, old, new)?;
         // P3: old is freed, or new if the index refused. Crash: the intent is still there and is resolved in the same way.
-        self.worker.end_link(linked)?;
-        self.interrupted = false;
+        worker.end_link(linked)?;
+        std::mem::forget(unsettled);
         changed?;
         Ok(())
+    }
+}
+
+/// A write that has begun. Dropped, by an error or a panic, it leaves the store interrupted.
+struct Unsettled<'l>(&'l AtomicBool);
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

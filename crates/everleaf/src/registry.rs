@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::fptree::{self, Variant};
 
@@ -88,6 +88,15 @@ pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown
     }
 }
 
+/// Every barrier of an engine's index, without those of the pool. None for what does not persist.
+pub fn sites(engine: Engine) -> &'static [Site] {
+    match kind(engine) {
+        Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
+        Ok(Kind::FpTree(_)) => fptree::SITES,
+        Ok(Kind::BTreeMap) | Err(_) => &[],
+    }
+}
+
 /// The engines that there are code for.
 enum Kind {
     FpTree(Variant),
@@ -97,6 +106,7 @@ enum Kind {
 fn kind(engine: Engine) -> Result<Kind, Error> {
     match engine {
         Engine::FpTree => Ok(Kind::FpTree(Variant::FpTree)),
+        Engine::FpTreeConcurrent => Ok(Kind::FpTree(Variant::Concurrent)),
         Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
         Engine::BTreeMap => Ok(Kind::BTreeMap),
         engine => Err(Error::unavailable(engine.name())),

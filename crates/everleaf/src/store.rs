@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// Stores `value` under `key`, in place of the value that it may have; true if it had one. The old value is there until the new one is,
-    /// at any crash point. Cost: one flush for each line of the value, and with `fptree` 5 more flushes and 3 fences for a new `u64` key,
+    /// at any crash point. Cost: one flush for each line of the value, and with `fptree` 5 more flushes and 4 fences for a new `u64` key,
     /// 5 and 4 to replace.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use everleaf_index::{CheckReport, Direction, IndexError};
 use everleaf_pmem::Media;
-use everleaf_pool::Audit;
+use everleaf_pool::{Audit, Pool};
 
 use super::FpTree;
 use super::groups::Groups;
@@ -11,10 +11,11 @@ use super::layout::{Shape, SplitLog};
 use super::leaf::Leaf;
 
 /// A leaf in the order of the inner nodes.
-struct Child<K: LeafKey> {
-    offset: u64,
+pub(super) struct Child<K: LeafKey> {
+    /// Where it is.
+    pub offset: u64,
     /// None: the first.
-    separator: Option<K::Owned>,
+    pub separator: Option<K::Owned>,
 }
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -26,7 +27,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         self.check_groups(&children, audit, &mut report)?;
         for (i, child) in children.iter().enumerate() {
             let next = children.get(i + 1).and_then(|next| next.separator.as_ref());
-            self.check_leaf(child, next, audit, &mut report)?;
+            check_leaf(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
         if report.keys != self.keys {
             report.violations.push(format!("I10: {} slots are live, {} keys were counted", report.keys, self.keys));
@@ -93,7 +94,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 if tree == listed {
                     report.violations.push(format!("I7: the leaf at {offset:#x} is both in the tree and free, or neither"));
                 }
-                self.check_dead_slots(leaf, offset, report);
+                check_dead_slots::<K, M, S>(media, leaf, offset, report);
             }
             if used != group.used {
                 let offset = group.run.offset;
@@ -105,85 +106,96 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
         Ok(())
     }
+}
 
-    /// I8.
-    fn check_dead_slots(&self, leaf: Leaf<'_, S>, offset: u64, report: &mut CheckReport) {
-        if !K::RECORDS {
-            return;
-        }
-        let media = self.pool.media();
-        let live = leaf.live(media);
-        for slot in self.shape.all().minus(live) {
-            if media.load(leaf.key(slot)) != 0 {
-                report.violations.push(format!("I8: dead slot {slot} of the leaf at {offset:#x} has a pointer"));
-            }
-        }
-        if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
-            report.violations.push(format!("I8: the empty leaf at {offset:#x} has a lower bound"));
+/// I8.
+pub(super) fn check_dead_slots<K: LeafKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    offset: u64,
+    report: &mut CheckReport,
+) {
+    if !K::RECORDS {
+        return;
+    }
+    let live = leaf.live(media);
+    for slot in leaf.shape().all().minus(live) {
+        if media.load(leaf.key(slot)) != 0 {
+            report.violations.push(format!("I8: dead slot {slot} of the leaf at {offset:#x} has a pointer"));
         }
     }
-
-    /// I2 to I5 of one leaf; reports its records.
-    fn check_leaf(
-        &self,
-        child: &Child<K>,
-        next: Option<&K::Owned>,
-        audit: &mut Audit,
-        report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
-        let media = self.pool.media();
-        let offset = child.offset;
-        let leaf = self.leaf(offset)?;
-        let live = leaf.live(media).and(self.shape.all());
-        report.keys += live.count() as u64;
-        self.check_bound(child, leaf, audit, report);
-        let lower = child.separator.as_ref().map_or(K::least(), K::borrow);
-        let mut keys = Vec::with_capacity(live.count());
-        for slot in live {
-            let word = media.load(leaf.key(slot));
-            if K::RECORDS {
-                audit.reach(word);
-            }
-            let key = match K::read(&self.pool, word) {
-                Ok(key) => key,
-                Err(e) => {
-                    report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} cannot be read: {e}"));
-                    continue;
-                }
-            };
-            if S::FINGERPRINTS && leaf.fingerprint(media, slot) != K::hash(key).fingerprint() {
-                report.violations.push(format!("I2: the fingerprint in slot {slot} of the leaf at {offset:#x} is wrong"));
-            }
-            let above = next.is_some_and(|next| K::cmp_keys(key, K::borrow(next)).is_ge());
-            if above || K::cmp_keys(key, lower).is_lt() {
-                report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} is out of its range"));
-            }
-            keys.push(key);
-        }
-        keys.sort_unstable();
-        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-            report.violations.push(format!("I4: the leaf at {offset:#x} has a key twice"));
-        }
-        Ok(())
+    if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
+        report.violations.push(format!("I8: the empty leaf at {offset:#x} has a lower bound"));
     }
+}
 
-    /// I5, I6.
-    fn check_bound(&self, child: &Child<K>, leaf: Leaf<'_, S>, audit: &mut Audit, report: &mut CheckReport) {
-        let offset = child.offset;
-        let word = self.pool.media().load(&leaf.head.lower_bound);
-        match &child.separator {
-            None if word != 0 => {
-                report.violations.push(format!("I5: the bound of the leftmost leaf at {offset:#x} is not the minimum"));
-            }
-            None => {}
-            Some(separator) => match K::read_bound(&self.pool, word) {
-                Ok(bound) if K::cmp_keys(bound, K::borrow(separator)).is_eq() => {}
-                Ok(_) => report.violations.push(format!("I6: the separator of the leaf at {offset:#x} is not its lower bound")),
-                Err(e) => report.violations.push(format!("I5: the bound of the leaf at {offset:#x} cannot be read: {e}")),
-            },
-        }
-        if K::RECORDS && word != 0 {
+/// I2 to I5 of one leaf; reports its records.
+pub(super) fn check_leaf<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    shape: S,
+    child: &Child<K>,
+    next: Option<&K::Owned>,
+    audit: &mut Audit,
+    report: &mut CheckReport,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    let offset = child.offset;
+    let leaf = Leaf::at(media.region(), offset, shape)?;
+    let live = leaf.live(media).and(shape.all());
+    report.keys += live.count() as u64;
+    check_bound(pool, child, leaf, audit, report);
+    let lower = child.separator.as_ref().map_or(K::least(), K::borrow);
+    let mut keys = Vec::with_capacity(live.count());
+    for slot in live {
+        let word = media.load(leaf.key(slot));
+        if K::RECORDS {
             audit.reach(word);
         }
+        let key = match K::read(pool, word) {
+            Ok(key) => key,
+            Err(e) => {
+                report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} cannot be read: {e}"));
+                continue;
+            }
+        };
+        if S::FINGERPRINTS && leaf.fingerprint(media, slot) != K::hash(key).fingerprint() {
+            report.violations.push(format!("I2: the fingerprint in slot {slot} of the leaf at {offset:#x} is wrong"));
+        }
+        let above = next.is_some_and(|next| K::cmp_keys(key, K::borrow(next)).is_ge());
+        if above || K::cmp_keys(key, lower).is_lt() {
+            report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} is out of its range"));
+        }
+        keys.push(key);
+    }
+    keys.sort_unstable();
+    if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+        report.violations.push(format!("I4: the leaf at {offset:#x} has a key twice"));
+    }
+    Ok(())
+}
+
+/// I5, I6.
+fn check_bound<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    child: &Child<K>,
+    leaf: Leaf<'_, S>,
+    audit: &mut Audit,
+    report: &mut CheckReport,
+) {
+    let offset = child.offset;
+    let word = pool.media().load(&leaf.head.lower_bound);
+    match &child.separator {
+        None if word != 0 => {
+            report.violations.push(format!("I5: the bound of the leftmost leaf at {offset:#x} is not the minimum"));
+        }
+        None => {}
+        Some(separator) => match K::read_bound(pool, word) {
+            Ok(bound) if K::cmp_keys(bound, K::borrow(separator)).is_eq() => {}
+            Ok(_) => report.violations.push(format!("I6: the separator of the leaf at {offset:#x} is not its lower bound")),
+            Err(e) => report.violations.push(format!("I5: the bound of the leaf at {offset:#x} cannot be read: {e}")),
+        },
+    }
+    if K::RECORDS && word != 0 {
+        audit.reach(word);
     }
 }

@@ -53,7 +53,7 @@ impl Groups {
     }
 
     /// Offsets of the leaves of a run.
-    pub fn leaves(run: Run, leaf_bytes: u64) -> impl DoubleEndedIterator<Item = u64> {
+    pub fn leaves(run: Run, leaf_bytes: u64) -> impl DoubleEndedIterator<Item = u64> + Clone {
         (0..run.bytes / leaf_bytes).map(move |i| run.offset + i * leaf_bytes)
     }
 

@@ -4,11 +4,12 @@
 //! besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, PCell, site};
 
 use super::FpTree;
 use super::key::LeafKey;
 use super::layout::{KeyHash, Shape, SlotSet};
+use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Adds a key; false if it is present.
@@ -39,7 +40,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             Some(slot) => (leaf_offset, live, slot),
             None => self.make_room(leaf_offset, live, key, hash)?,
         };
-        self.add_entry(leaf_offset, live, slot, key, hash, value)
+        let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
+        let worker = &mut self.worker;
+        add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| K::place(worker, cell, key))?;
+        self.keys += 1;
+        Ok(())
     }
 
     /// Splits a full leaf; the half where `key` belongs, its live slots and a dead one.
@@ -58,44 +63,6 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         Ok((leaf_offset, live, slot))
     }
 
-    #[inline(always)]
-    fn add_entry(
-        &mut self,
-        leaf_offset: u64,
-        live: SlotSet,
-        slot: usize,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-        value: &[u64],
-    ) -> Result<(), IndexError> {
-        let media = self.pool.media();
-        let leaf = super::leaf::Leaf::at(media.region(), leaf_offset, self.shape)?;
-        // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by recovery.
-        if let Err(error) = K::place(&mut self.worker, leaf.key(slot), key) {
-            // A split before this has retired its log without a fence, which is to come before the next commit.
-            media.fence(site!("fptree.insert.P1.refused"));
-            return Err(error);
-        }
-        leaf.store_value(media, slot, value);
-        if K::RECORDS && !S::FINGERPRINTS {
-            leaf.flush_value(media, site!("fptree.insert.P1.value"), slot); // The record's allocation has flushed the key word.
-        } else {
-            leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
-        }
-        media.fence(site!("fptree.insert.P1.fence"));
-        // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or
-        // neither matters.
-        if S::FINGERPRINTS {
-            leaf.store_fingerprint(media, slot, hash.fingerprint());
-            media.order(site!("fptree.insert.P2.order"));
-        }
-        media.store(leaf.bitmap(), live.with(slot));
-        media.flush(site!("fptree.insert.P2.bitmap"), leaf.bitmap());
-        media.fence(site!("fptree.insert.P2.fence"));
-        self.keys += 1;
-        Ok(())
-    }
-
     /// Updates or inserts; true if there was an old value.
     pub(super) fn upsert(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
@@ -108,4 +75,40 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
         Ok(slot.is_some())
     }
+}
+
+/// Makes a dead slot of a leaf live: `place` writes the key to the slot's key word. The caller has the leaf for himself.
+#[inline(always)]
+pub(super) fn add_entry<K: LeafKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    live: SlotSet,
+    slot: usize,
+    hash: KeyHash,
+    value: &[u64],
+    place: impl FnOnce(&PCell) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
+    // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by recovery.
+    if let Err(error) = place(leaf.key(slot)) {
+        // A split before this has retired its log without a fence, which is to come before the next commit.
+        media.fence(site!("fptree.insert.P1.refused"));
+        return Err(error);
+    }
+    leaf.store_value(media, slot, value);
+    if K::RECORDS && !S::FINGERPRINTS {
+        leaf.flush_value(media, site!("fptree.insert.P1.value"), slot); // The record's allocation has flushed the key word.
+    } else {
+        leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+    }
+    media.fence(site!("fptree.insert.P1.fence"));
+    // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or
+    // neither matters.
+    if S::FINGERPRINTS {
+        leaf.store_fingerprint(media, slot, hash.fingerprint());
+        media.order(site!("fptree.insert.P2.order"));
+    }
+    media.store(leaf.bitmap(), live.with(slot));
+    media.flush(site!("fptree.insert.P2.bitmap"), leaf.bitmap());
+    media.fence(site!("fptree.insert.P2.fence"));
+    Ok(())
 }

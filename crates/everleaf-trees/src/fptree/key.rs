@@ -22,6 +22,9 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// [`IndexError::KeyTooLong`].
     fn admit(key: Self::Ref<'_>) -> Result<(), IndexError>;
 
+    /// The key word of a key that needs no record.
+    fn as_word(key: Self::Ref<'_>) -> Option<u64>;
+
     /// The hash that fingerprint and home of a key are taken from.
     fn hash(key: Self::Ref<'_>) -> KeyHash;
 
@@ -93,6 +96,10 @@ impl LeafKey for U64Keys {
     #[inline(always)]
     fn admit(_key: u64) -> Result<(), IndexError> {
         Ok(())
+    }
+    #[inline(always)]
+    fn as_word(key: u64) -> Option<u64> {
+        Some(key)
     }
     #[inline(always)]
     fn hash(key: u64) -> KeyHash {
@@ -171,6 +178,11 @@ impl LeafKey for BytesKeys {
         Ok(())
     }
 
+    #[inline(always)]
+    fn as_word(_key: &[u8]) -> Option<u64> {
+        None
+    }
+
     /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing,
     /// and the multiplication lets every bit of a word reach the top byte, where keys of a leaf, which share their
     /// beginnings, must differ.
@@ -195,13 +207,13 @@ impl LeafKey for BytesKeys {
     }
 
     /// Equal bytes need no checksum; different ones are believed only if the record is intact, so that damage is an error and no
-    /// missing key.
+    /// missing key. Nothing is lent: a reader who looks at a leaf that others change may see a record that is no longer one.
     #[inline]
     fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool, IndexError> {
-        if pool.record_unverified(PPtr::at(word))? == key {
+        if pool.record_is(PPtr::at(word), key)? {
             return Ok(true);
         }
-        pool.record(PPtr::at(word))?;
+        pool.verify_record(PPtr::at(word))?;
         Ok(false)
     }
     #[inline]

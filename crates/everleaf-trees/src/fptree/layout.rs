@@ -5,7 +5,7 @@
 //!          line 1    lower bound (key, or pointer to its record; 0 is the minimum) | reserved
 //!          line 2..  FPTree: entries, each a key word and its value words
 //!                    PTree:  the key words, padded to a line, then the value words of each slot
-//! anchor   line 0    the micro-log of a split
+//! anchor   line 0    the micro-log of a split (concurrent tree: a line for each worker)
 //! ```
 //!
 //! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Slots whose bit is 0 are *dead*: what they hold
@@ -15,6 +15,7 @@
 //! that a tree is compiled twice and not once for each of the hundreds of sizes on offer.
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
+use everleaf_pool::Record;
 
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
@@ -51,7 +52,32 @@ persistent! {
     }
 }
 
+persistent! {
+    /// What a worker of the concurrent tree is doing, one line for each of the pool's workers. A split uses the first three words, each
+    /// cleared no earlier than the one after it; the removal of a leaf the last.
+    pub struct WorkerLog {
+        /// The leaf that is split; null: none, or not yet.
+        pub current: PCell<PPtr<LeafHead>>,
+        /// The leaf that was allocated for the upper half.
+        pub new: PCell<PPtr<LeafHead>>,
+        /// The record of its lower bound, until the split is committed (byte-string keys).
+        pub bound: PCell<PPtr<Record>>,
+        /// A leaf that has left the tree and is to be freed.
+        pub removed: PCell<PPtr<LeafHead>>,
+        /// Zero.
+        pub _reserved: [PCell; 4],
+    }
+
+    /// The anchor of the concurrent tree.
+    pub struct WorkerLogs {
+        /// By the slot of the worker.
+        pub logs: [WorkerLog; 64],
+    }
+}
+
 const _: () = {
+    // A worker's log is one line: its words become durable in the order in which they are cleared. All fit into the anchor.
+    assert!(size_of::<WorkerLog>() == LINE && size_of::<WorkerLogs>() <= 4096);
     // Bitmap and fingerprints share a line, the lower bound is in the next, the body starts a line.
     assert!(std::mem::offset_of!(LeafHead, line0) == 0 && size_of::<Line>() == LINE);
     assert!(std::mem::offset_of!(LeafHead, lower_bound) == LINE && size_of::<LeafHead>() == 2 * LINE);

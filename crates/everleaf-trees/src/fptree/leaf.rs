@@ -26,6 +26,12 @@ impl<'p, S: Shape> Leaf<'p, S> {
         }
     }
 
+    /// The sizes of its body.
+    #[inline(always)]
+    pub fn shape(&self) -> S {
+        self.shape
+    }
+
     /// The cell of the bitmap.
     #[inline(always)]
     pub fn bitmap(&self) -> &'p PCell<SlotSet> {
@@ -78,6 +84,18 @@ impl<'p, S: Shape> Leaf<'p, S> {
     pub fn store_fingerprint<M: Media>(&self, media: &M, slot: usize, fingerprint: u8) {
         let (cell, index) = self.fingerprint_cell(slot);
         media.store(cell, media.load(cell).with(index, fingerprint));
+    }
+
+    /// Copies a slot of another leaf into one of this: key word, value, fingerprint. No flush.
+    #[inline(always)]
+    pub fn copy_slot<M: Media>(&self, media: &M, slot: usize, other: Self, from: usize) {
+        media.store(self.key(slot), media.load(other.key(from)));
+        for (to, from) in self.value(slot).iter().zip(other.value(from)) {
+            media.store(to, media.load(from));
+        }
+        if S::FINGERPRINTS {
+            self.store_fingerprint(media, slot, other.fingerprint(media, from));
+        }
     }
 
     #[inline(always)]

@@ -91,9 +91,11 @@
 //! # Map of the files
 //! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes
 //! on offer) · `inner` (inner nodes of the chosen capacity) · `groups` (leaf groups) · `search` `scan` `insert` `split`
-//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10).
+//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10) · [`concurrent`] (the same
+//! tree for many threads).
 
 mod check;
+pub mod concurrent;
 mod groups;
 mod inner;
 mod insert;

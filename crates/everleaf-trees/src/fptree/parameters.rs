@@ -7,6 +7,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::FpTree;
+use super::concurrent::ConcurrentFpTree;
 use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::key::LeafKey;
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
@@ -25,6 +26,8 @@ pub enum Variant {
     FpTree,
     /// Without fingerprints, keys and values apart.
     PTree,
+    /// With fingerprints, for many threads.
+    Concurrent,
 }
 
 /// Sizes, fixed when the pool is created.
@@ -36,7 +39,8 @@ pub struct Parameters {
     pub inner_keys: u64,
     /// Words in a value: 1 to 14.
     pub value_words: u64,
-    /// Bytes that are taken from the pool at a time: a multiple of 4096 up to 1 GiB.
+    /// Bytes that are taken from the pool at a time: a multiple of 4096 up to 1 GiB; 0: a leaf at a time (always so in the concurrent
+    /// tree, where a common stock of leaves would be what threads wait for).
     pub group_bytes: u64,
 }
 
@@ -44,10 +48,14 @@ impl Parameters {
     /// The tuned sizes. The paper's: 4096 children an inner node.
     pub const fn defaults(variant: Variant) -> Self {
         let leaf_slots = match variant {
-            Variant::FpTree => 56,
+            Variant::FpTree | Variant::Concurrent => 56,
             Variant::PTree => 32,
         };
-        Self { leaf_slots, inner_keys: DEFAULT_CAPACITY, value_words: 1, group_bytes: 256 << 10 }
+        let group_bytes = match variant {
+            Variant::FpTree | Variant::PTree => 256 << 10,
+            Variant::Concurrent => 0,
+        };
+        Self { leaf_slots, inner_keys: DEFAULT_CAPACITY, value_words: 1, group_bytes }
     }
 
     /// As they stand in the header of a pool.
@@ -82,7 +90,7 @@ impl Parameters {
             return refuse("value_words", self.value_words, format!("1 to {MAX_VALUE_WORDS}"));
         }
         let whole = self.group_bytes.is_multiple_of(GROUP_UNIT);
-        if !whole || !(GROUP_UNIT..=MAX_GROUP_BYTES).contains(&self.group_bytes) {
+        if !whole || self.group_bytes > MAX_GROUP_BYTES {
             return refuse("group_bytes", self.group_bytes, format!("the multiples of {GROUP_UNIT} up to {MAX_GROUP_BYTES}"));
         }
         Ok(())
@@ -131,6 +139,10 @@ pub fn open<K: LeafKey, M: Media>(
     // The default sizes are compiled in; every other one is a value, which costs a multiplication an access.
     match (variant, slots, words) {
         (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, shutdown),
+        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, shutdown),
+        (Variant::Concurrent, ..) => {
+            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown)
+        }
         (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, shutdown),
         (Variant::FpTree, ..) => open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown),
         (Variant::PTree, ..) => open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, shutdown),
@@ -145,4 +157,13 @@ fn open_shape<K: LeafKey, M: Media, S: Shape>(
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let tree = FpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, parameters.group_bytes, shutdown)?;
     Ok(Box::new(Serialized::new(tree)))
+}
+
+fn open_concurrent<K: LeafKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    shape: S,
+    parameters: Parameters,
+    shutdown: Shutdown,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, shutdown, None)?))
 }

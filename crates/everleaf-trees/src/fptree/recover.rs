@@ -32,26 +32,30 @@ const LEAVES_PER_THREAD: u64 = 8192;
 const PREFETCH_LEAVES: usize = 16;
 
 /// A leaf of the tree: its bound as a prefix for quick comparison and as the word in line 1.
-struct Live {
+pub(super) struct Live {
     prefix: u64,
-    bound: u64,
-    offset: u64,
+    pub bound: u64,
+    pub offset: u64,
 }
 
 /// A pointer where none should be.
-enum Stray {
+pub(super) enum Stray {
     Key { leaf_offset: u64, slot: usize },
     Bound { leaf_offset: u64 },
 }
 
 /// What a pass over some runs found.
 #[derive(Default)]
-struct Survey {
+pub(super) struct Survey {
     groups: Vec<Group>,
-    live: Vec<Live>,
-    free: Vec<u64>,
-    strays: Vec<Stray>,
-    keys: u64,
+    /// Leaves of the tree.
+    pub live: Vec<Live>,
+    /// Leaves without a key.
+    pub free: Vec<u64>,
+    /// Pointers to be removed.
+    pub strays: Vec<Stray>,
+    /// Live slots.
+    pub keys: u64,
 }
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -167,29 +171,46 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
 /// Looks at the heads of all leaves, in as many threads as there are processors for that much work.
 fn survey<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S, slots: bool) -> Result<Survey, IndexError> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let threads = (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize;
-    if threads == 1 {
-        return survey_runs::<K, M, S>(pool, runs, shape, slots);
+    in_parts(runs, threads_for(leaves), |part| survey_runs::<K, M, S>(pool, part, shape, slots))
+}
+
+/// Threads that are worth their start for a pass over so many leaves.
+pub(super) fn threads_for(leaves: u64) -> usize {
+    if leaves < 2 * LEAVES_PER_THREAD {
+        return 1;
     }
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize
+}
+
+/// Surveys parts of what holds the leaves, one thread each, and puts the findings together.
+pub(super) fn in_parts<T: Sync>(
+    whole: &[T],
+    threads: usize,
+    survey: impl Fn(&[T]) -> Result<Survey, IndexError> + Sync,
+) -> Result<Survey, IndexError> {
+    if threads <= 1 || whole.is_empty() {
+        return survey(whole);
+    }
+    let survey = &survey;
     let parts = std::thread::scope(|scope| {
-        let survey_part = |part| scope.spawn(move || survey_runs::<K, M, S>(pool, part, shape, slots));
-        let started: Vec<_> = runs.chunks(runs.len().div_ceil(threads)).map(survey_part).collect();
+        let start = |part| scope.spawn(move || survey(part));
+        let started: Vec<_> = whole.chunks(whole.len().div_ceil(threads)).map(start).collect();
         started
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Vec<_>>()
     });
-    let mut whole = Survey::default();
+    let mut found = Survey::default();
     for part in parts {
         let mut part = part?;
-        whole.groups.append(&mut part.groups);
-        whole.live.append(&mut part.live);
-        whole.free.append(&mut part.free);
-        whole.strays.append(&mut part.strays);
-        whole.keys += part.keys;
+        found.groups.append(&mut part.groups);
+        found.live.append(&mut part.live);
+        found.free.append(&mut part.free);
+        found.strays.append(&mut part.strays);
+        found.keys += part.keys;
     }
-    Ok(whole)
+    Ok(found)
 }
 
 fn survey_runs<K: LeafKey, M: Media, S: Shape>(
@@ -198,39 +219,50 @@ fn survey_runs<K: LeafKey, M: Media, S: Shape>(
     shape: S,
     slots: bool,
 ) -> Result<Survey, IndexError> {
-    let media = pool.media();
     let mut survey = Survey::default();
     for run in runs {
         pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
-        let mut used = 0;
-        let mut ahead = Groups::leaves(*run, shape.leaf_bytes()).skip(PREFETCH_LEAVES);
-        for offset in Groups::leaves(*run, shape.leaf_bytes()) {
-            if let Some(Ok(next)) = ahead.next().map(|next| Leaf::at(media.region(), next, shape)) {
-                next.prefetch_head(media);
-                media.prefetch(&next.head.lower_bound);
-            }
-            let leaf = Leaf::at(media.region(), offset, shape)?;
-            let live = leaf.live(media);
-            if !live.minus(shape.all()).is_empty() {
-                return Err(IndexError::Corrupt { offset, what: "a bitmap has bits beyond the slots of its leaf" });
-            }
-            if slots {
-                find_strays(media, leaf, live, shape, offset, &mut survey.strays);
-            }
-            if live.is_empty() {
-                survey.free.push(offset);
-                continue;
-            }
-            used += 1;
-            survey.keys += live.count() as u64;
-            let bound = media.load(&leaf.head.lower_bound);
-            let prefix = K::prefix(K::read_bound(pool, bound)?);
-            survey.live.push(Live { prefix, bound, offset });
-        }
-        survey.groups.push(Group { run: *run, used });
+        let live_before = survey.live.len();
+        survey_leaves::<K, M, S>(pool, Groups::leaves(*run, shape.leaf_bytes()), shape, slots, &mut survey)?;
+        survey.groups.push(Group { run: *run, used: (survey.live.len() - live_before) as u64 });
     }
     sort::<K, M>(pool, &mut survey.live);
     Ok(survey)
+}
+
+/// Looks at the heads of some leaves.
+pub(super) fn survey_leaves<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    leaves: impl Iterator<Item = u64> + Clone,
+    shape: S,
+    slots: bool,
+    survey: &mut Survey,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    let mut ahead = leaves.clone().skip(PREFETCH_LEAVES);
+    for offset in leaves {
+        if let Some(Ok(next)) = ahead.next().map(|next| Leaf::at(media.region(), next, shape)) {
+            next.prefetch_head(media);
+            media.prefetch(&next.head.lower_bound);
+        }
+        let leaf = Leaf::at(media.region(), offset, shape)?;
+        let live = leaf.live(media);
+        if !live.minus(shape.all()).is_empty() {
+            return Err(IndexError::Corrupt { offset, what: "a bitmap has bits beyond the slots of its leaf" });
+        }
+        if slots {
+            find_strays(media, leaf, live, shape, offset, &mut survey.strays);
+        }
+        if live.is_empty() {
+            survey.free.push(offset);
+            continue;
+        }
+        survey.keys += live.count() as u64;
+        let bound = media.load(&leaf.head.lower_bound);
+        let prefix = K::prefix(K::read_bound(pool, bound)?);
+        survey.live.push(Live { prefix, bound, offset });
+    }
+    Ok(())
 }
 
 /// Notes what a cut operation left in the dead slots of a leaf and in the bound of a free one.
@@ -252,7 +284,7 @@ fn find_strays<M: Media, S: Shape>(
     }
 }
 
-fn remove_stray<K: LeafKey, M: Media, S: Shape>(
+pub(super) fn remove_stray<K: LeafKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     shape: S,
@@ -280,7 +312,7 @@ fn remove_stray<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Makes the leftmost leaf's bound the minimum, durably, before anything smaller than its old bound is inserted.
-fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
+pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     leaf: Leaf<'_, S>,
@@ -299,13 +331,13 @@ fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     Ok(())
 }
 
-fn compare<K: LeafKey, M: Media>(pool: &Pool<M>, a: &Live, b: &Live) -> std::cmp::Ordering {
+pub(super) fn compare<K: LeafKey, M: Media>(pool: &Pool<M>, a: &Live, b: &Live) -> std::cmp::Ordering {
     // The records were found intact when the prefixes were taken.
     let read = |leaf: &Live| K::read_bound(pool, leaf.bound).unwrap_or(K::least());
     a.prefix.cmp(&b.prefix).then_with(|| if K::RECORDS { K::cmp_keys(read(a), read(b)) } else { std::cmp::Ordering::Equal })
 }
 
 /// Stable, because it is quick with what threads have sorted in parts.
-fn sort<K: LeafKey, M: Media>(pool: &Pool<M>, live: &mut [Live]) {
+pub(super) fn sort<K: LeafKey, M: Media>(pool: &Pool<M>, live: &mut [Live]) {
     live.sort_by(|a, b| compare::<K, M>(pool, a, b));
 }

@@ -7,7 +7,7 @@ use everleaf_pmem::{Media, site};
 
 use super::FpTree;
 use super::key::LeafKey;
-use super::layout::Shape;
+use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -20,14 +20,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let media = self.pool.media();
         let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
         leaf.read_value(media, slot, old);
-        // P1 COMMIT: the bit goes off. Crash: the key is there or not. If it was the last one the leaf, whose bitmap is 0,
-        // has left the tree in the same moment, and its left neighbour has its range.
-        let remaining = live.without(slot);
-        media.store(leaf.bitmap(), remaining);
-        media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
-        if !K::RECORDS {
-            media.fence(site!("fptree.remove.P1.fence")); // Records: P2 fences before it changes anything.
-        }
+        let remaining = clear_bit::<K, M, S>(media, leaf, live, slot);
         self.keys -= 1;
         let emptied = remaining.is_empty() && leaf_offset != self.leftmost;
         if emptied {
@@ -47,4 +40,18 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
         Ok(true)
     }
+}
+
+/// Makes a live slot dead; the slots that are left. The caller has the leaf for himself.
+#[inline(always)]
+pub(super) fn clear_bit<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, live: SlotSet, slot: usize) -> SlotSet {
+    // P1 COMMIT: the bit goes off. Crash: the key is there or not. If it was the last one the leaf, whose bitmap is 0,
+    // has left the tree in the same moment, and its left neighbour has its range.
+    let remaining = live.without(slot);
+    media.store(leaf.bitmap(), remaining);
+    media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
+    if !K::RECORDS {
+        media.fence(site!("fptree.remove.P1.fence")); // Records: P2 fences before it changes anything.
+    }
+    remaining
 }

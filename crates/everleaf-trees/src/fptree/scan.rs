@@ -15,32 +15,6 @@ use super::leaf::Leaf;
 pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    /// Room for the entries of a leaf.
-    #[inline(always)]
-    pub(super) fn no_entries<'p>() -> [Entry<'p, K>; MAX_SLOTS] {
-        [(K::least(), 0); MAX_SLOTS]
-    }
-
-    /// Reads the keys of the given live slots, unsorted.
-    #[inline(always)]
-    pub(super) fn collect<'p, 'e>(
-        pool: &'p Pool<M>,
-        leaf: Leaf<'p, S>,
-        slots: SlotSet,
-        entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
-    ) -> Result<&'e mut [Entry<'p, K>], IndexError> {
-        let media = pool.media();
-        if K::RECORDS {
-            slots.for_each(|slot| K::prefetch(pool, media.load(leaf.key(slot))));
-        }
-        let mut count = 0;
-        for (slot, entry) in slots.zip(entries.iter_mut()) {
-            *entry = (K::read(pool, media.load(leaf.key(slot)))?, slot as u8);
-            count += 1;
-        }
-        Ok(&mut entries[..count])
-    }
-
     /// Visits entries in key order from `from` on.
     pub(super) fn scan_from(
         &self,
@@ -56,16 +30,16 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut leaf = self.leaf(leaves.current())?;
         leaf.prefetch_all(self.pool.media());
         loop {
-            let mut entries = Self::no_entries();
+            let mut entries = no_entries::<K>();
             let live = leaf.live(self.pool.media()).and(self.shape.all());
-            let entries = Self::collect(&self.pool, leaf, live, &mut entries)?;
+            let entries = collect::<K, M, S>(&self.pool, leaf, live, &mut entries)?;
             // The next leaf is on its way while this one is sorted and shown.
             let next = leaves.step(direction).map(|next| self.leaf(next)).transpose()?;
             if let Some(next) = next {
                 next.prefetch_all(self.pool.media());
             }
             K::sort(entries);
-            let shown = self.show(leaf, within::<K>(entries, bound, direction), direction, visit);
+            let shown = show::<K, M, S>(self.pool.media(), leaf, within::<K>(entries, bound, direction), direction, visit);
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,
                 _ => return Ok(()),
@@ -73,31 +47,58 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             bound = Bound::Unbounded; // All keys of the leaves that follow are beyond it.
         }
     }
+}
 
-    #[inline(always)]
-    fn show(
-        &self,
-        leaf: Leaf<'_, S>,
-        entries: &[Entry<'_, K>],
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> ControlFlow<()> {
-        let mut words = [0; MAX_VALUE_WORDS];
-        let words = &mut words[..self.shape.value_words()];
-        let show_entry = |entry: &Entry<'_, K>| {
-            leaf.read_value(self.pool.media(), usize::from(entry.1), words);
-            visit(entry.0, words)
-        };
-        match direction {
-            Direction::Forward => entries.iter().try_for_each(show_entry),
-            Direction::Backward => entries.iter().rev().try_for_each(show_entry),
-        }
+/// Room for the entries of a leaf.
+#[inline(always)]
+pub(super) fn no_entries<'p, K: LeafKey>() -> [Entry<'p, K>; MAX_SLOTS] {
+    [(K::least(), 0); MAX_SLOTS]
+}
+
+/// Reads the keys of the given live slots, unsorted.
+#[inline(always)]
+pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
+    pool: &'p Pool<M>,
+    leaf: Leaf<'p, S>,
+    slots: SlotSet,
+    entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
+) -> Result<&'e mut [Entry<'p, K>], IndexError> {
+    let media = pool.media();
+    if K::RECORDS {
+        slots.for_each(|slot| K::prefetch(pool, media.load(leaf.key(slot))));
+    }
+    let mut count = 0;
+    for (slot, entry) in slots.zip(entries.iter_mut()) {
+        *entry = (K::read(pool, media.load(leaf.key(slot)))?, slot as u8);
+        count += 1;
+    }
+    Ok(&mut entries[..count])
+}
+
+/// Shows sorted entries of a leaf in `direction`.
+#[inline(always)]
+pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    entries: &[Entry<'_, K>],
+    direction: Direction,
+    visit: &mut Visit<'_, K>,
+) -> ControlFlow<()> {
+    let mut words = [0; MAX_VALUE_WORDS];
+    let words = &mut words[..leaf.shape().value_words()];
+    let show_entry = |entry: &Entry<'_, K>| {
+        leaf.read_value(media, usize::from(entry.1), words);
+        visit(entry.0, words)
+    };
+    match direction {
+        Direction::Forward => entries.iter().try_for_each(show_entry),
+        Direction::Backward => entries.iter().rev().try_for_each(show_entry),
     }
 }
 
 /// The part of sorted entries that lies on this side of the bound.
 #[inline(always)]
-fn within<'e, 'p, K: LeafKey>(entries: &'e [Entry<'p, K>], bound: Bound<K::Ref<'_>>, direction: Direction) -> &'e [Entry<'p, K>] {
+pub(super) fn within<'e, 'p, K: LeafKey>(entries: &'e [Entry<'p, K>], bound: Bound<K::Ref<'_>>, direction: Direction) -> &'e [Entry<'p, K>] {
     let (key, included) = match bound {
         Bound::Unbounded => return entries,
         Bound::Included(key) => (key, true),

@@ -4,6 +4,7 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
+use everleaf_pool::Pool;
 
 use super::FpTree;
 use super::key::LeafKey;
@@ -20,32 +21,6 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
-    /// The live slots of a leaf, and those that may hold a key of this fingerprint.
-    #[inline(always)]
-    fn candidates(&self, leaf: Leaf<'_, S>, hash: KeyHash) -> (SlotSet, SlotSet) {
-        if S::FINGERPRINTS {
-            let (bitmap, mask) = self.pool.media().match_line(&leaf.head.line0, hash.fingerprint());
-            let live = SlotSet::of_bitmap(bitmap);
-            (live, live.and(SlotSet::of_line_mask(mask)).and(self.shape.all()))
-        } else {
-            let live = leaf.live(self.pool.media());
-            (live, live.and(self.shape.all()))
-        }
-    }
-
-    /// The first of the candidate slots whose key is `key`.
-    #[inline(always)]
-    fn probe(&self, leaf: Leaf<'_, S>, candidates: SlotSet, key: K::Ref<'_>) -> Result<Option<usize>, IndexError> {
-        let media = self.pool.media();
-        for slot in candidates {
-            media.count(Counter::LeafProbes, 1);
-            if K::is_key(&self.pool, media.load(leaf.key(slot)), key)? {
-                return Ok(Some(slot));
-            }
-        }
-        Ok(None)
-    }
-
     /// The live slots of a leaf, and the slot of `key` if it is there.
     #[inline(always)]
     pub(super) fn search(
@@ -55,8 +30,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         hash: KeyHash,
     ) -> Result<(SlotSet, Option<usize>), IndexError> {
         leaf.prefetch_home(self.pool.media(), hash); // Its miss overlaps with that of line 0.
-        let (live, candidates) = self.candidates(leaf, hash);
-        Ok((live, self.probe(leaf, candidates, key)?))
+        let (live, candidates) = candidates(self.pool.media(), leaf, hash);
+        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
     }
 
     /// Copies the value of `key` to `value`.
@@ -74,7 +49,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
-        let mut candidates = [SlotSet::EMPTY; GROUP];
+        let mut slots = [SlotSet::EMPTY; GROUP];
         let children = &mut children[..keys.len()];
         self.inner.find_many(keys, children);
         for (child, key) in children.iter().zip(keys) {
@@ -87,23 +62,23 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                     .for_each(|slot| leaf.prefetch_key(media, slot));
             }
         }
-        for ((child, key), candidates) in children.iter().zip(keys).zip(&mut candidates) {
+        for ((child, key), found) in children.iter().zip(keys).zip(&mut slots) {
             let leaf = self.leaf(*child)?;
-            *candidates = self.candidates(leaf, K::hash(*key)).1;
-            if let (Some(slot), true) = (candidates.lowest(), S::FINGERPRINTS) {
+            *found = candidates(media, leaf, K::hash(*key)).1;
+            if let (Some(slot), true) = (found.lowest(), S::FINGERPRINTS) {
                 leaf.prefetch_key(media, slot);
             }
         }
         if K::RECORDS {
-            for (child, candidates) in children.iter().zip(&candidates) {
-                if let Some(slot) = candidates.lowest() {
+            for (child, found) in children.iter().zip(&slots) {
+                if let Some(slot) = found.lowest() {
                     K::prefetch(&self.pool, media.load(self.leaf(*child)?.key(slot)));
                 }
             }
         }
         for (i, (child, key)) in children.iter().zip(keys).enumerate() {
             let leaf = self.leaf(*child)?;
-            values[i] = self.probe(leaf, candidates[i], *key)?.map(|slot| media.load(&leaf.value(slot)[0]));
+            values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key)?.map(|slot| media.load(&leaf.value(slot)[0]));
         }
         Ok(())
     }
@@ -117,4 +92,35 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
         Ok(())
     }
+}
+
+/// The live slots of a leaf, and those that may hold a key of this fingerprint.
+#[inline(always)]
+pub(super) fn candidates<M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, hash: KeyHash) -> (SlotSet, SlotSet) {
+    if S::FINGERPRINTS {
+        let (bitmap, mask) = media.match_line(&leaf.head.line0, hash.fingerprint());
+        let live = SlotSet::of_bitmap(bitmap);
+        (live, live.and(SlotSet::of_line_mask(mask)).and(leaf.shape().all()))
+    } else {
+        let live = leaf.live(media);
+        (live, live.and(leaf.shape().all()))
+    }
+}
+
+/// The first of the candidate slots whose key is `key`.
+#[inline(always)]
+pub(super) fn probe<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    leaf: Leaf<'_, S>,
+    candidates: SlotSet,
+    key: K::Ref<'_>,
+) -> Result<Option<usize>, IndexError> {
+    let media = pool.media();
+    for slot in candidates {
+        media.count(Counter::LeafProbes, 1);
+        if K::is_key(pool, media.load(leaf.key(slot)), key)? {
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
 }

@@ -12,6 +12,7 @@ use super::FpTree;
 use super::key::LeafKey;
 use super::layout::{MAX_SLOTS, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
+use super::scan::{Entry, collect, no_entries};
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Splits a full leaf and returns the half where `key` belongs. The micro-log's retirement is flushed and not fenced: a
@@ -49,24 +50,13 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let new = Leaf::at(media.region(), new_offset, self.shape)?;
         let log = pool.anchor::<SplitLog>()?;
 
-        let mut entries = Self::no_entries();
-        let entries = Self::collect(pool, left, live, &mut entries)?;
+        let mut entries = no_entries::<K>();
+        let entries = collect::<K, M, S>(pool, left, live, &mut entries)?;
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt()) && self.inner.is_last(key);
         let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };
         entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
         let (lower, upper) = entries.split_at(middle);
-        let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());
-        let separator = K::separator(greatest, upper[0].0);
-        let moved = upper.iter().fold(SlotSet::EMPTY, |set, entry| set.with(usize::from(entry.1)));
-        // Where each goes: home, as after an insertion.
-        let mut places = [0u8; MAX_SLOTS];
-        let mut new_bitmap = SlotSet::EMPTY;
-        for ((key, _), place) in upper.iter().zip(&mut places) {
-            let slot = self.shape.dead_slot(new_bitmap, K::hash(*key));
-            let slot = slot.ok_or(IndexError::Corrupt { offset: new_offset, what: "half a leaf does not fit into one" })?;
-            *place = slot as u8;
-            new_bitmap = new_bitmap.with(slot);
-        }
+        let Plan { separator, moved, places, new_bitmap } = Plan::of::<K, S>(self.shape, lower, upper)?;
         let left_bitmap = live.minus(moved);
 
         // S0: the new leaf's bound. Crash: the leaf is free; its bound means nothing, or is a record that recovery frees.
@@ -93,16 +83,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
 
         // S2: the new leaf's content. Crash: as after S1; recovery makes copied pointers null again.
-        for ((_, from), slot) in upper.iter().zip(places) {
-            let (slot, from) = (usize::from(slot), usize::from(*from));
-            media.store(new.key(slot), media.load(left.key(from)));
-            for (to, from) in new.value(slot).iter().zip(left.value(from)) {
-                media.store(to, media.load(from));
-            }
-            if S::FINGERPRINTS {
-                new.store_fingerprint(media, slot, left.fingerprint(media, from));
-            }
-        }
+        upper.iter().zip(places).for_each(|((_, from), slot)| new.copy_slot(media, usize::from(slot), left, usize::from(*from)));
         new.flush_entries(media, site!("fptree.split.S2.entries"), site!("fptree.split.S2.values"), new_bitmap);
         if !K::RECORDS {
             media.flush(site!("fptree.split.S2.bound"), &new.head.lower_bound); // A record's allocation has flushed its pointer.
@@ -135,5 +116,37 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.flush(site!("fptree.split.S5.log"), &log.current);
         media.count(Counter::LeafSplits, 1);
         Ok(separator)
+    }
+}
+
+/// Which slots move to the new leaf, and where they go.
+pub(super) struct Plan<Owned> {
+    /// The least key that belongs to the new leaf.
+    pub separator: Owned,
+    /// The slots of the old leaf that move.
+    pub moved: SlotSet,
+    /// The slot of the new leaf for each of the upper entries, in their order.
+    pub places: [u8; MAX_SLOTS],
+    /// The slots of the new leaf that will be live.
+    pub new_bitmap: SlotSet,
+}
+
+impl Plan<()> {
+    /// How the `upper` entries of a leaf move to a new one.
+    pub fn of<K: LeafKey, S: Shape>(shape: S, lower: &[Entry<'_, K>], upper: &[Entry<'_, K>]) -> Result<Plan<K::Owned>, IndexError> {
+        let full = IndexError::Corrupt { offset: 0, what: "half a leaf does not fit into one" };
+        let Some((least, _)) = upper.first() else { return Err(full) };
+        let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());
+        let separator = K::separator(greatest, *least);
+        let moved = upper.iter().fold(SlotSet::EMPTY, |set, entry| set.with(usize::from(entry.1)));
+        // Where each goes: home, as after an insertion.
+        let mut places = [0u8; MAX_SLOTS];
+        let mut new_bitmap = SlotSet::EMPTY;
+        for ((key, _), place) in upper.iter().zip(&mut places) {
+            let Some(slot) = shape.dead_slot(new_bitmap, K::hash(*key)) else { return Err(full) };
+            *place = slot as u8;
+            new_bitmap = new_bitmap.with(slot);
+        }
+        Ok(Plan { separator, moved, places, new_bitmap })
     }
 }

@@ -1,3 +1,4 @@
 //! Pure mechanism that several families of trees share: nothing here stores into persistent memory, flushes or fences.
 
 pub mod inner;
+pub mod version_locks;

@@ -100,15 +100,15 @@ fn format() -> Format {
 }
 
 fn live<M: Media>(pool: &Arc<Pool<M>>, index: &Faulty) -> Live<M, U64Keys> {
-    Live::new(Box::new(index.clone()), pool.worker().unwrap())
+    Live::new(Box::new(index.clone()), Arc::clone(pool))
 }
 
-fn put<M: Media>(live: &mut Live<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
+fn put<M: Media>(live: &Live<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
     let old = live.linked_record(key)?;
     live.replace(key, old, value)
 }
 
-fn delete<M: Media>(live: &mut Live<M, U64Keys>, key: u64) -> Result<(), Error> {
+fn delete<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<(), Error> {
     let old = live.linked_record(key)?;
     live.remove(key, old)
 }
@@ -134,14 +134,14 @@ fn a_write_that_the_index_refuses_leaves_the_old_value() {
     let pool =
         Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
     let index = Faulty::new();
-    let mut live = live(&pool, &index);
-    put(&mut live, 1, b"old").unwrap();
+    let live = live(&pool, &index);
+    put(&live, 1, b"old").unwrap();
     index.set(Fault::Refuses);
-    assert!(put(&mut live, 1, b"new").is_err() && put(&mut live, 2, b"another").is_err() && delete(&mut live, 1).is_err());
+    assert!(put(&live, 1, b"new").is_err() && put(&live, 2, b"another").is_err() && delete(&live, 1).is_err());
     assert_eq!((value(&pool, &index, 1), value(&pool, &index, 2)), (Some(b"old".to_vec()), None));
     expect_no_leak(&pool, &index);
     index.set(Fault::None);
-    put(&mut live, 1, b"new").unwrap();
+    put(&live, 1, b"new").unwrap();
     assert_eq!(value(&pool, &index, 1), Some(b"new".to_vec()));
     expect_no_leak(&pool, &index);
 }
@@ -151,11 +151,11 @@ fn a_write_that_the_index_did_before_it_complained_is_done() {
     let pool =
         Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
     let index = Faulty::new();
-    let mut live = live(&pool, &index);
-    put(&mut live, 1, b"old").unwrap();
-    put(&mut live, 2, b"goes").unwrap();
+    let live = live(&pool, &index);
+    put(&live, 1, b"old").unwrap();
+    put(&live, 2, b"goes").unwrap();
     index.set(Fault::Complains);
-    assert!(put(&mut live, 1, b"new").is_err() && delete(&mut live, 2).is_err() && !live.interrupted);
+    assert!(put(&live, 1, b"new").is_err() && delete(&live, 2).is_err() && !live.is_interrupted());
     assert_eq!((value(&pool, &index, 1), value(&pool, &index, 2)), (Some(b"new".to_vec()), None));
     expect_no_leak(&pool, &index);
 }
@@ -165,8 +165,8 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
     for (fault, removal) in [(Fault::GoesBlind, false), (Fault::GoesBlind, true), (Fault::Panics, false), (Fault::Panics, true)] {
         let pool = Pool::create(Traced::new(256 << 10, 256 << 10, 1).unwrap(), &format()).unwrap();
         let index = Faulty::new();
-        let mut writer = live(&pool, &index);
-        put(&mut writer, 1, b"old").unwrap();
+        let writer = live(&pool, &index);
+        put(&writer, 1, b"old").unwrap();
         let old = writer.linked_record(1).unwrap();
         index.set(fault);
         let cut = catch_unwind(AssertUnwindSafe(|| match removal {
@@ -175,16 +175,16 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         }));
         assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
         index.set(Fault::None);
-        assert!(writer.interrupted && matches!(put(&mut writer, 2, b"another"), Err(Error::Interrupted)), "{fault:?}");
+        assert!(writer.is_interrupted() && matches!(put(&writer, 2, b"another"), Err(Error::Interrupted)), "{fault:?}");
 
         let media = Traced::from_image(&pool.media().image(), 256 << 10, 2).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
         assert_eq!(opened.pending_links.len(), 1);
-        let mut writer = live(&pool, &index);
+        let writer = live(&pool, &index);
         writer.resolve(&opened.pending_links).unwrap();
         assert_eq!(value(&pool, &index, 1), if removal { None } else { Some(vec![7; 9000]) });
         expect_no_leak(&pool, &index);
-        put(&mut writer, 2, b"another").unwrap();
+        put(&writer, 2, b"another").unwrap();
         expect_no_leak(&pool, &index);
     }
 }

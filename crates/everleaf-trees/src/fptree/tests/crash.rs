@@ -257,7 +257,7 @@ struct Plan {
     keys: u64,
 }
 
-const PLANS: [Plan; 12] = [
+const PLANS: [Plan; 19] = [
     Plan { variant: Variant::FpTree, bytes: false, words: 1, first_key: 0, keys: 40 },
     Plan { variant: Variant::FpTree, bytes: false, words: 14, first_key: 0, keys: 60 },
     Plan { variant: Variant::PTree, bytes: false, words: 2, first_key: 0, keys: 40 },
@@ -270,6 +270,13 @@ const PLANS: [Plan; 12] = [
     Plan { variant: Variant::FpTree, bytes: true, words: 2, first_key: 10_000, keys: 6 },
     Plan { variant: Variant::FpTree, bytes: true, words: 2, first_key: 20, keys: 7 },
     Plan { variant: Variant::FpTree, bytes: false, words: 1, first_key: 0, keys: 8 },
+    Plan { variant: Variant::Concurrent, bytes: false, words: 1, first_key: 0, keys: 40 },
+    Plan { variant: Variant::Concurrent, bytes: false, words: 14, first_key: 0, keys: 60 },
+    Plan { variant: Variant::Concurrent, bytes: true, words: 1, first_key: 0, keys: 40 },
+    Plan { variant: Variant::Concurrent, bytes: true, words: 3, first_key: 0, keys: 40 },
+    Plan { variant: Variant::Concurrent, bytes: true, words: 2, first_key: 10_000, keys: 30 },
+    Plan { variant: Variant::Concurrent, bytes: false, words: 1, first_key: 0, keys: 8 },
+    Plan { variant: Variant::Concurrent, bytes: true, words: 1, first_key: 20, keys: 7 },
 ];
 
 impl Plan {

@@ -1,0 +1,83 @@
+//! Inserting a key into its locked leaf, by the sequence P1, P2 of the tree for one thread.
+//!
+//! 2 flushes and 2 fences for entries within a line; byte-string keys: the allocation of the record besides; a full leaf: a split
+//! besides.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PCell};
+
+use super::ConcurrentFpTree;
+use super::search::Locked;
+use crate::fptree::insert::add_entry;
+use crate::fptree::key::LeafKey;
+use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Adds a key; false if it is present.
+    #[inline(always)]
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+        K::admit(key)?;
+        let hash = K::hash(key);
+        loop {
+            let locked = self.lock_leaf(key, hash)?;
+            let (live, slot) = self.search(locked.leaf, key, hash)?;
+            if slot.is_some() {
+                locked.guard.release_unchanged();
+                return Ok(false);
+            }
+            if self.insert_absent(locked, live, key, hash, value)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Adds a key that the locked leaf does not hold. False if the leaf was full: it was split, and the key's leaf is to be looked for
+    /// again.
+    #[inline(always)]
+    fn insert_absent(
+        &self,
+        locked: Locked<'_, S>,
+        live: SlotSet,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &[u64],
+    ) -> Result<bool, IndexError> {
+        let Some(slot) = self.shape.dead_slot(live, hash) else {
+            self.split(locked, live, key)?;
+            return Ok(false);
+        };
+        add_entry::<K, M, S>(self.pool.media(), locked.leaf, live, slot, hash, value, |cell| self.place(cell, key))?;
+        self.keys.add(locked.offset, 1);
+        Ok(true)
+    }
+
+    /// Writes a key to a dead slot's key word.
+    #[inline(always)]
+    fn place(&self, cell: &PCell, key: K::Ref<'_>) -> Result<(), IndexError> {
+        match K::as_word(key) {
+            Some(word) => {
+                self.pool.media().store(cell, word);
+                Ok(())
+            }
+            // What the worker has not fenced yet, the retirement of its intent, is fenced by P1, before the leaf is unlocked.
+            None => K::place(&mut *self.workers.lease()?, cell, key),
+        }
+    }
+
+    /// Updates or inserts; true if there was an old value.
+    pub(super) fn upsert(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        K::admit(key)?;
+        let hash = K::hash(key);
+        loop {
+            let locked = self.lock_leaf(key, hash)?;
+            let (live, slot) = self.search(locked.leaf, key, hash)?;
+            let done = match slot {
+                Some(slot) => self.replace(locked, live, slot, key, hash, value, old)?,
+                None => self.insert_absent(locked, live, key, hash, value)?,
+            };
+            if done {
+                return Ok(slot.is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The concurrent FPTree (section 4.4 of the paper; appendix C for byte strings): many threads read and write one tree.
+//!
+//! # The idea
+//! *Selective concurrency*: what is in DRAM and what is persistent are kept consistent by different means. Inner nodes, in DRAM, are
+//! read optimistically: a reader notes the version of each node, and starts again if it has changed. Leaves, in persistent memory, are
+//! changed under a lock of their own, outside of any optimistic section, because a flush cannot be undone (and would abort a hardware
+//! transaction). Locks and versions are in DRAM: nothing of them is persistent, so a crash leaves none behind.
+//!
+//! The order in which bytes become durable is that of the tree for one thread (`insert`, `update`, `remove`), whose sequences are used
+//! as they are, with the leaf locked. Only the split and the death of a leaf differ: leaves are allocated one by one, and each worker
+//! has a micro-log of its own.
+//!
+//! # Protocol
+//! * L1: *coverage*. The inner nodes say which leaf covers a key, and give a ticket that holds until the node above the leaf changes.
+//!   Whoever changes what a leaf covers (a split, the removal of an empty leaf) holds the leaf's lock, changes the node above, and only
+//!   then unlocks the leaf. So a ticket that holds after the leaf was locked (or its version read) holds until it is unlocked (or until
+//!   the version changes).
+//! * L2: *writers* lock the leaf that covers the key and keep it until everything they did is durable. They hold one leaf at a time:
+//!   after a split they look for the key's leaf again. So there is no deadlock, also where two leaves share a lock.
+//! * L3: *readers* write nothing that is shared. They read the leaf's version (and wait while it is locked), read the leaf, and start
+//!   again if the version has changed. While it has not, nothing they saw was less than durable: no reader acts on what a crash can
+//!   still undo.
+//! * L4: *scans* lock one leaf at a time and show what it holds. Keys that are shown are lent, not copied: the lock keeps their records.
+//! * L5: *memory*. A record or leaf may be freed, and reused, while a reader without a lock still looks at it. It loads cells, every
+//!   one of which is defined whatever it holds, lends nothing, and finds by L3 that what it read does not count. So nothing has to be
+//!   kept until readers have gone, and no reader can delay a writer.
+//!
+//! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each other needlessly and rarely.
+//!
+//! # Deviations from the paper, and why
+//! Besides those of the [room](super):
+//! * **Locks in DRAM.** The paper's lock is a byte of the leaf, in persistent memory: it costs a store to a line that is about to be
+//!   flushed, a crash leaves it set, and a split copies it (below).
+//! * **Optimistic version locks** stand in for hardware transactions.
+//! * **No epochs.** See L5.
+//! * **Micro-logs belong to workers**, of which a thread leases one for the length of a split; the paper's queues of logs are the
+//!   table of free workers.
+//! * **No list of leaves.** The pool knows which blocks are nodes, and every node is a leaf: opening asks the pool.
+//! * **One commit a split.** The new leaf is complete and durable before the old one's bitmap changes; that store commits. The log
+//!   holds no bitmaps.
+//!
+//! # Errors in the printed algorithms
+//! * Algorithms 2 and 8 insert into the old leaf after the split, whichever half the key belongs to, and unlock only that: the new
+//!   leaf's lock, copied with the leaf (Algorithm 3), stays set for ever unless somebody clears it.
+//! * Algorithm 3 copies the locked leaf, lock included, and persists the copy: after a crash every lock must be cleared by a pass over
+//!   all leaves, which Algorithm 9 does only for leaves that it still reaches.
+//! * Algorithm 5 locks the previous leaf by `PPrevLeaf`, which the first leaf of the tree has not; and it aborts the transaction with a
+//!   lock taken in it when the previous leaf is locked.
+//! * Algorithm 6 frees a leaf that a reader in a transaction of its own may have reached: it reads a bitmap that is no bitmap.
+//! * Pointers of 16 bytes (pool and offset) are written by two stores: a reader, or a crash, can see the half of each.
+//! * The value is visible to readers between the store of the bitmap and the completion of its flush: a reader may act on an insertion
+//!   that a crash then undoes. Here it waits.
+//! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends.
+
+mod check;
+mod count;
+mod insert;
+mod nodes;
+mod recover;
+mod remove;
+mod scan;
+mod search;
+mod split;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everleaf_index::{CheckReport, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_pmem::{Media, Site, site};
+use everleaf_pool::{Audit, Pool, Workers};
+
+use super::key::LeafKey;
+use super::layout::{Shape, WorkerLog, WorkerLogs};
+use super::leaf::Leaf;
+use crate::support::version_locks::VersionLocks;
+use count::Count;
+use nodes::SharedNodes;
+
+/// Every barrier of the concurrent tree, in the order of the code.
+pub const SITES: &[Site] = &[
+    site!("fptree.insert.P1.refused"),
+    site!("fptree.insert.P1.entry"),
+    site!("fptree.insert.P1.value"),
+    site!("fptree.insert.P1.fence"),
+    site!("fptree.insert.P2.order"),
+    site!("fptree.insert.P2.bitmap"),
+    site!("fptree.insert.P2.fence"),
+    site!("fptree.split.C2.leaf"),
+    site!("fptree.split.C2.log"),
+    site!("fptree.split.C2.fence"),
+    site!("fptree.split.C3.bitmap"),
+    site!("fptree.split.C3.fence"),
+    site!("fptree.split.C4.forget"),
+    site!("fptree.split.C4.fence"),
+    site!("fptree.split.C5.order"),
+    site!("fptree.split.C5.log"),
+    site!("fptree.split.C5.fence"),
+    site!("fptree.update.P1.value"),
+    site!("fptree.update.P1.fence"),
+    site!("fptree.update.W1.entry"),
+    site!("fptree.update.W1.value"),
+    site!("fptree.update.W1.fence"),
+    site!("fptree.update.W2.order"),
+    site!("fptree.update.W2.bitmap"),
+    site!("fptree.update.W2.fence"),
+    site!("fptree.update.W3.forget"),
+    site!("fptree.update.W3.fence"),
+    site!("fptree.remove.P1.bitmap"),
+    site!("fptree.remove.P1.fence"),
+    site!("fptree.remove.D2.log"),
+    site!("fptree.remove.D2.fence"),
+    site!("fptree.first.F1.leaf"),
+    site!("fptree.first.F1.fence"),
+    site!("fptree.first.F2.log"),
+    site!("fptree.first.F2.fence"),
+    site!("fptree.recover.R5.forget"),
+    site!("fptree.recover.R5.fence"),
+    site!("fptree.recover.R6.bound"),
+    site!("fptree.recover.R6.fence"),
+    site!("fptree.recover.R7.forget"),
+    site!("fptree.recover.R7.fence"),
+    site!("fptree.recover.R8.order"),
+    site!("fptree.recover.R8.log"),
+    site!("fptree.recover.R8.fence"),
+];
+
+/// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its values.
+const SEATS: usize = 32;
+/// Locks of leaves: 512 KiB, which stay in the second-level cache.
+const LOCKS: usize = 1 << 16;
+
+/// An FPTree that many threads share.
+pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
+    pool: Arc<Pool<M>>,
+    workers: Workers<M>,
+    inner: SharedNodes<K>,
+    locks: VersionLocks,
+    shape: S,
+    /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is empty.
+    leftmost: u64,
+    keys: Count,
+    /// Leaves in the tree.
+    leaves: AtomicU64,
+}
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
+        let expected = self.shape.value_words();
+        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
+    }
+
+    /// The leaf at a place that the inner nodes know.
+    #[inline(always)]
+    fn leaf(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
+        Leaf::at(self.pool.media().region(), offset, self.shape)
+    }
+
+    /// The micro-log of a worker.
+    fn log(&self, slot: usize) -> Result<&WorkerLog, IndexError> {
+        log_of(&self.pool, slot)
+    }
+
+    /// One turn of a loop that waits for another thread.
+    #[inline(always)]
+    fn relax(&self) -> impl Fn() + '_ {
+        || self.pool.media().relax()
+    }
+
+    /// Ends an operation.
+    #[inline(always)]
+    fn ended<T>(&self, result: T) -> T {
+        self.pool.media().end_operation();
+        result
+    }
+}
+
+/// The micro-log of the worker in `slot`.
+fn log_of<M: Media>(pool: &Pool<M>, slot: usize) -> Result<&WorkerLog, IndexError> {
+    let logs = pool.anchor::<WorkerLogs>()?;
+    logs.logs.get(slot).ok_or(IndexError::Corrupt { offset: 0, what: "a worker has no micro-log" })
+}
+
+impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
+    fn value_words(&self) -> usize {
+        self.shape.value_words()
+    }
+
+    #[inline]
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.ended(self.find(key, value))
+    }
+
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        self.find_many(keys, values)
+    }
+
+    #[inline]
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.ended(self.insert(key, value))
+    }
+
+    #[inline]
+    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.expect_words(old.len())?;
+        self.ended(self.update(key, value, old))
+    }
+
+    #[inline]
+    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(value.len())?;
+        self.expect_words(old.len())?;
+        self.ended(self.upsert(key, value, old))
+    }
+
+    #[inline]
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        self.expect_words(old.len())?;
+        self.ended(self.remove(key, old))
+    }
+
+    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+        self.ended(self.scan_from(from, direction, visit))
+    }
+
+    fn len(&self) -> u64 {
+        self.keys.get()
+    }
+
+    fn statistics(&self) -> IndexStatistics {
+        let leaves = self.leaves.load(Ordering::Relaxed);
+        let leftmost_is_empty = self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
+        let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        IndexStatistics {
+            keys: self.keys.get(),
+            height: self.inner.height() + 1,
+            leaves: leaves - u64::from(leftmost_is_empty),
+            inner_nodes: self.inner.count(),
+            pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
+            dram_bytes: self.inner.dram_bytes() + self.locks.dram_bytes() + size_of::<Self>() as u64,
+        }
+    }
+
+    /// No other operation may run meanwhile.
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        self.check_all(audit)
+    }
+}

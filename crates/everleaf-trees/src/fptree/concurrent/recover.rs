@@ -1,0 +1,216 @@
+//! Opening: the micro-logs first, then one pass over the heads of all leaves, from which the inner nodes are built. The pool has settled
+//! its own intents before: what a log's word points to is allocated.
+//!
+//! | crash state | found as | action |
+//! |---|---|---|
+//! | split, C0 to C2 | `new`, and `current` null or a full leaf | `bound` and `new` are freed, the log is retired |
+//! | split, C3 to C5 | `new`, and `current` a leaf that is not full | moved pointers become null, the log is retired |
+//! | split, within C5; or within the first action | `current` without `new` | the log is retired |
+//! | first leaf, F1 | `new`, `current` null | as for a split |
+//! | leaf that was emptied, D2 | `removed` | what its slots and its bound point to, then it, are freed |
+//! | leaf that was emptied, P1 to D1; first leaf, F2 | a leaf without keys | as above |
+//! | update, W1 to W2 (byte-string keys) | a dead slot's pointer that a live slot has | it becomes null |
+//! | insertion P1, removal P1 (byte-string keys) | a dead slot's pointer that no live slot has | its record is freed |
+//! | the leftmost leaf was empty | the least bound of a live leaf is not the minimum | it becomes the minimum |
+//!
+//! Every action may be cut by a crash and is then done again by the next recovery.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pool::{Pool, Shutdown, Worker, Workers};
+
+use super::count::Count;
+use super::nodes::SharedNodes;
+use super::remove::free_leaf;
+use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
+use crate::fptree::key::LeafKey;
+use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
+use crate::fptree::leaf::Leaf;
+use crate::fptree::recover::{Survey, compare, in_parts, lower_to_minimum, remove_stray, sort, survey_leaves, threads_for};
+use crate::support::version_locks::VersionLocks;
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
+    /// look. `threads`: how many look at leaves; none: as many as there are processors for that much work.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a leaf.
+    pub fn open(
+        pool: &Arc<Pool<M>>,
+        shape: S,
+        inner_keys: u64,
+        shutdown: Shutdown,
+        threads: Option<usize>,
+    ) -> Result<Self, IndexError> {
+        let workers = Workers::new(Arc::clone(pool), SEATS);
+        let mut worker = workers.lease()?;
+        recover_logs::<K, M, S>(pool, &mut worker, shape)?;
+        let mut survey = survey::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
+        for stray in &survey.strays {
+            remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+        }
+        for offset in &survey.free {
+            free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
+        }
+        sort::<K, M>(pool, &mut survey.live);
+        if let Some(pair) = survey.live.windows(2).find(|pair| compare::<K, M>(pool, &pair[0], &pair[1]).is_eq()) {
+            return Err(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" });
+        }
+        let leftmost = match survey.live.first() {
+            Some(first) => first.offset,
+            None => first_leaf::<K, M, S>(&mut worker, shape)?,
+        };
+        let others = survey.live.iter().skip(1);
+        let children = others.map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
+        let inner = SharedNodes::build(inner_keys, pool.media().simd(), leftmost, children)?;
+        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
+        drop(worker);
+        Ok(Self {
+            pool: Arc::clone(pool),
+            workers,
+            inner,
+            locks: VersionLocks::new(LOCKS),
+            shape,
+            leftmost,
+            keys: Count::new(survey.keys),
+            leaves: AtomicU64::new(survey.live.len().max(1) as u64),
+        })
+    }
+}
+
+/// Ends what the workers' logs speak of.
+fn recover_logs<K: LeafKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    worker: &mut Worker<M>,
+    shape: S,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    for log in &pool.anchor::<WorkerLogs>()?.logs {
+        let (current, new, removed) = (media.load(&log.current), media.load(&log.new), media.load(&log.removed));
+        if !new.is_null() {
+            let committed = match current.is_null() {
+                true => None,
+                false => Some(leaf_of(pool, current, shape)?).filter(|left| left.live(media) != shape.all()),
+            };
+            match committed {
+                Some(left) => forget_moved::<K, M, S>(media, left, leaf_of(pool, new, shape)?, shape),
+                None => {
+                    worker.free_from(&log.bound)?;
+                    worker.free_from(&log.new)?;
+                }
+            }
+        }
+        if !new.is_null() || !current.is_null() {
+            // R8: the log is retired, in the order of C5. Crash: it is gone, or some of the above is done again.
+            retire(media, log);
+        }
+        if !removed.is_null() {
+            end_removed_leaf::<K, M, S>(pool, worker, shape, log, removed)?;
+        }
+    }
+    Ok(())
+}
+
+fn retire<M: Media>(media: &M, log: &WorkerLog) {
+    media.store(&log.bound, PPtr::NULL);
+    media.store(&log.new, PPtr::NULL);
+    media.order(site!("fptree.recover.R8.order"));
+    media.store(&log.current, PPtr::NULL);
+    media.flush(site!("fptree.recover.R8.log"), &log.current);
+    media.fence(site!("fptree.recover.R8.fence"));
+}
+
+/// The leaf that a logged pointer leads to.
+fn leaf_of<M: Media, S: Shape>(pool: &Pool<M>, pointer: PPtr<LeafHead>, shape: S) -> Result<Leaf<'_, S>, IndexError> {
+    pool.node(pointer)?;
+    let leaf = Leaf::at(pool.media().region(), pointer.offset(), shape)?;
+    if leaf.live(pool.media()).minus(shape.all()).is_empty() {
+        return Ok(leaf);
+    }
+    Err(IndexError::Corrupt { offset: pointer.offset(), what: "a bitmap has bits beyond the slots of its leaf" })
+}
+
+/// Dead slots of the old leaf forget what the new leaf has. Not every dead slot's pointer: one may be a cut insertion's.
+fn forget_moved<K: LeafKey, M: Media, S: Shape>(media: &M, left: Leaf<'_, S>, new: Leaf<'_, S>, shape: S) {
+    if !K::RECORDS {
+        return;
+    }
+    // R7: as C4. Crash: the log is still valid.
+    let moved = new.live(media);
+    let held = |word: u64| moved.into_iter().any(|slot| media.load(new.key(slot)) == word);
+    let forgotten = shape.all().minus(left.live(media)).filter(|slot| held(media.load(left.key(*slot))));
+    let forgotten = forgotten.fold(SlotSet::EMPTY, SlotSet::with);
+    for slot in forgotten {
+        media.store(left.key(slot), 0);
+    }
+    left.flush_keys(media, site!("fptree.recover.R7.forget"), forgotten);
+    media.fence(site!("fptree.recover.R7.fence"));
+}
+
+/// Frees a leaf that was being freed.
+fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    worker: &mut Worker<M>,
+    shape: S,
+    log: &WorkerLog,
+    removed: PPtr<LeafHead>,
+) -> Result<(), IndexError> {
+    let leaf = leaf_of(pool, removed, shape)?;
+    if !leaf.live(pool.media()).is_empty() {
+        return Err(IndexError::Corrupt { offset: removed.offset(), what: "a leaf with keys was to be freed" });
+    }
+    if K::RECORDS {
+        for slot in shape.all() {
+            K::discard(worker, leaf.key(slot))?;
+        }
+        K::discard(worker, &leaf.head.lower_bound)?;
+    }
+    Ok(worker.free_from(&log.removed)?)
+}
+
+/// Looks at the heads of all leaves.
+fn survey<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    shape: S,
+    slots: bool,
+    threads: Option<usize>,
+) -> Result<Survey, IndexError> {
+    let leaves = pool.nodes()?;
+    let threads = threads.unwrap_or_else(|| threads_for(leaves.len() as u64));
+    in_parts(&leaves, threads, |part| {
+        let mut survey = Survey::default();
+        survey_leaves::<K, M, S>(pool, part.iter().copied(), shape, slots, &mut survey)?;
+        sort::<K, M>(pool, &mut survey.live);
+        Ok(survey)
+    })
+}
+
+/// Makes the first leaf of an empty tree.
+fn first_leaf<K: LeafKey, M: Media, S: Shape>(worker: &mut Worker<M>, shape: S) -> Result<u64, IndexError> {
+    let pool = Arc::clone(worker.pool());
+    let media = pool.media();
+    let log = log_of(&pool, worker.slot())?;
+    // F1: an empty leaf. Crash: `new` without `current` is freed.
+    worker.alloc_sized_node_into(&log.new, shape.leaf_bytes())?;
+    let offset = media.load(&log.new).offset();
+    let leaf = Leaf::at(media.region(), offset, shape)?;
+    media.store(leaf.bitmap(), SlotSet::EMPTY);
+    media.store(&leaf.head.lower_bound, 0);
+    media.flush(site!("fptree.first.F1.leaf"), leaf.bitmap());
+    media.flush(site!("fptree.first.F1.leaf"), &leaf.head.lower_bound);
+    if K::RECORDS {
+        for slot in shape.all() {
+            media.store(leaf.key(slot), 0);
+        }
+        leaf.flush_keys(media, site!("fptree.first.F1.leaf"), shape.all());
+    }
+    media.fence(site!("fptree.first.F1.fence"));
+    // F2 COMMIT: the log lets go of it. Crash: a leaf without keys, which is freed.
+    media.store(&log.new, PPtr::NULL);
+    media.flush(site!("fptree.first.F2.log"), &log.new);
+    media.fence(site!("fptree.first.F2.fence"));
+    Ok(offset)
+}

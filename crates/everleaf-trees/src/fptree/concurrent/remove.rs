@@ -1,0 +1,66 @@
+//! Removing a key from its locked leaf, by the sequence P1 of the tree for one thread; and the end of a leaf that this empties.
+//!
+//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is emptied: its freeing, 1 flush and 1 fence
+//! besides.
+
+use std::sync::atomic::Ordering;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pool::Worker;
+
+use super::ConcurrentFpTree;
+use super::log_of;
+use crate::fptree::key::LeafKey;
+use crate::fptree::layout::{LeafHead, Shape};
+use crate::fptree::leaf::Leaf;
+use crate::fptree::remove::clear_bit;
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Removes a key and copies its value; false if it is absent.
+    #[inline(always)]
+    pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        let hash = K::hash(key);
+        let locked = self.lock_leaf(key, hash)?;
+        let (live, slot) = self.search(locked.leaf, key, hash)?;
+        let Some(slot) = slot else {
+            locked.guard.release_unchanged();
+            return Ok(false);
+        };
+        let media = self.pool.media();
+        locked.leaf.read_value(media, slot, old);
+        let remaining = clear_bit::<K, M, S>(media, locked.leaf, live, slot);
+        self.keys.add(locked.offset, -1);
+        if K::RECORDS {
+            // P2: as in the tree for one thread.
+            K::discard(&mut *self.workers.lease()?, locked.leaf.key(slot))?;
+        }
+        if remaining.is_empty() && locked.offset != self.leftmost {
+            // The removal is durable: from here on its range falls to its left neighbour, where others find nothing. Whoever is on his way
+            // to this leaf waits for its lock, and then looks for another (L1).
+            self.inner.remove(&self.relax(), key);
+            self.leaves.fetch_sub(1, Ordering::Relaxed);
+            free_leaf::<K, M, S>(&mut *self.workers.lease()?, locked.leaf, locked.offset)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Frees a leaf that has left the tree, with the record of its bound: 4 flushes and 3 fences, and 1 and 1 for the log.
+pub(super) fn free_leaf<K: LeafKey, M: Media, S: Shape>(
+    worker: &mut Worker<M>,
+    leaf: Leaf<'_, S>,
+    leaf_offset: u64,
+) -> Result<(), IndexError> {
+    let pool = std::sync::Arc::clone(worker.pool());
+    let log = log_of(&pool, worker.slot())?;
+    // D1: the bound's record. Crash: an empty leaf, which recovery frees.
+    K::discard(worker, &leaf.head.lower_bound)?;
+    // D2: the log. Crash: as after D1, or the log says the same.
+    pool.media().store(&log.removed, PPtr::<LeafHead>::at(leaf_offset));
+    pool.media().flush(site!("fptree.remove.D2.log"), &log.removed);
+    pool.media().fence(site!("fptree.remove.D2.fence"));
+    // D3 COMMIT: the leaf is free and the log retired, in one exchange.
+    worker.free_from(&log.removed)?;
+    Ok(())
+}

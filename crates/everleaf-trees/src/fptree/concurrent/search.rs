@@ -1,0 +1,133 @@
+//! Finding a key without writing anything that is shared (L3), and locking the leaf that covers a key (L2).
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+
+use super::ConcurrentFpTree;
+use super::nodes::Ticket;
+use crate::fptree::key::LeafKey;
+use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+use crate::fptree::leaf::Leaf;
+use crate::fptree::search::{candidates, probe};
+use crate::support::version_locks::Guard;
+
+/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
+const GROUP: usize = 16;
+
+/// A locked leaf that covers the key it was looked for by.
+pub(super) struct Locked<'t, S> {
+    pub offset: u64,
+    pub leaf: Leaf<'t, S>,
+    pub guard: Guard<'t>,
+}
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Locks the leaf that covers `key`, whose lines are on their way.
+    #[inline(always)]
+    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Locked<'_, S>, IndexError> {
+        loop {
+            let (offset, ticket) = self.inner.find(&self.relax(), key);
+            let leaf = self.leaf(offset)?;
+            leaf.prefetch_head(self.pool.media());
+            leaf.prefetch_home(self.pool.media(), hash);
+            let guard = self.locks.lock(&self.relax(), offset);
+            if self.inner.is_current(ticket) {
+                return Ok(Locked { offset, leaf, guard });
+            }
+            guard.release_unchanged();
+        }
+    }
+
+    /// The live slots of a leaf, and the slot of `key` if it is there.
+    #[inline(always)]
+    pub(super) fn search(&self, leaf: Leaf<'_, S>, key: K::Ref<'_>, hash: KeyHash) -> Result<(SlotSet, Option<usize>), IndexError> {
+        let (live, candidates) = candidates(self.pool.media(), leaf, hash);
+        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
+    }
+
+    /// Copies the value of `key` to `value`.
+    #[inline(always)]
+    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        let hash = K::hash(key);
+        loop {
+            let (offset, ticket) = self.inner.find(&self.relax(), key);
+            if let Some(found) = self.read_leaf(offset, ticket, key, hash, value) {
+                return found;
+            }
+        }
+    }
+
+    /// Looks for `key` in the leaf that covers it; none if the leaf changed meanwhile.
+    #[inline(always)]
+    fn read_leaf(
+        &self,
+        offset: u64,
+        ticket: Ticket,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &mut [u64],
+    ) -> Option<Result<bool, IndexError>> {
+        let leaf = match self.leaf(offset) {
+            Ok(leaf) => leaf,
+            Err(error) => return Some(Err(error)),
+        };
+        leaf.prefetch_head(self.pool.media());
+        leaf.prefetch_home(self.pool.media(), hash);
+        let version = self.locks.read(&self.relax(), offset);
+        if !self.inner.is_current(ticket) {
+            return None;
+        }
+        let found = self.search(leaf, key, hash).map(|(_, slot)| {
+            if let Some(slot) = slot {
+                leaf.read_value(self.pool.media(), slot, value);
+            }
+            slot.is_some()
+        });
+        // What was read, an error too, counts only if nobody changed the leaf.
+        self.locks.validate(offset, version).then_some(found)
+    }
+
+    /// Looks many keys up, a group at a time.
+    pub(super) fn find_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
+        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
+            self.find_group(keys, values)?;
+            self.pool.media().end_operation();
+        }
+        Ok(())
+    }
+
+    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once. A key whose leaf changed
+    /// meanwhile is looked up again by itself.
+    fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let mut children = [0; GROUP];
+        let mut tickets = [Ticket::default(); GROUP];
+        let children = &mut children[..keys.len()];
+        self.inner.find_many(&self.relax(), keys, children, &mut tickets[..keys.len()]);
+        for (child, key) in children.iter().zip(keys) {
+            let leaf = self.leaf(*child)?;
+            leaf.prefetch_head(media);
+            leaf.prefetch_home(media, K::hash(*key));
+            self.locks.prefetch(*child);
+        }
+        if K::RECORDS {
+            for (child, key) in children.iter().zip(keys) {
+                let leaf = self.leaf(*child)?;
+                if let Some(slot) = candidates(media, leaf, K::hash(*key)).1.lowest() {
+                    K::prefetch(&self.pool, media.load(leaf.key(slot)));
+                }
+            }
+        }
+        let mut words = [0; crate::fptree::layout::MAX_VALUE_WORDS];
+        let words = &mut words[..self.shape.value_words()];
+        for (i, key) in keys.iter().enumerate() {
+            let found = match self.read_leaf(children[i], tickets[i], *key, K::hash(*key), words) {
+                Some(found) => found?,
+                None => self.find(*key, words)?,
+            };
+            values[i] = found.then(|| words[0]);
+        }
+        Ok(())
+    }
+}

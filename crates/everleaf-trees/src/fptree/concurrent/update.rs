@@ -1,0 +1,60 @@
+//! Updating a value in its locked leaf, by the sequences P1 or W1 to W3 of the tree for one thread.
+//!
+//! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string keys 1 flush and 1 fence more; a full
+//! leaf is split first.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+
+use super::ConcurrentFpTree;
+use super::search::Locked;
+use crate::fptree::key::LeafKey;
+use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+use crate::fptree::update::{overwrite, write_beside};
+
+impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Replaces the value of a present key; false if it is absent.
+    #[inline(always)]
+    pub(super) fn update(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        let hash = K::hash(key);
+        loop {
+            let locked = self.lock_leaf(key, hash)?;
+            let (live, slot) = self.search(locked.leaf, key, hash)?;
+            let Some(slot) = slot else {
+                locked.guard.release_unchanged();
+                return Ok(false);
+            };
+            if self.replace(locked, live, slot, key, hash, value, old)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Replaces the value in a live slot of the locked leaf. False if a wider value found it full: it was split, and the key's leaf is
+    /// to be looked for again.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn replace(
+        &self,
+        locked: Locked<'_, S>,
+        live: SlotSet,
+        slot: usize,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
+        let media = self.pool.media();
+        locked.leaf.read_value(media, slot, old);
+        if self.shape.value_words() == 1 {
+            overwrite(media, locked.leaf, slot, value);
+            return Ok(true);
+        }
+        let Some(new_slot) = self.shape.dead_slot(live, hash) else {
+            self.split(locked, live, key)?;
+            return Ok(false);
+        };
+        write_beside::<K, M, S>(media, locked.leaf, live, slot, new_slot, hash, value);
+        Ok(true)
+    }
+}
