@@ -7,19 +7,20 @@ use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::{Conformance, TestKeys};
 
 /// Sizes: tiny leaves under tiny inner nodes, and the defaults.
-fn sizes() -> Vec<EngineParameters> {
-    vec![
-        EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096),
-        EngineParameters::default().leaf_slots(16).inner_keys(32).group_bytes(16384),
-        EngineParameters::default(),
-    ]
+fn sizes(engine: Engine) -> Vec<EngineParameters> {
+    let has_groups = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+    let sized = |slots, keys, group_bytes| {
+        let parameters = EngineParameters::default().leaf_slots(slots).inner_keys(keys);
+        if has_groups { parameters.group_bytes(group_bytes) } else { parameters }
+    };
+    vec![sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()]
 }
 
 fn run<K: TestKeys + StoreKey>(engine: Engine, simd: SimdLevel)
 where
     Model<K>: SerialIndex<K>,
 {
-    for (i, parameters) in sizes().into_iter().enumerate() {
+    for (i, parameters) in sizes(engine).into_iter().enumerate() {
         let seed = 1000 + i as u64;
         let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
         let media = Hardware::new(region, &Cpu::detect()).unwrap().with_simd(simd);

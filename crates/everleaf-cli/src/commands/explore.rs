@@ -161,7 +161,7 @@ fn subject(args: &Args, engine: Engine) -> Result<EngineSubject, Failure> {
     let level = if args.store { Level::Store } else { Level::Index };
     let given: everleaf::EngineParameters = args.parameters.into();
     given.check_for(engine)?;
-    let tiny = EngineSubject::tiny_parameters();
+    let tiny = EngineSubject::tiny_parameters(engine);
     let parameters = everleaf::EngineParameters {
         leaf_slots: given.leaf_slots.or(tiny.leaf_slots),
         inner_keys: given.inner_keys.or(tiny.inner_keys),

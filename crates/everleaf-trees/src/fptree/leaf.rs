@@ -138,6 +138,16 @@ impl<'p, S: Shape> Leaf<'p, S> {
         }
     }
 
+    /// Flushes the lines that hold the entries of `slots` or the key word of any slot, each line once (FPTree).
+    pub fn flush_entries_and_keys<M: Media>(&self, media: &M, site: Site, slots: SlotSet) {
+        let width = self.shape.value_words();
+        let ranges = self.shape.all().map(|slot| {
+            let key = self.shape.key_index(slot);
+            (key, key + 1 + if slots.contains(slot) { width } else { 0 })
+        });
+        self.flush_lines(media, site, ranges);
+    }
+
     /// Flushes the lines of ascending ranges of the body's words, each line once.
     fn flush_lines<M: Media>(&self, media: &M, site: Site, ranges: impl Iterator<Item = (usize, usize)>) {
         let line_words = LINE / WORD;

@@ -98,7 +98,11 @@ pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
 
 /// The part of sorted entries that lies on this side of the bound.
 #[inline(always)]
-pub(super) fn within<'e, 'p, K: LeafKey>(entries: &'e [Entry<'p, K>], bound: Bound<K::Ref<'_>>, direction: Direction) -> &'e [Entry<'p, K>] {
+pub(super) fn within<'e, 'p, K: LeafKey>(
+    entries: &'e [Entry<'p, K>],
+    bound: Bound<K::Ref<'_>>,
+    direction: Direction,
+) -> &'e [Entry<'p, K>] {
     let (key, included) = match bound {
         Bound::Unbounded => return entries,
         Bound::Included(key) => (key, true),

@@ -133,7 +133,11 @@ pub(super) struct Plan<Owned> {
 
 impl Plan<()> {
     /// How the `upper` entries of a leaf move to a new one.
-    pub fn of<K: LeafKey, S: Shape>(shape: S, lower: &[Entry<'_, K>], upper: &[Entry<'_, K>]) -> Result<Plan<K::Owned>, IndexError> {
+    pub fn of<K: LeafKey, S: Shape>(
+        shape: S,
+        lower: &[Entry<'_, K>],
+        upper: &[Entry<'_, K>],
+    ) -> Result<Plan<K::Owned>, IndexError> {
         let full = IndexError::Corrupt { offset: 0, what: "half a leaf does not fit into one" };
         let Some((least, _)) = upper.first() else { return Err(full) };
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());

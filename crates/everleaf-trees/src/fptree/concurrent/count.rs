@@ -45,7 +45,9 @@ mod tests {
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
                 let count = &count;
-                scope.spawn(move || (0..1000u64).for_each(|i| count.add((thread * 1000 + i) << 10, if i % 4 == 0 { -1 } else { 1 })));
+                scope.spawn(move || {
+                    (0..1000u64).for_each(|i| count.add((thread * 1000 + i) << 10, if i % 4 == 0 { -1 } else { 1 }))
+                });
             }
         });
         assert_eq!(count.get(), 1000 + 4 * 500);

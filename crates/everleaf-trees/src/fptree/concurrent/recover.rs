@@ -82,11 +82,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 }
 
 /// Ends what the workers' logs speak of.
-fn recover_logs<K: LeafKey, M: Media, S: Shape>(
-    pool: &Arc<Pool<M>>,
-    worker: &mut Worker<M>,
-    shape: S,
-) -> Result<(), IndexError> {
+fn recover_logs<K: LeafKey, M: Media, S: Shape>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, shape: S) -> Result<(), IndexError> {
     let media = pool.media();
     for log in &pool.anchor::<WorkerLogs>()?.logs {
         let (current, new, removed) = (media.load(&log.current), media.load(&log.new), media.load(&log.removed));

@@ -40,7 +40,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The live slots of a leaf, and the slot of `key` if it is there.
     #[inline(always)]
-    pub(super) fn search(&self, leaf: Leaf<'_, S>, key: K::Ref<'_>, hash: KeyHash) -> Result<(SlotSet, Option<usize>), IndexError> {
+    pub(super) fn search(
+        &self,
+        leaf: Leaf<'_, S>,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+    ) -> Result<(SlotSet, Option<usize>), IndexError> {
         let (live, candidates) = candidates(self.pool.media(), leaf, hash);
         Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
     }

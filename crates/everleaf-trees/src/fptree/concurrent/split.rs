@@ -107,9 +107,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         media.store(&new.head.lower_bound, bound);
         media.store(new.bitmap(), plan.new_bitmap);
         let site = site!("fptree.split.C2.leaf");
-        new.flush_entries(media, site, site, plan.new_bitmap);
-        if K::RECORDS {
-            new.flush_keys(media, site, self.shape.all().minus(plan.new_bitmap));
+        match K::RECORDS {
+            true => new.flush_entries_and_keys(media, site, plan.new_bitmap),
+            false => new.flush_entries(media, site, site, plan.new_bitmap),
         }
         media.flush(site, &new.head.lower_bound);
         media.flush(site, new.bitmap());
