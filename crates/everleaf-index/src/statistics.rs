@@ -15,6 +15,19 @@ pub struct IndexStatistics {
     pub pm_bytes: u64,
     /// Bytes of DRAM.
     pub dram_bytes: u64,
+    /// How often threads met since the index was opened; all 0 for an engine with one lock.
+    pub conflicts: Conflicts,
+}
+
+/// How often threads that share an index got in each other's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Searches that began again because another thread changed what they had read.
+    pub restarts: u64,
+    /// Turns of a loop that waited for a lock.
+    pub waits: u64,
+    /// Changes that took the one lock that orders splits of inner nodes.
+    pub structure_changes: u64,
 }
 
 /// What a check found.

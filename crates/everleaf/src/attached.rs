@@ -186,7 +186,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn statistics(&self) -> Result<Statistics, Error> {
         let (index, space) = self.read(|live| Ok((live.index.statistics(), self.pool.space()?)))?;
-        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes } = index;
+        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes, .. } = index;
         Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,

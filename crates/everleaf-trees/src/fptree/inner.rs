@@ -157,10 +157,10 @@ macro_rules! capacities {
 capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 = 64 }
 
 /// Nodes that are built have some room left, so that the first insertions after a restart do not split every one of them.
-const FILL_PERCENT: usize = 85;
+pub(super) const FILL_PERCENT: usize = 85;
 
 /// What the inner nodes refuse, in the words of an index.
-fn index_error(error: InnerError) -> IndexError {
+pub(super) fn index_error(error: InnerError) -> IndexError {
     match error {
         InnerError::Memory(source) => IndexError::Pool(PoolError::Map(source)),
         InnerError::Order => IndexError::Corrupt { offset: 0, what: "the lower bounds of leaves do not ascend" },

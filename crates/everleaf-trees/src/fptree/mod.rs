@@ -269,6 +269,7 @@ impl<K: LeafKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
             inner_nodes: self.inner.count(),
             pm_bytes: self.groups.pm_bytes().max(records),
             dram_bytes: self.inner.dram_bytes() + self.groups.dram_bytes() + size_of::<Self>() as u64,
+            ..IndexStatistics::default()
         }
     }
 

@@ -1,7 +1,9 @@
 //! The invariants of the room's page as code, under the same numbers; I7 is the pool's own audit, for leaves are blocks of the pool.
 //! Writes nothing. No other operation may run meanwhile.
 
-use everleaf_index::{CheckReport, IndexError};
+use std::ops::Bound;
+
+use everleaf_index::{CheckReport, Direction, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -43,10 +45,16 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn children(&self, report: &mut CheckReport) -> Vec<Child<K>> {
         report.violations.extend(self.inner.check().into_iter().map(|sentence| format!("I6: inner nodes: {sentence}")));
         let mut children: Vec<Child<K>> = Vec::new();
-        self.inner.for_each_child(|separator, offset| {
-            let separator = (!children.is_empty()).then_some(separator);
-            children.push(Child { offset, separator });
-        });
+        let mut separator: Option<K::Owned> = None;
+        loop {
+            let from = separator.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(K::borrow(key)));
+            let Some(sought) = self.inner.seek(&self.relax(), from, Direction::Forward) else { break };
+            children.push(Child { offset: sought.child, separator });
+            separator = sought.bound;
+            if separator.is_none() {
+                break;
+            }
+        }
         if children.first().is_none_or(|first| first.offset != self.leftmost) {
             report.violations.push(format!("I6: the first leaf is not the leftmost one at {:#x}", self.leftmost));
         }

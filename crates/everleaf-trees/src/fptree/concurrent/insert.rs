@@ -22,7 +22,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let locked = self.lock_leaf(key, hash)?;
             let (live, slot) = self.search(locked.leaf, key, hash)?;
             if slot.is_some() {
-                locked.guard.release_unchanged();
+                locked.guard.unlock_unchanged();
                 return Ok(false);
             }
             if self.insert_absent(locked, live, key, hash, value)? {

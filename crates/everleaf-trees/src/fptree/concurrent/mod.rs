@@ -69,7 +69,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everleaf_index::{CheckReport, Direction, Index, IndexError, IndexStatistics, Visit};
+use crossbeam_utils::CachePadded;
+use everleaf_index::{CheckReport, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Workers};
 
@@ -130,8 +131,6 @@ pub const SITES: &[Site] = &[
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its values.
 const SEATS: usize = 32;
-/// Locks of leaves: 512 KiB, which stay in the second-level cache.
-const LOCKS: usize = 1 << 16;
 
 /// An FPTree that many threads share.
 pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
@@ -145,6 +144,8 @@ pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
     keys: Count,
     /// Leaves in the tree.
     leaves: AtomicU64,
+    /// Searches that began again in a leaf.
+    restarts: CachePadded<AtomicU64>,
 }
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -168,6 +169,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     fn relax(&self) -> impl Fn() + '_ {
         || self.pool.media().relax()
+    }
+
+    /// Counts a search that begins again.
+    #[cold]
+    fn restarted(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.pool.media().relax();
     }
 
     /// Ends an operation.
@@ -237,6 +245,7 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         let leaves = self.leaves.load(Ordering::Relaxed);
         let leftmost_is_empty = self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
         let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        let nodes = self.inner.conflicts();
         IndexStatistics {
             keys: self.keys.get(),
             height: self.inner.height() + 1,
@@ -244,6 +253,11 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
             inner_nodes: self.inner.count(),
             pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
             dram_bytes: self.inner.dram_bytes() + self.locks.dram_bytes() + size_of::<Self>() as u64,
+            conflicts: Conflicts {
+                restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),
+                waits: nodes.node_waits + nodes.structure_waits + self.locks.waits(),
+                structure_changes: nodes.structure_changes,
+            },
         }
     }
 

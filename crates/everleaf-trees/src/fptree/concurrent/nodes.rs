@@ -1,107 +1,157 @@
-//! stub
-use crate::fptree::inner::InnerNodes;
-use crate::fptree::key::LeafKey;
+//! The inner nodes that threads share, of the capacity that was chosen when the tree was made.
+
+use std::ops::Bound;
+
 use everleaf_index::{Direction, IndexError};
 use everleaf_pmem::SimdLevel;
-use parking_lot::RwLock;
-use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ticket(u64);
-pub(super) struct Place<K: LeafKey> {
-    pub child: u64,
-    pub ticket: Ticket,
-    pub border: Option<K::Owned>,
-    pub next: Option<u64>,
-}
-pub(super) struct Prepared<K: LeafKey>(K::Owned);
-pub(super) struct SharedNodes<K: LeafKey> {
-    inner: RwLock<InnerNodes<K>>,
-    version: AtomicU64,
-}
-impl<K: LeafKey> SharedNodes<K> {
-    pub fn build<'a>(
-        capacity: u64,
-        simd: SimdLevel,
-        first: u64,
-        others: impl Iterator<Item = (K::Ref<'a>, u64)>,
-    ) -> Result<Self, IndexError> {
-        Ok(Self { inner: RwLock::new(InnerNodes::build(capacity, simd, first, others)?), version: AtomicU64::new(0) })
-    }
-    pub fn find(&self, _relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
-        let i = self.inner.read();
-        (i.find(key), Ticket(self.version.load(Ordering::Acquire)))
-    }
-    pub fn is_current(&self, t: Ticket) -> bool {
-        self.version.load(Ordering::Acquire) == t.0
-    }
-    pub fn find_many(&self, _relax: &impl Fn(), keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket]) {
-        let i = self.inner.read();
-        i.find_many(keys, children);
-        tickets.fill(Ticket(self.version.load(Ordering::Acquire)));
-    }
-    pub fn prepare(&self, _relax: &impl Fn(), separator: K::Ref<'_>, left: u64) -> Result<Prepared<K>, IndexError> {
-        let i = self.inner.read();
-        let at = i.seek(separator);
-        let low = at.lower_bound();
-        if at.current() != left || K::cmp_keys(K::borrow(&low), separator).is_ge() {
-            return Err(IndexError::Corrupt { offset: left, what: "a leaf holds keys beyond its bounds" });
+
+use crate::fptree::inner::{CAPACITIES, FILL_PERCENT, index_error};
+use crate::fptree::key::LeafKey;
+pub(super) use crate::support::inner::Ticket;
+use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought};
+
+/// Defines [`SharedNodes`]: one variant a capacity, every method handed on. The branch is the same every time.
+macro_rules! capacities {
+    ($($variant:ident = $capacity:literal),+; default $default:ident) => {
+        /// Inner nodes with room for so many children.
+        pub(super) enum SharedNodes<K: LeafKey> {
+            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(SharedInner<K, $capacity>)),+
         }
-        Ok(Prepared(K::to_owned(separator)))
-    }
-    pub fn insert(&self, _relax: &impl Fn(), p: Prepared<K>, child: u64) -> u64 {
-        let mut i = self.inner.write();
-        let n = i.insert(K::borrow(&p.0), child).unwrap();
-        self.version.fetch_add(1, Ordering::Release);
-        n
-    }
-    pub fn remove(&self, _relax: &impl Fn(), key: K::Ref<'_>) -> bool {
-        let mut i = self.inner.write();
-        let n = i.remove(key);
-        self.version.fetch_add(1, Ordering::Release);
-        n
-    }
-    pub fn is_last(&self, _relax: &impl Fn(), key: K::Ref<'_>) -> bool {
-        self.inner.read().is_last(key)
-    }
-    pub fn seek(&self, _relax: &impl Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Place<K> {
-        let i = self.inner.read();
-        let ticket = Ticket(self.version.load(Ordering::Acquire));
-        let mut at = match (from, direction) {
-            (Bound::Included(k) | Bound::Excluded(k), _) => i.seek(k),
-            _ => i.start(direction),
-        };
-        if let (Bound::Excluded(k), Direction::Backward) = (from, direction)
-            && K::cmp_keys(K::borrow(&at.lower_bound()), k).is_eq()
-        {
-            at.step(Direction::Backward);
-        }
-        let child = at.current();
-        let low = at.lower_bound();
-        let next = at.step(direction);
-        let border = next.map(|_| if direction == Direction::Forward { at.lower_bound() } else { low });
-        Place { child, ticket, border, next }
-    }
-    pub fn for_each_child(&self, mut visit: impl FnMut(K::Owned, u64)) {
-        let i = self.inner.read();
-        let mut at = i.start(Direction::Forward);
-        loop {
-            visit(at.lower_bound(), at.current());
-            if at.step(Direction::Forward).is_none() {
-                return;
+
+        impl<K: LeafKey> SharedNodes<K> {
+            /// Builds nodes over the first leaf and the others with their lower bounds, ascending.
+            pub fn build<'a>(
+                capacity: u64,
+                simd: SimdLevel,
+                first: u64,
+                others: impl Iterator<Item = (K::Ref<'a>, u64)>,
+            ) -> Result<Self, IndexError> {
+                match capacity {
+                    $($capacity => Ok(Self::$variant(SharedInner::build(simd, first, others, FILL_PERCENT).map_err(index_error)?)),)+
+                    value => {
+                        let offered = format!("{CAPACITIES:?}");
+                        Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
+                    }
+                }
+            }
+
+            /// The leaf that covers `key`, and a ticket that holds until the node above it changes. The default capacity is inlined
+            /// into every operation, the others are a call away.
+            #[inline(always)]
+            pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+                match self {
+                    Self::$default(inner) => inner.find(relax, key),
+                    _ => self.find_by_call(relax, key),
+                }
+            }
+
+            #[inline(never)]
+            fn find_by_call(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+                match self {
+                    $(Self::$variant(inner) => inner.find(relax, key),)+
+                }
+            }
+
+            /// Whether what came with the ticket still holds.
+            #[inline(always)]
+            pub fn is_current(&self, ticket: Ticket) -> bool {
+                match self {
+                    $(Self::$variant(inner) => inner.is_current(ticket),)+
+                }
+            }
+
+            /// The leaves that cover `keys`, each with its ticket.
+            pub fn find_many(&self, relax: &impl Fn(), keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket]) {
+                match self {
+                    $(Self::$variant(inner) => inner.find_many(relax, keys, leaves, tickets),)+
+                }
+            }
+
+            /// Does all that can fail of the insertion of a leaf with this lower bound behind the leaf `left`.
+            pub fn prepare<'i, 'k>(
+                &'i self,
+                relax: &impl Fn(),
+                separator: K::Ref<'k>,
+                left: u64,
+            ) -> Result<Prepared<'i, 'k, K>, IndexError> {
+                match self {
+                    $(Self::$variant(inner) => inner.prepare(relax, separator, left),)+
+                }
+                .map_err(index_error)
+            }
+
+            /// Adds the prepared leaf; inner nodes that were split.
+            pub fn insert(&self, relax: &impl Fn(), prepared: Prepared<'_, '_, K>, leaf: u64) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.insert(relax, prepared, leaf),)+
+                }
+            }
+
+            /// Removes the leaf that covers `key`, which is not the first.
+            pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+                match self {
+                    $(Self::$variant(inner) => inner.remove(relax, key),)+
+                }
+            }
+
+            /// The leaf where a scan from this bound begins; none where nothing is before the bound (backward).
+            pub fn seek(&self, relax: &impl Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<K::Owned>> {
+                match (self, from) {
+                    $(
+                        (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(relax, direction)),
+                        (Self::$variant(inner), Bound::Excluded(key)) if direction == Direction::Backward => {
+                            inner.seek_before(relax, key)
+                        }
+                        (Self::$variant(inner), Bound::Included(key) | Bound::Excluded(key)) => {
+                            Some(inner.seek(relax, key, direction))
+                        }
+                    )+
+                }
+            }
+
+            /// Whether the leaf that covers `key` is the last.
+            pub fn is_last(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+                match self {
+                    $(Self::$variant(inner) => inner.is_last(relax, key),)+
+                }
+            }
+
+            /// Levels of inner nodes.
+            pub fn height(&self) -> u32 {
+                match self {
+                    $(Self::$variant(inner) => inner.height(),)+
+                }
+            }
+
+            /// Number of inner nodes.
+            pub fn count(&self) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.inner_nodes(),)+
+                }
+            }
+
+            /// Bytes of DRAM.
+            pub fn dram_bytes(&self) -> u64 {
+                match self {
+                    $(Self::$variant(inner) => inner.dram_bytes(),)+
+                }
+            }
+
+            /// How often threads met.
+            pub fn conflicts(&self) -> ConflictCounts {
+                match self {
+                    $(Self::$variant(inner) => inner.conflicts(),)+
+                }
+            }
+
+            /// What is wrong with them, a sentence each.
+            pub fn check(&self) -> Vec<String> {
+                match self {
+                    $(Self::$variant(inner) => inner.check(),)+
+                }
             }
         }
-    }
-    pub fn height(&self) -> u32 {
-        self.inner.read().height()
-    }
-    pub fn count(&self) -> u64 {
-        self.inner.read().count()
-    }
-    pub fn dram_bytes(&self) -> u64 {
-        self.inner.read().dram_bytes()
-    }
-    pub fn check(&self) -> Vec<String> {
-        self.inner.read().check()
-    }
+    };
 }
+
+capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 }

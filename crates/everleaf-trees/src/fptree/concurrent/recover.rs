@@ -18,14 +18,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crossbeam_utils::CachePadded;
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
-use everleaf_pool::{Pool, Shutdown, Worker, Workers};
+use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 
 use super::count::Count;
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
-use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
+use super::{ConcurrentFpTree, SEATS, log_of};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
@@ -72,11 +73,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             pool: Arc::clone(pool),
             workers,
             inner,
-            locks: VersionLocks::new(LOCKS),
+            locks: VersionLocks::new(VersionLocks::DEFAULT_STRIPES).map_err(PoolError::Map)?,
             shape,
             leftmost,
             keys: Count::new(survey.keys),
             leaves: AtomicU64::new(survey.live.len().max(1) as u64),
+            restarts: CachePadded::default(),
         })
     }
 }

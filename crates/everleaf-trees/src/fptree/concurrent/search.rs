@@ -9,16 +9,19 @@ use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{KeyHash, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
-use crate::support::version_locks::Guard;
+use crate::support::version_locks;
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
 const GROUP: usize = 16;
 
 /// A locked leaf that covers the key it was looked for by.
 pub(super) struct Locked<'t, S> {
+    /// Where it is.
     pub offset: u64,
+    /// Its cells.
     pub leaf: Leaf<'t, S>,
-    pub guard: Guard<'t>,
+    /// Unlocks it when dropped.
+    pub guard: version_locks::Locked<'t>,
 }
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -34,7 +37,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             if self.inner.is_current(ticket) {
                 return Ok(Locked { offset, leaf, guard });
             }
-            guard.release_unchanged();
+            guard.unlock_unchanged();
+            self.restarted();
         }
     }
 
@@ -59,6 +63,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             if let Some(found) = self.read_leaf(offset, ticket, key, hash, value) {
                 return found;
             }
+            self.restarted();
         }
     }
 

@@ -21,7 +21,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let locked = self.lock_leaf(key, hash)?;
             let (live, slot) = self.search(locked.leaf, key, hash)?;
             let Some(slot) = slot else {
-                locked.guard.release_unchanged();
+                locked.guard.unlock_unchanged();
                 return Ok(false);
             };
             if self.replace(locked, live, slot, key, hash, value, old)? {

@@ -1,5 +1,7 @@
 //! All leaves are known (after a crash): nodes are written from left to right, each once.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use everleaf_pmem::SimdLevel;
 
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
@@ -17,7 +19,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         others: impl Iterator<Item = (K::Ref<'a>, u64)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
-        let mut inner = Self::new(simd, first_child)?;
+        let inner = Self::new(simd, first_child)?;
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
         inner.nodes.reserve(others.size_hint().0.div_ceil(slots))?;
         let mut levels = Levels { pending: vec![Vec::with_capacity(slots)], slots };
@@ -27,12 +29,12 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             if K::compare(&inner.separators, last, separator, 0).is_ge() {
                 return Err(InnerError::Order);
             }
-            let handle = K::keep(&mut inner.separators, separator)?;
+            let handle = K::keep(&inner.separators, separator)?;
             last = Kept { word: K::word(separator, 0), handle };
-            levels.push(&mut inner, 0, Entry { kept: last, child })?;
-            inner.len += 1;
+            levels.push(&inner, 0, Entry { kept: last, child })?;
+            inner.len.fetch_add(1, Relaxed);
         }
-        levels.finish(&mut inner)?;
+        levels.finish(&inner)?;
         Ok(inner)
     }
 }
@@ -45,12 +47,7 @@ struct Levels {
 
 impl Levels {
     /// Adds an entry at the end of a level; a full node before it is written.
-    fn push<K: InnerKey, const C: usize>(
-        &mut self,
-        inner: &mut Inner<K, C>,
-        level: usize,
-        entry: Entry,
-    ) -> Result<(), InnerError> {
+    fn push<K: InnerKey, const C: usize>(&mut self, inner: &Inner<K, C>, level: usize, entry: Entry) -> Result<(), InnerError> {
         if self.pending.len() == level {
             self.pending.push(Vec::with_capacity(self.slots));
         }
@@ -62,7 +59,7 @@ impl Levels {
     }
 
     /// Writes the pending node of a level and tells its parent.
-    fn write<K: InnerKey, const C: usize>(&mut self, inner: &mut Inner<K, C>, level: usize) -> Result<(), InnerError> {
+    fn write<K: InnerKey, const C: usize>(&mut self, inner: &Inner<K, C>, level: usize) -> Result<(), InnerError> {
         inner.nodes.reserve(1)?;
         let node = inner.nodes.allocate();
         inner.nodes.write_entries(&inner.separators, node, &self.pending[level]);
@@ -72,14 +69,15 @@ impl Levels {
     }
 
     /// Writes the last node of every level; the only entry of the topmost level leads to the root.
-    fn finish<K: InnerKey, const C: usize>(mut self, inner: &mut Inner<K, C>) -> Result<(), InnerError> {
+    fn finish<K: InnerKey, const C: usize>(mut self, inner: &Inner<K, C>) -> Result<(), InnerError> {
         let mut level = 0;
         while level + 1 < self.pending.len() || self.pending[level].len() > 1 {
             self.write(inner, level)?;
             level += 1;
         }
-        inner.root = self.pending[level][0].child;
-        inner.height = level as u32;
+        if level > 0 {
+            inner.set_root(self.pending[level][0].child as u32, level as u32);
+        }
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use crate::support::latch::LatchWord;
+
 use super::nodes::{Nodes, WORDS};
 use super::separators::has_prefix;
 use super::{Inner, InnerKey, Kept};
@@ -17,17 +19,17 @@ struct Tally {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
-    /// Every violation of the invariants I1 to I5, as sentences; empty if all is well. Reads the whole tree.
+    /// Every violation of the invariants I1 to I6, as sentences; empty if all is well. Reads the whole tree.
     pub fn check(&self) -> Vec<String> {
         let mut tally = Tally::default();
-        if self.height > 0 {
-            self.check_node(self.root as u32, 0, Kept::default(), None, &mut tally);
+        if self.height() > 0 {
+            self.check_node(self.root().node(), 0, Kept::default(), None, &mut tally);
         } else {
             tally.children = 1;
         }
         let Tally { children, nodes, segments, separator_words, mut violations } = tally;
-        if children != self.len {
-            violations.push(format!("I4: {children} children are reachable, {} are counted", self.len));
+        if children != self.len() {
+            violations.push(format!("I4: {children} children are reachable, {} are counted", self.len()));
         }
         if nodes != self.inner_nodes() {
             violations.push(format!("I5: {nodes} nodes are reachable, {} are in use", self.inner_nodes()));
@@ -37,6 +39,9 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         if self.nodes.lost_lines() != 0 {
             violations.push(format!("I5: {} lines are neither in use nor free", self.nodes.lost_lines()));
+        }
+        if self.nodes.promised() != 0 {
+            violations.push(format!("I6: memory is promised to {} changes, and none is under way", self.nodes.promised()));
         }
         let live_words = K::live_words(&self.separators);
         if separator_words != live_words {
@@ -56,6 +61,9 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         if count == 0 || count > CAPACITY {
             return wrong(format!("I1: the node has {count} slots"));
         }
+        if self.nodes.node_word(node).is_locked() {
+            wrong("I6: the node is locked".into());
+        }
         let first = self.nodes.kept(node, 0);
         if self.compare(first, lower).is_ne() || (!K::EXACT && first.handle != lower.handle) {
             wrong("I2: the first separator is not what the parent says".into());
@@ -72,7 +80,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         tally.segments += self.nodes.segments_in_use(node);
         for slot in 0..count {
             let kept = self.nodes.kept(node, slot);
-            if depth + 1 == self.height {
+            if depth + 1 == self.height() {
                 tally.children += 1;
                 tally.separator_words += K::words(kept.handle);
             } else {

@@ -2,6 +2,7 @@
 
 use everleaf_index::Direction;
 
+use super::latches::Alone;
 use super::{Inner, InnerKey, Kept, MAX_HEIGHT, Path};
 
 /// Stands at a child. A step costs a few instructions; it goes up the tree only at the edge of a node.
@@ -17,13 +18,13 @@ pub struct Cursor<'a, K: InnerKey, const CAPACITY: usize> {
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// A cursor at the child that covers `key`.
     pub fn seek(&self, key: K::Ref<'_>) -> Cursor<'_, K, CAPACITY> {
-        let (path, child) = self.path(key);
+        let (path, child) = self.path(key, &mut Alone);
         Cursor { inner: self, path, child, siblings: 0 }.arrived()
     }
 
     /// A cursor at the first (`Forward`) or the last (`Backward`) child.
     pub fn start(&self, direction: Direction) -> Cursor<'_, K, CAPACITY> {
-        let mut cursor = Cursor { inner: self, path: Path([(0, 0); MAX_HEIGHT]), child: self.root, siblings: 0 };
+        let mut cursor = Cursor { inner: self, path: Path([(0, 0); MAX_HEIGHT]), child: self.root_child(), siblings: 0 };
         cursor.descend(0, direction);
         cursor.arrived()
     }
@@ -38,7 +39,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
 impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
     fn depths(&self) -> usize {
-        self.inner.height as usize
+        self.inner.height() as usize
     }
 
     fn arrived(mut self) -> Self {
@@ -76,7 +77,7 @@ impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
     pub fn step(&mut self, direction: Direction) -> Option<u64> {
         match self.peek(direction, 1) {
             Some(child) => {
-                let (_, slot) = &mut self.path.0[self.inner.height as usize - 1];
+                let (_, slot) = &mut self.path.0[self.inner.height() as usize - 1];
                 *slot = if direction == Direction::Forward { *slot + 1 } else { *slot - 1 };
                 self.child = child;
                 Some(child)

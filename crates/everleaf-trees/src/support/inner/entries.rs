@@ -34,7 +34,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     }
 
     /// Makes these the entries of a node, and their longest shared prefix its prefix. Segments must be reserved.
-    pub(super) fn write_entries(&mut self, separators: &K::Separators, node: u32, entries: &[Entry]) {
+    pub(super) fn write_entries(&self, separators: &K::Separators, node: u32, entries: &[Entry]) {
         debug_assert!(!entries.is_empty() && entries.len() <= CAPACITY);
         let blocks_before = self.count(node).div_ceil(WORDS);
         self.set_count(node, entries.len());
@@ -70,7 +70,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     }
 
     /// Puts an entry into a slot (not the first) of a node that is not full; those after it move up by one.
-    pub(super) fn insert_entry(&mut self, separators: &K::Separators, node: u32, slot: usize, entry: Entry) {
+    pub(super) fn insert_entry(&self, separators: &K::Separators, node: u32, slot: usize, entry: Entry) {
         let count = self.count(node);
         debug_assert!(slot > 0 && slot <= count && count < CAPACITY);
         if !K::EXACT && !has_prefix::<K>(separators, entry.kept, self.prefix(node)) {
@@ -99,7 +99,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     }
 
     /// Takes an entry out; those after it move down by one.
-    pub(super) fn remove_entry(&mut self, node: u32, slot: usize) {
+    pub(super) fn remove_entry(&self, node: u32, slot: usize) {
         let count = self.count(node);
         debug_assert!(slot < count);
         let last = (count - 1) / WORDS;
@@ -108,7 +108,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             let block = self.block(node, number);
             let next = (number < last).then(|| self.block(node, number + 1));
             for line in 0..Self::BLOCK_LINES as u32 {
-                let moved_in = next.map_or(u64::MAX, |next| self.load(next + line, 0));
+                // What comes in behind the last word is padding, behind the last child or handle what leads nowhere.
+                let moved_in = next.map_or(if line == 0 { u64::MAX } else { 0 }, |next| self.load(next + line, 0));
                 shift_down(self.arena.line(block + line), from, moved_in);
             }
             if number > 0 {
@@ -123,7 +124,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     }
 
     /// Gives the child in a slot another lower bound, between those of its neighbours.
-    pub(super) fn set_separator(&mut self, separators: &K::Separators, node: u32, slot: usize, kept: Kept) {
+    pub(super) fn set_separator(&self, separators: &K::Separators, node: u32, slot: usize, kept: Kept) {
         let block = self.block(node, slot / WORDS);
         if !K::EXACT {
             self.store(block + 2, slot % WORDS, kept.handle);

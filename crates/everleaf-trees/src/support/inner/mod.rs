@@ -6,7 +6,9 @@
 //! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few of
 //! pivots, a line of separators and a line of children, whatever the capacity.
 //!
-//! One thread changes the tree (`&mut self`), many read it (`&self`). All words are relaxed atomics, plain moves on x86.
+//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is nothing to wait for and nothing
+//! to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the words of the nodes. Nodes, searches and
+//! changes are the same code: all words are relaxed atomics, plain moves on x86, and changes tell [`latches`] what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
@@ -14,30 +16,44 @@
 //! - I3: words, prefixes and pivots are what the separators say; what is unused of them is padding.
 //! - I4: all leaves are equally deep, and `len` is their number.
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
+//! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` (kinds of keys) · `nodes` (layout and memory) · `search` `entries` (one node) · `insert`
-//! `remove` `build` (the tree) · `cursor` (steps from child to child) · `check`.
+//! Map of the files: `separators` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one node) · `insert`
+//! `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
 
 mod build;
 mod check;
 mod cursor;
 mod entries;
 mod insert;
+mod latches;
+mod memory;
 mod nodes;
 mod remove;
 mod search;
 mod separators;
+mod shared;
 #[cfg(test)]
 mod tests;
+mod words;
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crossbeam_utils::CachePadded;
 use everleaf_pmem::{MapError, SimdLevel};
 
 pub use cursor::Cursor;
 pub use separators::{InnerKey, Kept, Strings};
+pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
+#[cfg(test)]
+pub(in crate::support) use words::NodeWord;
 
 use entries::Entry;
+use latches::{Alone, Latches};
 use nodes::Nodes;
 use search::Approach;
+use words::RootWord;
 
 /// Keys that [`Inner::find_many`] takes down the tree together.
 pub const BATCH: usize = 16;
@@ -84,11 +100,12 @@ pub enum InnerError {
 pub struct Inner<K: InnerKey, const CAPACITY: usize> {
     nodes: Nodes<K, CAPACITY>,
     separators: K::Separators,
-    /// The root node, or the only child when there is no node.
-    root: u64,
-    /// Levels of nodes.
-    height: u32,
-    len: u64,
+    /// A [`RootWord`]: the root node and the levels of nodes.
+    root: AtomicU64,
+    /// The only child while there is no node.
+    only_child: AtomicU64,
+    /// Changed with every child: apart from what readers read.
+    len: CachePadded<AtomicU64>,
 }
 
 /// The nodes from the root (at depth 0) to the one above a child, and the slot taken in each.
@@ -101,14 +118,37 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// # Errors
     /// [`InnerError::Memory`] when the system has no addresses.
     pub fn new(simd: SimdLevel, first_child: u64) -> Result<Self, InnerError> {
-        Ok(Self { nodes: Nodes::new(simd)?, separators: K::separators()?, root: first_child, height: 0, len: 1 })
+        Ok(Self {
+            nodes: Nodes::new(simd)?,
+            separators: K::separators()?,
+            root: AtomicU64::new(RootWord::NO_NODE.0),
+            only_child: AtomicU64::new(first_child),
+            len: CachePadded::new(AtomicU64::new(1)),
+        })
+    }
+
+    #[inline(always)]
+    fn root(&self) -> RootWord {
+        RootWord(self.root.load(Relaxed))
+    }
+
+    /// Makes this the root; 0 and 0 if there is no node. Release: who sees it sees the node.
+    fn set_root(&self, node: u32, height: u32) {
+        self.root.store(self.root().replaced_by(node, height).0, Release);
+    }
+
+    /// The root node as a child, or the only child.
+    #[inline(always)]
+    fn root_child(&self) -> u64 {
+        let root = self.root();
+        if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }
     }
 
     /// The child that covers `key`.
     #[inline]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
-        let mut child = self.root;
-        for _ in 0..self.height {
+        let mut child = self.root_child();
+        for _ in 0..self.height() {
             child = self.nodes.search(&self.separators, child as u32, key).1;
         }
         child
@@ -118,8 +158,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// together. Stops at the end of the shorter slice.
     pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
         for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
-            children.fill(self.root);
-            for level in (0..self.height).rev() {
+            children.fill(self.root_child());
+            for level in (0..self.height()).rev() {
                 let mut approaches = [Approach::Slot(0); BATCH];
                 for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
                     *approach = self.nodes.approach(&self.separators, *child as u32, *key);
@@ -134,11 +174,16 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
     }
 
-    fn path(&self, key: K::Ref<'_>) -> (Path, u64) {
+    /// The way to the child that covers `key`. The nodes above the last one must not change meanwhile.
+    fn path(&self, key: K::Ref<'_>, latches: &mut impl Latches) -> (Path, u64) {
         let mut path = Path([(0, 0); MAX_HEIGHT]);
-        let mut child = self.root;
-        for step in &mut path.0[..self.height as usize] {
+        let mut child = self.root_child();
+        let height = self.height() as usize;
+        for (depth, step) in path.0[..height].iter_mut().enumerate() {
             let node = child as u32;
+            if depth + 1 == height {
+                latches.change(node);
+            }
             let (slot, next) = self.nodes.search(&self.separators, node, key);
             *step = (node, slot as u32);
             child = next;
@@ -148,9 +193,9 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Puts another child in the place of the one that covers `key`, and returns that one.
     pub fn replace(&mut self, key: K::Ref<'_>, child: u64) -> u64 {
-        let (path, old) = self.path(key);
-        match self.height {
-            0 => self.root = child,
+        let (path, old) = self.path(key, &mut Alone);
+        match self.height() {
+            0 => self.only_child.store(child, Relaxed),
             height => {
                 let (node, slot) = path.0[height as usize - 1];
                 self.nodes.set_child(node, slot as usize, child);
@@ -161,7 +206,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Number of children; at least 1.
     pub fn len(&self) -> u64 {
-        self.len
+        self.len.load(Relaxed)
     }
 
     /// Never: there is always a child.
@@ -171,7 +216,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Levels of inner nodes; 0 while there is one child.
     pub fn height(&self) -> u32 {
-        self.height
+        self.root().height()
     }
 
     /// Inner nodes in use.
@@ -181,6 +226,6 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Bytes of DRAM taken: all that is mapped for nodes and separators, and this handle.
     pub fn dram_bytes(&self) -> u64 {
-        self.nodes.arena.bytes() + K::dram_bytes(&self.separators) + size_of::<Self>() as u64
+        self.nodes.dram_bytes() + K::dram_bytes(&self.separators) + size_of::<Self>() as u64
     }
 }

@@ -1,45 +1,41 @@
-//! Nodes in an arena of lines: their layout, their words, and their allocation.
+//! Nodes in an arena of lines: their layout and their words.
 //!
 //! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block is a line of separator words
 //! and a line of children (and a line of handles where the word is not all). Slots are dense: every block but the last is full.
 //! The first word of block `b` (from 1) is repeated as pivot `b - 1`; what is unused of pivots, and of the last block's words, is
-//! `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The last pivot word is the count,
-//! complemented: to a search that looks like padding.
+//! `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The last pivot word is the node's own
+//! ([`NodeWord`]: count, lock, version): to a search that looks like padding.
 //!
 //! Nodes of up to 512 slots are one segment. Larger ones are `[pivots of segments, count][table of 8 segments]`, and segments
 //! are taken as they fill up, so that a half-full node of 4096 does not take the memory of a full one.
+//!
+//! Readers may race with one that changes the node, and are told so afterwards. Until then whatever they read must not lead them out of
+//! the arena: a segment never has more pivots than its blocks allow, child numbers are checked before they are followed, and what is
+//! not in use leads nowhere or to something of the same kind.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crossbeam_utils::CachePadded;
 use everleaf_pmem::{DramArena, DramLine, MapError, SimdLevel};
 
+use crate::support::latch::LatchWord;
+
+use super::memory::Memory;
+use super::words::NodeWord;
 use super::{InnerKey, Kept, RESERVED_BYTES};
 
 /// Words in a line, and slots in a block.
 pub(super) const WORDS: usize = 8;
-/// No line.
-const NONE: u32 = u32::MAX;
-/// Search words from here on could be mistaken for padding or a complemented count.
-pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !4096;
 
 /// The nodes of one tree.
 #[derive(Debug)]
 pub(super) struct Nodes<K: InnerKey, const CAPACITY: usize> {
     pub(super) arena: DramArena,
     pub(super) simd: SimdLevel,
-    used_lines: u32,
-    /// First free node, and first free segment (of large nodes); the first word of each leads to the next.
-    free: [u32; 2],
-    /// Nodes in use, and segments of large nodes in use.
-    live: [u32; 2],
+    /// Changed at every split: apart from what readers read.
+    pub(super) memory: CachePadded<Memory>,
     kind: std::marker::PhantomData<K>,
-}
-
-/// What is allocated.
-#[derive(Clone, Copy)]
-enum Unit {
-    Node = 0,
-    Segment = 1,
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
@@ -48,79 +44,33 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     pub(super) const SEGMENT_BLOCKS: usize = Self::SEGMENT_SLOTS.div_ceil(WORDS);
     pub(super) const PIVOT_LINES: usize = Self::SEGMENT_BLOCKS.div_ceil(WORDS);
     pub(super) const BLOCK_LINES: usize = if K::EXACT { 2 } else { 3 };
-    const SEGMENT_LINES: usize = Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
+    pub(super) const SEGMENT_LINES: usize = Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
     /// Line of the shared prefix, where there is one.
     const PREFIX_LINES: usize = if K::EXACT { 0 } else { 1 };
     /// The first segment of a small node; the pivots of segments of a large one.
     pub(super) const BODY: u32 = Self::PREFIX_LINES as u32;
-    const NODE_LINES: usize = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::SEGMENT_LINES } else { 2 };
+    pub(super) const NODE_LINES: usize = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::SEGMENT_LINES } else { 2 };
     /// What a search of a node reads first, but at most four lines: more would be too many for the CPU to await at once.
     const HEAD_LINES: usize = {
         let lines = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::PIVOT_LINES } else { 2 };
         if lines < 4 { lines } else { 4 }
     };
-    /// Where the count is, in lines from the node.
-    const COUNT_LINE: u32 = Self::BODY + if Self::SEGMENTS == 1 { Self::PIVOT_LINES as u32 - 1 } else { 0 };
+    /// Where the node's own word is, in lines from the node.
+    pub(super) const COUNT_LINE: u32 = Self::BODY + if Self::SEGMENTS == 1 { Self::PIVOT_LINES as u32 - 1 } else { 0 };
 
     /// The closed list of capacities, and what the layout relies on.
     pub(super) const VALID: () = {
         assert!(matches!(CAPACITY, 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 4096), "not on the list of inner capacities");
         assert!(Self::SEGMENTS <= WORDS, "the table of segments is one line");
-        assert!(Self::SEGMENT_BLOCKS <= Self::PIVOT_LINES * WORDS, "one pivot fewer than blocks leaves room for the count");
-        assert!(!FIRST_AMBIGUOUS_WORD as usize >= CAPACITY);
+        assert!(Self::SEGMENT_BLOCKS <= Self::PIVOT_LINES * WORDS, "one pivot fewer than blocks leaves room for the node's word");
+        assert!(CAPACITY <= NodeWord::MAX_COUNT);
+        assert!(Self::SEGMENT_BLOCKS.is_power_of_two(), "a block number is cut to size by a mask");
     };
 
     pub(super) fn new(simd: SimdLevel) -> Result<Self, MapError> {
         let () = Self::VALID;
         let arena = DramArena::reserve(RESERVED_BYTES)?;
-        Ok(Self { arena, simd, used_lines: 0, free: [NONE; 2], live: [0; 2], kind: std::marker::PhantomData })
-    }
-
-    /// Makes sure that `nodes` full nodes can be allocated.
-    pub(super) fn reserve(&self, nodes: usize) -> Result<(), MapError> {
-        let segments = if Self::SEGMENTS == 1 { 0 } else { Self::SEGMENTS * Self::SEGMENT_LINES };
-        self.arena.ensure(self.used_lines as usize + nodes.saturating_mul(Self::NODE_LINES + segments))
-    }
-
-    fn take(&mut self, unit: Unit, lines: usize) -> u32 {
-        self.live[unit as usize] += 1;
-        let first = self.free[unit as usize];
-        if first != NONE {
-            self.free[unit as usize] = self.load(first, 0) as u32;
-            return first;
-        }
-        self.used_lines += lines as u32;
-        self.used_lines - lines as u32
-    }
-
-    fn give_back(&mut self, unit: Unit, index: u32) {
-        self.live[unit as usize] -= 1;
-        self.store(index, 0, u64::from(self.free[unit as usize]));
-        self.free[unit as usize] = index;
-    }
-
-    /// A node without slots. The caller has reserved it.
-    pub(super) fn allocate(&mut self) -> u32 {
-        let node = self.take(Unit::Node, Self::NODE_LINES);
-        let pivots = if Self::SEGMENTS == 1 { Self::PIVOT_LINES } else { 1 };
-        for line in 0..pivots {
-            self.fill(node + Self::BODY + line as u32, u64::MAX);
-        }
-        if !K::EXACT {
-            self.fill(node, 0);
-        }
-        node
-    }
-
-    /// Gives a node back with all its segments.
-    pub(super) fn free(&mut self, node: u32) {
-        self.set_count(node, 0);
-        self.give_back(Unit::Node, node);
-    }
-
-    /// Nodes in use.
-    pub(super) fn live_nodes(&self) -> u32 {
-        self.live[0]
+        Ok(Self { arena, simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
     }
 
     /// The line of a word, and the word in it.
@@ -138,36 +88,51 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.arena.line(line).0.iter().for_each(|word| word.store(value, Relaxed));
     }
 
+    /// The node's own word.
+    #[inline(always)]
+    pub(super) fn atom(&self, node: u32) -> &AtomicU64 {
+        &self.arena.line(node + Self::COUNT_LINE).0[WORDS - 1]
+    }
+
+    /// The word of the node that a child number leads to, if that may be a node; racing readers come with any number.
+    #[inline(always)]
+    pub(super) fn atom_of_child(&self, child: u64) -> Option<(u32, &AtomicU64)> {
+        let node = child as u32;
+        (node as usize + Self::NODE_LINES <= self.arena.lines()).then(|| (node, self.atom(node)))
+    }
+
+    #[inline(always)]
+    pub(super) fn node_word(&self, node: u32) -> NodeWord {
+        NodeWord::from_bits(self.atom(node).load(Relaxed))
+    }
+
+    pub(super) fn set_node_word(&self, node: u32, word: NodeWord) {
+        self.atom(node).store(word.bits(), Relaxed);
+    }
+
     /// Slots in use.
     #[inline(always)]
     pub(super) fn count(&self, node: u32) -> usize {
-        !self.load(node + Self::COUNT_LINE, WORDS - 1) as usize
+        self.node_word(node).count()
     }
 
     /// Sets the count; takes the segments that are needed now (reserved by the caller) and frees those that are not.
-    pub(super) fn set_count(&mut self, node: u32, count: usize) {
+    pub(super) fn set_count(&self, node: u32, count: usize) {
         if Self::SEGMENTS > 1 {
             let (had, wanted) = (self.segments_in_use(node), count.div_ceil(Self::SEGMENT_SLOTS));
             for segment in had..wanted {
-                let index = self.take(Unit::Segment, Self::SEGMENT_LINES);
-                (0..Self::PIVOT_LINES).for_each(|line| self.fill(index + line as u32, u64::MAX));
-                self.store(node + Self::BODY + 1, segment, u64::from(index));
+                self.store(node + Self::BODY + 1, segment, u64::from(self.allocate_segment()));
             }
             for segment in wanted..had {
-                self.give_back(Unit::Segment, self.load(node + Self::BODY + 1, segment) as u32);
+                self.free_segment(self.load(node + Self::BODY + 1, segment) as u32);
             }
         }
-        self.store(node + Self::COUNT_LINE, WORDS - 1, !(count as u64));
+        self.set_node_word(node, self.node_word(node).with_count(count));
     }
 
     /// Segments that a large node has taken.
     pub(super) fn segments_in_use(&self, node: u32) -> usize {
         if Self::SEGMENTS == 1 { 0 } else { self.count(node).div_ceil(Self::SEGMENT_SLOTS) }
-    }
-
-    /// Segments in use by all nodes.
-    pub(super) fn live_segments(&self) -> u32 {
-        self.live[1]
     }
 
     /// The line of the node's shared prefix (byte strings only).
@@ -243,16 +208,5 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     pub(super) fn set_child(&self, node: u32, slot: usize, child: u64) {
         self.store(self.block(node, slot / WORDS) + 1, slot % WORDS, child);
-    }
-
-    /// Lines of the arena that are neither in use nor free: 0, or a leak.
-    pub(super) fn lost_lines(&self) -> i64 {
-        let free = |unit: Unit| {
-            let next = |index: &u32| Some(self.load(*index, 0) as u32).filter(|next| *next != NONE);
-            std::iter::successors(Some(self.free[unit as usize]).filter(|first| *first != NONE), next).count()
-        };
-        let nodes = (free(Unit::Node) + self.live[0] as usize) * Self::NODE_LINES;
-        let segments = (free(Unit::Segment) + self.live[1] as usize) * Self::SEGMENT_LINES;
-        i64::from(self.used_lines) - (nodes + segments) as i64
     }
 }

@@ -4,7 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::InnerKey;
-use super::nodes::{FIRST_AMBIGUOUS_WORD, Nodes, WORDS};
+use super::nodes::{Nodes, WORDS};
+use super::words::FIRST_AMBIGUOUS_WORD;
 
 /// Where a search stands within a node.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,9 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         for line in 0..Self::PIVOT_LINES as u32 {
             block += self.arena.line(segment + line).count_at_most(self.simd, word);
         }
+        if Self::SEGMENTS > 1 {
+            block %= Self::SEGMENT_BLOCKS; // a racing reader may meet another segment than the pivot speaks of
+        }
         let line = segment + (Self::PIVOT_LINES + block * Self::BLOCK_LINES) as u32;
         self.arena.prefetch(line);
         self.arena.prefetch(line + 1);
@@ -75,7 +79,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The search by halving, without vectors: for words that could be mistaken for padding.
     #[cold]
     fn search_slots(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, word: u64) -> usize {
-        let slot = partition_point(1, self.count(node), |slot| self.word(node, slot) <= word) - 1;
+        let slot = partition_point(1, self.count(node).min(CAPACITY), |slot| self.word(node, slot) <= word) - 1;
         if K::EXACT || self.word(node, slot) != word { slot } else { self.search_equals(separators, node, key, slot, word) }
     }
 

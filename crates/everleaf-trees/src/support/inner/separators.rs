@@ -7,10 +7,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 
+use crossbeam_utils::CachePadded;
 use everleaf_index::{BytesKeys, KeyKind, U64Keys};
 use everleaf_pmem::{DramArena, DramLine, MapError};
+use parking_lot::Mutex;
 
 use super::{InnerError, RESERVED_BYTES};
 
@@ -38,9 +41,9 @@ pub trait InnerKey: KeyKind {
     ///
     /// # Errors
     /// When memory is exhausted or the separator is too long; nothing is kept then.
-    fn keep(separators: &mut Self::Separators, key: Self::Ref<'_>) -> Result<u64, InnerError>;
+    fn keep(separators: &Self::Separators, key: Self::Ref<'_>) -> Result<u64, InnerError>;
     /// Gives the memory of a kept separator back.
-    fn release(separators: &mut Self::Separators, handle: u64);
+    fn release(separators: &Self::Separators, handle: u64);
     /// Compares a kept separator with `key`; both are known to agree on the first `skip` bytes.
     fn compare(separators: &Self::Separators, kept: Kept, key: Self::Ref<'_>, skip: usize) -> Ordering;
     /// The word of a kept separator.
@@ -64,6 +67,13 @@ pub struct Kept {
     pub handle: u64,
 }
 
+impl Kept {
+    /// Whether this is the smallest separator, that of the first child.
+    pub(super) fn is_smallest<K: InnerKey>(self) -> bool {
+        self.handle == 0 && (!K::EXACT || self.word == 0)
+    }
+}
+
 impl InnerKey for U64Keys {
     const EXACT: bool = true;
     type Separators = ();
@@ -79,10 +89,10 @@ impl InnerKey for U64Keys {
     fn compare_prefix(_key: u64, _header: &DramLine) -> Ordering {
         Ordering::Equal
     }
-    fn keep((): &mut (), _key: u64) -> Result<u64, InnerError> {
+    fn keep((): &(), _key: u64) -> Result<u64, InnerError> {
         Ok(0)
     }
-    fn release((): &mut (), _handle: u64) {}
+    fn release((): &(), _handle: u64) {}
     #[inline(always)]
     fn compare((): &(), kept: Kept, key: u64, _skip: usize) -> Ordering {
         kept.word.cmp(&key)
@@ -110,7 +120,7 @@ impl InnerKey for BytesKeys {
     type Separators = Strings;
 
     fn separators() -> Result<Strings, MapError> {
-        Ok(Strings { arena: DramArena::reserve(RESERVED_BYTES)?, used_words: 0, live_words: 0, free: BTreeMap::new() })
+        Ok(Strings { arena: DramArena::reserve(RESERVED_BYTES)?, books: CachePadded::default() })
     }
     #[inline(always)]
     fn word(key: &[u8], skip: usize) -> u64 {
@@ -123,10 +133,10 @@ impl InnerKey for BytesKeys {
     fn compare_prefix(key: &[u8], header: &DramLine) -> Ordering {
         compare_prefix(header, |index| Self::word(key, index * 8))
     }
-    fn keep(separators: &mut Strings, key: &[u8]) -> Result<u64, InnerError> {
+    fn keep(separators: &Strings, key: &[u8]) -> Result<u64, InnerError> {
         separators.keep(key)
     }
-    fn release(separators: &mut Strings, handle: u64) {
+    fn release(separators: &Strings, handle: u64) {
         separators.release(Handle(handle));
     }
     fn compare(separators: &Strings, kept: Kept, key: &[u8], skip: usize) -> Ordering {
@@ -152,10 +162,10 @@ impl InnerKey for BytesKeys {
     }
     fn dram_bytes(separators: &Strings) -> u64 {
         // A tree map spends about as much on its nodes as on its pairs.
-        separators.arena.bytes() + separators.free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
+        separators.arena.bytes() + separators.books.lock().free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
     }
     fn live_words(separators: &Strings) -> u64 {
-        separators.live_words
+        separators.books.lock().live_words
     }
     fn words(handle: u64) -> u64 {
         Handle(handle).words()
@@ -197,9 +207,19 @@ fn prefix_mask(bytes: usize) -> u64 {
 }
 
 /// Byte strings in an arena of words, each padded with zeros to whole words, so that they are compared eight bytes at a time.
+///
+/// Many threads keep, release and read. A reader that holds the handle of a released string reads whatever is there now, and must
+/// ask the node that it has the handle from.
 #[derive(Debug)]
 pub struct Strings {
     arena: DramArena,
+    /// Changed at every split: apart from what readers read. Its holder waits for nothing.
+    books: CachePadded<Mutex<Books>>,
+}
+
+/// What is handed out, and what is free.
+#[derive(Debug, Default)]
+struct Books {
     used_words: u64,
     live_words: u64,
     /// Size in words -> first free block of this size; its first word leads to the next one (plus 1, 0 ends).
@@ -232,17 +252,31 @@ impl Handle {
 }
 
 impl Strings {
-    fn cell(&self, place: u64) -> &std::sync::atomic::AtomicU64 {
-        &self.arena.line((place / 8) as u32).0[place as usize % 8]
+    /// A word of the arena; none beyond its end, where only a racing reader looks.
+    #[inline(always)]
+    fn cell(&self, place: u64) -> Option<&AtomicU64> {
+        let line = (place / 8) as usize;
+        (line < self.arena.lines()).then(|| &self.arena.line(line as u32).0[place as usize % 8])
     }
 
     /// A word of a string; 0 beyond its end.
     #[inline(always)]
     fn word(&self, handle: Handle, index: usize) -> u64 {
-        if (index as u64) < handle.words() { self.cell(handle.place() + index as u64).load(Relaxed) } else { 0 }
+        if (index as u64) < handle.words() { self.load(handle.place() + index as u64) } else { 0 }
     }
 
-    fn keep(&mut self, key: &[u8]) -> Result<u64, InnerError> {
+    #[inline(always)]
+    fn load(&self, place: u64) -> u64 {
+        self.cell(place).map_or(0, |cell| cell.load(Relaxed))
+    }
+
+    fn store(&self, place: u64, word: u64) {
+        if let Some(cell) = self.cell(place) {
+            cell.store(word, Relaxed);
+        }
+    }
+
+    fn keep(&self, key: &[u8]) -> Result<u64, InnerError> {
         if key.is_empty() {
             return Ok(0);
         }
@@ -250,43 +284,50 @@ impl Strings {
             return Err(InnerError::TooLong { bytes: key.len(), max_bytes: Handle::MAX_BYTES });
         }
         let words = key.len().div_ceil(8) as u64;
-        let place = match self.reuse(words) {
+        let mut books = self.books.lock();
+        // What is now written there may be read by those who still hold the handle of a released string: they must then find
+        // that the node they have it from has changed.
+        fence(Release);
+        let place = match self.reuse(&mut books, words) {
             Some(place) => place,
             None => {
-                self.arena.ensure((self.used_words + words).div_ceil(8) as usize)?;
-                let place = self.used_words;
-                self.used_words += words;
+                self.arena.ensure((books.used_words + words).div_ceil(8) as usize)?;
+                let place = books.used_words;
+                books.used_words += words;
                 place
             }
         };
+        books.live_words += words;
+        drop(books);
         for index in 0..words {
-            self.cell(place + index).store(BytesKeys::word(key, index as usize * 8), Relaxed);
+            self.store(place + index, BytesKeys::word(key, index as usize * 8));
         }
-        self.live_words += words;
         Ok(Handle::new(key.len(), place).0)
     }
 
-    fn release(&mut self, handle: Handle) {
+    fn release(&self, handle: Handle) {
         if handle.0 != 0 {
-            self.live_words -= handle.words();
-            self.put_free(handle.place(), handle.words());
+            let mut books = self.books.lock();
+            fence(Release); // as above
+            books.live_words -= handle.words();
+            self.put_free(&mut books, handle.place(), handle.words());
         }
     }
 
-    fn put_free(&mut self, place: u64, words: u64) {
-        let next = self.free.insert(words, place);
-        self.cell(place).store(next.map_or(0, |next| next + 1), Relaxed);
+    fn put_free(&self, books: &mut Books, place: u64, words: u64) {
+        let next = books.free.insert(words, place);
+        self.store(place, next.map_or(0, |next| next + 1));
     }
 
     /// Takes the smallest free block that is large enough; what is left over stays free.
-    fn reuse(&mut self, words: u64) -> Option<u64> {
-        let (&found, &place) = self.free.range(words..).next()?;
-        match self.cell(place).load(Relaxed) {
-            0 => self.free.remove(&found),
-            next => self.free.insert(found, next - 1),
+    fn reuse(&self, books: &mut Books, words: u64) -> Option<u64> {
+        let (&found, &place) = books.free.range(words..).next()?;
+        match self.load(place) {
+            0 => books.free.remove(&found),
+            next => books.free.insert(found, next - 1),
         };
         if found > words {
-            self.put_free(place + words, found - words);
+            self.put_free(books, place + words, found - words);
         }
         Some(place)
     }
@@ -349,7 +390,7 @@ mod tests {
 
     #[test]
     fn kept_strings_read_back_compare_and_are_reused() {
-        let mut strings = BytesKeys::separators().unwrap();
+        let strings = BytesKeys::separators().unwrap();
         let keys: Vec<Vec<u8>> = (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
         let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();
         for (key, handle) in keys.iter().zip(&handles) {
@@ -362,13 +403,14 @@ mod tests {
                 assert_eq!(BytesKeys::compare(&strings, kept, other, 0), key.as_slice().cmp(other));
             }
         }
-        let used = strings.used_words;
+        let used = strings.books.lock().used_words;
         handles.iter().for_each(|handle| strings.release(Handle(*handle)));
-        assert_eq!(strings.live_words, 0);
+        assert_eq!(BytesKeys::live_words(&strings), 0);
         let total = used as usize * 8;
         for _ in 0..total / 160 {
             strings.keep(&[7; 24]).unwrap();
         }
-        assert!(strings.used_words <= used + 3 * 100, "freed blocks are cut up and reused: {} then {used}", strings.used_words);
+        let used_then = strings.books.lock().used_words;
+        assert!(used_then <= used + 3 * 100, "freed blocks are cut up and reused: {used_then} then {used}");
     }
 }

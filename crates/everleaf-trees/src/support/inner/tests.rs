@@ -175,6 +175,7 @@ fn u64_key() -> impl Strategy<Value = u64> {
         (0u64..5000).prop_map(|distance| u64::MAX - distance),
         Just(0),
         Just(u64::MAX),
+        (0u64..100).prop_map(|number| words::FIRST_AMBIGUOUS_WORD - 50 + number),
         (0u64..1000).prop_map(|number| number << 40),
     ]
 }

@@ -1,0 +1,14 @@
+//! Who locks the nodes that a change touches. The changes themselves are written once, for one thread and for many.
+
+/// Told of every node in use before it is changed, or read so that the change depends on it.
+pub(super) trait Latches {
+    fn change(&mut self, node: u32);
+}
+
+/// Nobody else is there.
+pub(super) struct Alone;
+
+impl Latches for Alone {
+    #[inline(always)]
+    fn change(&mut self, _node: u32) {}
+}

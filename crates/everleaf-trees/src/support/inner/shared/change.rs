@@ -1,0 +1,184 @@
+//! Children come and go.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::super::entries::Entry;
+use super::super::latches::Latches;
+use super::super::memory::Room;
+use super::super::nodes::Nodes;
+use super::super::{Inner, InnerError, InnerKey, Kept};
+use super::seek::Which;
+use super::{NodeWord, SharedInner, Stand};
+use crate::support::latch;
+
+/// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set aside. Dropped, it gives both back.
+#[derive(Debug)]
+#[must_use = "it is given back when this is dropped"]
+pub struct Prepared<'i, 'k, K: InnerKey> {
+    separator: K::Ref<'k>,
+    kept: Kept,
+    /// Whether the tree has the kept separator now.
+    inserted: bool,
+    separators: &'i K::Separators,
+    _room: Room<'i>,
+}
+
+impl<K: InnerKey> Drop for Prepared<'_, '_, K> {
+    fn drop(&mut self) {
+        if !self.inserted {
+            K::release(self.separators, self.kept.handle);
+        }
+    }
+}
+
+/// What the short way of a change came to: the lock of one node.
+enum Quick {
+    Done,
+    /// The node has changed since the descent.
+    Conflict,
+    /// More than one node must change.
+    Structure,
+    /// Nothing is to be done: it is the first child, and always will be.
+    Refused,
+}
+
+/// The nodes that the holder of the structure lock has locked. Dropped, they are unlocked.
+struct Held<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> {
+    nodes: &'a Nodes<K, CAPACITY>,
+    wait: Wait,
+    locked: Vec<u32>,
+}
+
+impl<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> Held<'a, K, CAPACITY, Wait> {
+    fn new(tree: &'a Inner<K, CAPACITY>, wait: Wait) -> Self {
+        Self { nodes: &tree.nodes, wait, locked: Vec::new() }
+    }
+}
+
+impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Latches for Held<'_, K, CAPACITY, Wait> {
+    fn change(&mut self, node: u32) {
+        if !self.locked.contains(&node) {
+            latch::lock::<NodeWord>(self.nodes.atom(node), &self.wait);
+            self.locked.push(node);
+        }
+    }
+}
+
+impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Drop for Held<'_, K, CAPACITY, Wait> {
+    fn drop(&mut self) {
+        self.locked.iter().for_each(|node| latch::unlock::<NodeWord>(self.nodes.atom(*node)));
+    }
+}
+
+impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+    /// Prepares the insertion of a child with this lower bound, behind the child that covers it. To be called before a split is
+    /// made durable, by the one who has locked the leaf that is split.
+    ///
+    /// # Errors
+    /// [`InnerError::Order`] if `separator` is not covered by `left_child`, or is its lower bound;
+    /// [`InnerError::Memory`], [`InnerError::TooLong`]. Nothing is set aside then.
+    pub fn prepare<'i, 'k>(
+        &'i self,
+        relax: &impl Fn(),
+        separator: K::Ref<'k>,
+        left_child: u64,
+    ) -> Result<Prepared<'i, 'k, K>, InnerError> {
+        let (place, follows) = self.visit(relax, separator, Which::Covering, |place| {
+            K::compare(&self.tree.separators, self.lower(place), separator, 0).is_lt()
+        });
+        if !follows || place.child != left_child {
+            return Err(InnerError::Order);
+        }
+        let room = self.tree.nodes.promise(|| self.height())?;
+        let kept = Kept { word: K::word(separator, 0), handle: K::keep(&self.tree.separators, separator)? };
+        Ok(Prepared { separator, kept, inserted: false, separators: &self.tree.separators, _room: room })
+    }
+
+    /// Adds the prepared child: it takes over the keys from its separator on. Returns how many inner nodes were split. The caller still holds
+    /// the lock of the leaf to the left.
+    ///
+    /// Where the node has room: a find, one atomic exchange and one store to lock and unlock, and the move of the words behind the slot.
+    pub fn insert(&self, relax: &impl Fn(), mut prepared: Prepared<'_, '_, K>, child: u64) -> u64 {
+        debug_assert!(std::ptr::eq(prepared.separators, &self.tree.separators), "prepared for another tree");
+        let entry = Entry { kept: prepared.kept, child };
+        loop {
+            match self.insert_into_one(relax, prepared.separator, entry) {
+                Quick::Done => {
+                    prepared.inserted = true;
+                    self.tree.len.fetch_add(1, Relaxed);
+                    return 0;
+                }
+                Quick::Conflict => self.restarted(relax),
+                Quick::Structure | Quick::Refused => break,
+            }
+        }
+        let _structure = self.lock_structure();
+        let mut held = Held::new(&self.tree, || self.wait_for_node(relax));
+        let (path, _) = self.tree.path(prepared.separator, &mut held);
+        // From here on it waits for nothing: the nodes above change by this thread alone.
+        prepared.inserted = true;
+        self.tree.insert_at(&path, entry, &mut held)
+    }
+
+    /// Inserts if the bottom node has room.
+    fn insert_into_one(&self, relax: &impl Fn(), separator: K::Ref<'_>, entry: Entry) -> Quick {
+        let (place, ()) = self.visit(relax, separator, Which::Covering, |_| ());
+        match place.slot {
+            Some((at, slot)) if at.seen.count() < CAPACITY => {
+                self.change_one(at, || self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry))
+            }
+            _ => Quick::Structure,
+        }
+    }
+
+    /// Removes the child that covers `key`; its left neighbour covers its range from now on. False, and nothing is done, if it
+    /// is the first child: that one cannot go. The caller holds the lock of the child's leaf.
+    ///
+    /// Where the node keeps enough children and the child is not its first: as [`insert`](SharedInner::insert).
+    pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+        loop {
+            match self.remove_from_one(relax, key) {
+                Quick::Done => return true,
+                Quick::Refused => return false,
+                Quick::Conflict => self.restarted(relax),
+                Quick::Structure => break,
+            }
+        }
+        let _structure = self.lock_structure();
+        let mut held = Held::new(&self.tree, || self.wait_for_node(relax));
+        let (path, _) = self.tree.path(key, &mut held);
+        self.tree.remove_at(&path, &mut held)
+    }
+
+    /// Removes if only the bottom node must change: neither its first slot, nor so many that it would be merged.
+    fn remove_from_one(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Quick {
+        let (place, removed) = self.visit(relax, key, Which::Covering, |place| self.lower(place));
+        if removed.is_smallest::<K>() {
+            return Quick::Refused;
+        }
+        let fewest = if place.height == 1 { 2 } else { Inner::<K, CAPACITY>::FEW };
+        match place.slot {
+            Some((at, slot)) if slot > 0 && at.seen.count() > fewest => {
+                let outcome = self.change_one(at, || self.tree.nodes.remove_entry(at.node, slot));
+                if let Quick::Done = outcome {
+                    K::release(&self.tree.separators, removed.handle);
+                    self.tree.len.fetch_sub(1, Relaxed);
+                }
+                outcome
+            }
+            _ => Quick::Structure,
+        }
+    }
+
+    /// Locks a node if it is still as it was seen, changes and unlocks it.
+    #[inline(always)]
+    fn change_one(&self, at: Stand, change: impl FnOnce()) -> Quick {
+        let atom = self.tree.nodes.atom(at.node);
+        if !latch::try_lock(atom, at.seen) {
+            return Quick::Conflict;
+        }
+        change();
+        latch::unlock::<NodeWord>(atom);
+        Quick::Done
+    }
+}

@@ -1,0 +1,251 @@
+//! The handle for many threads: optimistic lock coupling (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", 2019) on the nodes of [`Inner`].
+//!
+//! **Readers never write.** A descent loads the word of a node, searches the node, loads the word of the child, and then asks whether the node's word is still
+//! the same; if not it starts again. Until it has asked, what it read may be nonsense: numbers are checked before they are followed, loops are bounded.
+//! What it returns comes with a [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key. (The upper bound of a
+//! node's last child stands further up, but falls only by a change of this node: a split of that child.)
+//!
+//! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its first, locks this one node: an exchange that succeeds only if the
+//! node is what the descent has seen. It waits for nothing while it holds the lock. All else takes the *structure lock*,
+//! goes down again, and locks every node before it changes it or decides by it; all are unlocked at the end. There is one such writer
+//! at a time, and the nodes above the bottom ones change by it alone, so it needs to wait for bottom nodes only, and cannot deadlock.
+//! A reader that meets a node which was already changed waits for its lock, and then finds that the node above has changed too, or has not seen any of the change.
+//!
+//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is called in every turn of a wait for a node.
+//!
+//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has locked the leaf that is split; whoever removes a child
+//! has locked its leaf, and the one to the left where the protocol of the leaves wants it.
+//!
+//! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and removal).
+
+mod change;
+mod find;
+mod seek;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crossbeam_utils::CachePadded;
+use everleaf_index::Direction;
+use everleaf_pmem::SimdLevel;
+use parking_lot::{Mutex, MutexGuard};
+
+pub use change::Prepared;
+pub use seek::Sought;
+
+use super::words::{NodeWord, RootWord};
+use super::{Inner, InnerError, InnerKey};
+use crate::support::latch::{self, LatchWord};
+
+/// The inner nodes of a tree that many threads read and change. See [`Inner`] for keys and capacities.
+///
+/// `relax` is called in every turn of a wait; `std::hint::spin_loop` will do, a tree hands on that of its media.
+///
+/// ```
+/// use everleaf_index::U64Keys;
+/// use everleaf_pmem::Cpu;
+/// use everleaf_trees::support::inner::SharedInner;
+///
+/// let relax = std::hint::spin_loop;
+/// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd, 1000)?;
+/// let (leaf, ticket) = inner.find(&relax, 70);
+/// // The leaf at 1000 is full. Before its upper half is durable at 2000, everything that can fail is done:
+/// let prepared = inner.prepare(&relax, 50, leaf)?;
+/// inner.insert(&relax, prepared, 2000);
+/// assert!(!inner.is_current(ticket), "the node that led to the leaf has changed");
+/// assert_eq!((inner.find(&relax, 49).0, inner.find(&relax, 70).0), (1000, 2000));
+/// assert!(inner.remove(&relax, 70));
+/// assert_eq!(inner.find(&relax, 70).0, 1000);
+/// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
+/// ```
+#[derive(Debug)]
+pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
+    tree: Inner<K, CAPACITY>,
+    /// Held by whoever changes more than one node.
+    structure: CachePadded<Mutex<()>>,
+    conflicts: CachePadded<Conflicts>,
+}
+
+/// What a descent has seen last: as long as it [is current](SharedInner::is_current), its answer holds. The default is never current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The bottom node; [`Ticket::ROOT`] where there is no node.
+    node: u32,
+    /// Its word; the root's word where there is no node.
+    seen: u64,
+}
+
+impl Ticket {
+    /// No node has this number.
+    const ROOT: u32 = u32::MAX;
+
+    fn of_root(root: RootWord) -> Self {
+        Self { node: Self::ROOT, seen: root.0 }
+    }
+}
+
+impl Default for Ticket {
+    fn default() -> Self {
+        // The height of no tree.
+        Self { node: Self::ROOT, seen: u64::MAX }
+    }
+}
+
+/// Touched only where threads met.
+#[derive(Debug, Default)]
+struct Conflicts {
+    restarts: AtomicU64,
+    node_waits: AtomicU64,
+    structure_changes: AtomicU64,
+    structure_waits: AtomicU64,
+}
+
+/// How often threads met, since the tree was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConflictCounts {
+    /// Descents that started again because a node changed under them.
+    pub restarts: u64,
+    /// Turns of waiting for the lock of a node.
+    pub node_waits: u64,
+    /// Changes of more than one node (splits, merges, the root).
+    pub structure_changes: u64,
+    /// Of these, those that found another one under way.
+    pub structure_waits: u64,
+}
+
+/// A node in a descent, and the word that it had when the descent reached it: unlocked.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    node: u32,
+    seen: NodeWord,
+}
+
+impl Stand {
+    fn ticket(self) -> Ticket {
+        Ticket { node: self.node, seen: self.seen.bits() }
+    }
+}
+
+impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
+    fn from(tree: Inner<K, CAPACITY>) -> Self {
+        Self { tree, structure: CachePadded::default(), conflicts: CachePadded::default() }
+    }
+}
+
+impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+    /// A tree of one child that covers all keys.
+    ///
+    /// # Errors
+    /// As [`Inner::new`].
+    pub fn new(simd: SimdLevel, first_child: u64) -> Result<Self, InnerError> {
+        Inner::new(simd, first_child).map(Self::from)
+    }
+
+    /// Builds the tree over a first child and the others with their separators, ascending.
+    ///
+    /// # Errors
+    /// As [`Inner::build`].
+    pub fn build<'a>(
+        simd: SimdLevel,
+        first_child: u64,
+        others: impl Iterator<Item = (K::Ref<'a>, u64)>,
+        fill_percent: usize,
+    ) -> Result<Self, InnerError> {
+        Inner::build(simd, first_child, others, fill_percent).map(Self::from)
+    }
+
+    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a line
+    /// that the descent has read.
+    #[inline(always)]
+    pub fn is_current(&self, ticket: Ticket) -> bool {
+        if ticket.node == Ticket::ROOT {
+            return self.is_root(RootWord(ticket.seen));
+        }
+        latch::is_current(self.tree.nodes.atom(ticket.node), NodeWord::from_bits(ticket.seen))
+    }
+
+    #[inline(always)]
+    fn is_at(&self, at: Stand) -> bool {
+        latch::is_current(self.tree.nodes.atom(at.node), at.seen)
+    }
+
+    #[inline(always)]
+    fn is_root(&self, seen: RootWord) -> bool {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        self.tree.root() == seen
+    }
+
+    #[cold]
+    fn restarted(&self, relax: &impl Fn()) {
+        self.conflicts.restarts.fetch_add(1, Relaxed);
+        relax();
+    }
+
+    #[cold]
+    fn wait_for_node(&self, relax: &impl Fn()) {
+        self.conflicts.node_waits.fetch_add(1, Relaxed);
+        relax();
+    }
+
+    /// From here on only this thread changes more than one node. Its holder never calls a media, so it is soon free.
+    fn lock_structure(&self) -> MutexGuard<'_, ()> {
+        self.conflicts.structure_changes.fetch_add(1, Relaxed);
+        self.structure.try_lock().unwrap_or_else(|| {
+            self.conflicts.structure_waits.fetch_add(1, Relaxed);
+            self.structure.lock()
+        })
+    }
+
+    /// Number of children; at least 1.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Never: there is always a child.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Levels of inner nodes; 0 while there is one child.
+    pub fn height(&self) -> u32 {
+        self.tree.height()
+    }
+
+    /// Inner nodes in use.
+    pub fn inner_nodes(&self) -> u64 {
+        self.tree.inner_nodes()
+    }
+
+    /// Bytes of DRAM taken.
+    pub fn dram_bytes(&self) -> u64 {
+        self.tree.dram_bytes() + (size_of::<Self>() - size_of::<Inner<K, CAPACITY>>()) as u64
+    }
+
+    /// How often threads met.
+    pub fn conflicts(&self) -> ConflictCounts {
+        let Conflicts { restarts, node_waits, structure_changes, structure_waits } = &*self.conflicts;
+        ConflictCounts {
+            restarts: restarts.load(Relaxed),
+            node_waits: node_waits.load(Relaxed),
+            structure_changes: structure_changes.load(Relaxed),
+            structure_waits: structure_waits.load(Relaxed),
+        }
+    }
+
+    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes the tree: else it reports what is under way.
+    pub fn check(&self) -> Vec<String> {
+        self.tree.check()
+    }
+
+    /// Shows every child in order. While nobody changes the tree: else some may be left out or shown twice.
+    pub fn for_each_child(&self, mut visit: impl FnMut(u64)) {
+        let mut cursor = self.tree.start(Direction::Forward);
+        visit(cursor.child());
+        while let Some(child) = cursor.step(Direction::Forward) {
+            visit(child);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The child that covers a key, and where its range ends: with these a scan goes on by key, whatever changes meanwhile.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use everleaf_index::Direction;
+
+use super::super::{InnerKey, Kept};
+use super::{SharedInner, Stand, Ticket};
+
+/// A child, and where to go on from it.
+#[derive(Clone, Debug)]
+pub struct Sought<O> {
+    /// The child.
+    pub child: u64,
+    /// As long as it is current, the child covers the key and its range is not smaller.
+    pub ticket: Ticket,
+    /// Forward: the first key that the child does not cover; none if it is the last child. Backward: the smallest key that it covers; none if it
+    /// is the first child.
+    pub bound: Option<O>,
+    /// The child after it (before it, backward), if the same node leads to it: for prefetching. It may be another one by now.
+    pub hint: Option<u64>,
+}
+
+/// Where a descent ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) child: u64,
+    pub(super) ticket: Ticket,
+    /// The bottom node and the slot in it; none where there is no node.
+    pub(super) slot: Option<(Stand, usize)>,
+    /// The lowest node with a slot behind the one taken, and that slot: its separator is the upper bound. None for the last child.
+    upper: Option<(Stand, usize)>,
+    pub(super) height: u32,
+}
+
+/// Which child is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// The one that covers the key.
+    Covering,
+    /// The one that covers the keys just below it.
+    Below,
+    /// The last one, whatever the key.
+    Last,
+}
+
+impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+    /// Goes down and asks `read` about the place; what it says counts if nothing has changed by then.
+    pub(super) fn visit<T>(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which, read: impl Fn(&Place) -> T) -> (Place, T) {
+        loop {
+            if let Some(place) = self.try_place(relax, key, which) {
+                let answer = read(&place);
+                // The upper bound falls only by a change of the bottom node and rises only by one of the node where it stands.
+                if place.upper.is_none_or(|(at, _)| self.is_at(at)) && self.is_current(place.ticket) {
+                    return (place, answer);
+                }
+            }
+            self.restarted(relax);
+        }
+    }
+
+    /// The bottom node is still to be validated.
+    fn try_place(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which) -> Option<Place> {
+        let root = self.load_root();
+        let height = root.height();
+        if height == 0 {
+            let child = self.tree.only_child.load(Relaxed);
+            return Some(Place { child, ticket: Ticket::of_root(root), slot: None, upper: None, height });
+        }
+        let mut at = self.enter(relax, u64::from(root.node()), || self.is_root(root))?;
+        let mut upper = None;
+        for depth in 1.. {
+            let (slot, child) = self.slot(at, key, which);
+            if slot + 1 < at.seen.count() {
+                upper = Some((at, slot + 1));
+            }
+            if depth == height {
+                return Some(Place { child, ticket: at.ticket(), slot: Some((at, slot)), upper, height });
+            }
+            at = self.enter(relax, child, || self.is_at(at))?;
+        }
+        None
+    }
+
+    /// The slot of a node that leads to the child, and what is in it.
+    fn slot(&self, at: Stand, key: K::Ref<'_>, which: Which) -> (usize, u64) {
+        let (nodes, separators) = (&self.tree.nodes, &self.tree.separators);
+        if which == Which::Last {
+            let last = at.seen.count().saturating_sub(1);
+            return (last, nodes.child(at.node, last));
+        }
+        let (slot, child) = nodes.search(separators, at.node, key);
+        // Where the separator is the key itself, the keys below it are one slot before; a first slot is never met so, because the node above
+        // has the same separator. Further down all separators are less.
+        if which == Which::Below && slot > 0 && K::compare(separators, nodes.kept(at.node, slot), key, 0).is_eq() {
+            return (slot - 1, nodes.child(at.node, slot - 1));
+        }
+        (slot, child)
+    }
+
+    pub(super) fn lower(&self, place: &Place) -> Kept {
+        place.slot.map_or(Kept::default(), |(at, slot)| self.tree.nodes.kept(at.node, slot))
+    }
+
+    fn owned(&self, kept: Kept) -> K::Owned {
+        K::owned(&self.tree.separators, kept)
+    }
+
+    fn sought(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which, direction: Direction) -> Sought<K::Owned> {
+        let nodes = &self.tree.nodes;
+        let (place, (bound, hint)) = self.visit(relax, key, which, |place| match direction {
+            Direction::Forward => {
+                let bound = place.upper.map(|(at, slot)| self.owned(nodes.kept(at.node, slot)));
+                let next = place.slot.filter(|(at, slot)| slot + 1 < at.seen.count());
+                (bound, next.map(|(at, slot)| nodes.child(at.node, slot + 1)))
+            }
+            Direction::Backward => {
+                let lower = Some(self.lower(place)).filter(|lower| !lower.is_smallest::<K>());
+                let before = place.slot.filter(|(_, slot)| *slot > 0);
+                (lower.map(|lower| self.owned(lower)), before.map(|(at, slot)| nodes.child(at.node, slot - 1)))
+            }
+        });
+        Sought { child: place.child, ticket: place.ticket, bound, hint }
+    }
+
+    /// The child that covers `key`, and where its range ends in this direction: a forward scan goes on with `seek` from there, a
+    /// backward scan with [`seek_before`](SharedInner::seek_before). Costs a find, and a copy of the bound.
+    pub fn seek(&self, relax: &impl Fn(), key: K::Ref<'_>, direction: Direction) -> Sought<K::Owned> {
+        self.sought(relax, key, Which::Covering, direction)
+    }
+
+    /// The child that covers the keys just below `key`, and where its range begins. None if there is no smaller key.
+    pub fn seek_before(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<Sought<K::Owned>> {
+        let smallest = K::compare(&self.tree.separators, Kept::default(), key, 0).is_eq();
+        (!smallest).then(|| self.sought(relax, key, Which::Below, Direction::Backward))
+    }
+
+    /// The first (`Forward`) or the last child, and where its range ends in this direction.
+    pub fn seek_edge(&self, relax: &impl Fn(), direction: Direction) -> Sought<K::Owned> {
+        let smallest = self.owned(Kept::default());
+        match direction {
+            Direction::Forward => self.sought(relax, K::borrow(&smallest), Which::Covering, direction),
+            Direction::Backward => self.sought(relax, K::borrow(&smallest), Which::Last, direction),
+        }
+    }
+
+    /// The smallest key that the child that covers `key` covers.
+    pub fn lower_bound(&self, relax: &impl Fn(), key: K::Ref<'_>) -> K::Owned {
+        self.visit(relax, key, Which::Covering, |place| self.owned(self.lower(place))).1
+    }
+
+    /// Whether the child that covers `key` is the last.
+    pub fn is_last(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+        self.visit(relax, key, Which::Covering, |place| place.upper.is_none()).1
+    }
+}

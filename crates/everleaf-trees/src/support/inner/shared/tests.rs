@@ -1,0 +1,228 @@
+//! The shared tree against a sorted map, alone and under fire.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use everleaf_index::{BytesKeys, U64Keys};
+use everleaf_pmem::Cpu;
+use proptest::prelude::*;
+
+use super::super::nodes::Nodes;
+use super::*;
+
+mod stress;
+
+fn simd() -> SimdLevel {
+    Cpu::detect().simd
+}
+
+fn relax() {
+    std::thread::yield_now();
+}
+
+fn insert<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, separator: K::Ref<'_>, child: u64) -> Result<u64, InnerError> {
+    let left = inner.find(&relax, separator).0;
+    let prepared = inner.prepare(&relax, separator, left)?;
+    Ok(inner.insert(&relax, prepared, child))
+}
+
+/// Separator -> child, the smallest key for the first child; what every door must answer.
+struct Twin<K: InnerKey, const CAPACITY: usize> {
+    inner: SharedInner<K, CAPACITY>,
+    model: BTreeMap<K::Owned, u64>,
+    next_child: u64,
+}
+
+impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
+    fn new(smallest: K::Owned) -> Self {
+        Self { inner: SharedInner::new(simd(), 1).unwrap(), model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
+    }
+
+    fn covering(&self, key: &K::Owned) -> (K::Owned, u64) {
+        let (separator, child) = self.model.range(..=key.clone()).next_back().unwrap();
+        (separator.clone(), *child)
+    }
+
+    fn change(&mut self, key: &K::Owned, remove: bool) {
+        let (separator, left) = self.covering(key);
+        let (_, ticket) = self.inner.find(&relax, K::borrow(key));
+        let changed = if remove {
+            let first = self.model.keys().next() == Some(&separator);
+            assert_eq!(self.inner.remove(&relax, K::borrow(key)), !first);
+            if !first {
+                self.model.remove(&separator);
+            }
+            !first
+        } else {
+            let prepared = self.inner.prepare(&relax, K::borrow(key), left);
+            assert_eq!(prepared.is_ok(), separator != *key);
+            if let Ok(prepared) = prepared {
+                self.inner.insert(&relax, prepared, self.next_child);
+                self.model.insert(key.clone(), self.next_child);
+                self.next_child += 1;
+                true
+            } else {
+                false
+            }
+        };
+        assert_eq!(self.inner.is_current(ticket), !changed);
+    }
+
+    fn ask(&self, key: &K::Owned) {
+        let (separator, child) = self.covering(key);
+        let reference = K::borrow(key);
+        let upper = self.model.range((Excluded(separator.clone()), Unbounded)).next();
+        let first = self.model.keys().next() == Some(&separator);
+        let (found, ticket) = self.inner.find(&relax, reference);
+        assert!(found == child && self.inner.is_current(ticket));
+        assert_eq!(self.inner.lower_bound(&relax, reference), separator);
+        assert_eq!(self.inner.is_last(&relax, reference), upper.is_none());
+        let sought = self.inner.seek(&relax, reference, Direction::Forward);
+        assert_eq!((sought.child, sought.bound.as_ref(), sought.ticket), (child, upper.map(|(upper, _)| upper), ticket));
+        assert!(sought.hint.is_none_or(|hint| upper.is_some_and(|(_, child)| *child == hint)));
+        let sought = self.inner.seek(&relax, reference, Direction::Backward);
+        let before = self.model.range(..separator.clone()).next_back().map(|(_, child)| *child);
+        assert_eq!((sought.child, sought.bound), (child, (!first).then_some(separator)));
+        assert!(sought.hint.is_none_or(|hint| before == Some(hint)));
+        let below = self.model.range(..key.clone()).next_back();
+        let sought = self.inner.seek_before(&relax, reference);
+        assert_eq!(sought.as_ref().map(|sought| sought.child), below.map(|(_, child)| *child));
+        let bound = below.map(|(separator, _)| separator).filter(|separator| self.model.keys().next() != Some(separator));
+        assert_eq!(sought.and_then(|sought| sought.bound).as_ref(), bound);
+    }
+
+    fn compare(&self, keys: &[K::Owned]) {
+        assert_eq!(self.inner.check(), Vec::<String>::new());
+        assert_eq!(self.inner.len(), self.model.len() as u64);
+        self.model.keys().chain(keys).for_each(|key| self.ask(key));
+        let keys: Vec<_> = self.model.keys().chain(keys).collect();
+        let (mut children, mut tickets) = (vec![0; keys.len()], vec![Ticket::default(); keys.len()]);
+        let references: Vec<_> = keys.iter().map(|key| K::borrow(key)).collect();
+        self.inner.find_many(&relax, &references, &mut children, &mut tickets);
+        assert_eq!(children, keys.iter().map(|key| self.covering(key).1).collect::<Vec<_>>());
+        assert!(tickets.iter().all(|ticket| self.inner.is_current(*ticket)));
+        let mut all = Vec::new();
+        self.inner.for_each_child(|child| all.push(child));
+        assert_eq!(all, self.model.values().copied().collect::<Vec<_>>());
+        assert_eq!(self.inner.seek_edge(&relax, Direction::Forward).child, all[0]);
+        let last = self.inner.seek_edge(&relax, Direction::Backward);
+        assert_eq!((last.child, last.bound.as_ref()), (all[all.len() - 1], self.model.keys().skip(1).next_back()));
+        assert_eq!(self.inner.conflicts().restarts, 0, "nobody was in the way");
+    }
+}
+
+fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owned, bool)]) {
+    let mut twin = Twin::<K, CAPACITY>::new(smallest);
+    let keys: Vec<_> = steps.iter().map(|(key, _)| key.clone()).collect();
+    for (key, remove) in steps {
+        twin.change(key, *remove);
+    }
+    twin.compare(&keys);
+    keys.iter().for_each(|key| twin.change(key, false));
+    twin.compare(&keys);
+    while let Some(key) = twin.model.keys().skip(1).nth(twin.model.len() / 3 % twin.model.len().saturating_sub(1).max(1)).cloned()
+    {
+        twin.change(&key, true);
+    }
+    twin.compare(&keys);
+    assert_eq!((twin.inner.height(), twin.inner.inner_nodes()), (0, 0));
+}
+
+fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = Vec<(T, bool)>> {
+    prop::collection::vec((key, prop::bool::weighted(0.3)), 1..300)
+}
+
+fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
+    prop_oneof![
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 0xff]), 0..12),
+        (0usize..80).prop_map(|len| vec![0; len]),
+        (0u32..2000).prop_map(|number| format!("a/rather/long/path/that/is/shared/by/all/of/them/user{number:09}").into_bytes()),
+    ]
+    .prop_map(Vec::into_boxed_slice)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn u64_separators_behave_like_a_sorted_map(steps in steps(prop_oneof![0u64..200, any::<u64>(), (0u64..99).prop_map(|n| u64::MAX - n)])) {
+        run::<U64Keys, 4>(0, &steps);
+        run::<U64Keys, 8>(0, &steps);
+        run::<U64Keys, 64>(0, &steps);
+    }
+
+    #[test]
+    fn byte_string_separators_behave_like_a_sorted_map(steps in steps(bytes_key())) {
+        run::<BytesKeys, 4>(Box::default(), &steps);
+        run::<BytesKeys, 32>(Box::default(), &steps);
+    }
+}
+
+#[test]
+fn a_wrong_separator_is_refused() {
+    let inner = SharedInner::<BytesKeys, 4>::new(simd(), 1).unwrap();
+    assert!(matches!(inner.prepare(&relax, b"", 1), Err(InnerError::Order)), "the first child has the smallest key");
+    assert_eq!(insert(&inner, b"m", 2).unwrap(), 0);
+    assert!(matches!(inner.prepare(&relax, b"m", 2), Err(InnerError::Order)), "it is the lower bound of its child");
+    assert!(matches!(inner.prepare(&relax, b"x", 1), Err(InnerError::Order)), "another child covers it");
+    let long = vec![7; 1 << 24];
+    assert!(matches!(inner.prepare(&relax, &long, 1), Err(InnerError::TooLong { .. })));
+    assert_eq!((inner.check(), inner.len()), (Vec::new(), 2));
+}
+
+#[test]
+fn a_dropped_preparation_gives_everything_back() {
+    let inner = SharedInner::<BytesKeys, 4>::new(simd(), 1).unwrap();
+    for number in 0..100u64 {
+        insert(&inner, &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().repeat(4), number + 2).unwrap();
+    }
+    let bytes = inner.dram_bytes();
+    for _ in 0..10_000 {
+        let key = [b'q'; 1000];
+        let left = inner.find(&relax, &key).0;
+        let prepared = inner.prepare(&relax, &key, left).unwrap();
+        assert_eq!(inner.tree.nodes.promised(), 1);
+        assert!(inner.check()[0].contains("I6"), "a preparation is under way");
+        drop(prepared);
+    }
+    assert_eq!((inner.check(), inner.len()), (Vec::new(), 101));
+    assert!(inner.dram_bytes() <= bytes + (1 << 16), "{} then {bytes}", inner.dram_bytes());
+}
+
+/// What was promised must be there, whatever the others did meanwhile: the arena panics if it is too short.
+#[test]
+fn prepared_insertions_find_their_memory_in_a_tree_that_grew_meanwhile() {
+    for together in [1u64, 2, 3, 10, 100, 1000] {
+        let inner = SharedInner::<U64Keys, 4>::new(simd(), 0).unwrap();
+        // Leaves of their own, so that the preparations do not depend on each other.
+        for bound in 1..=together {
+            insert(&inner, bound * 1000, bound).unwrap();
+        }
+        for round in 1..20 {
+            let nodes = &inner.tree.nodes;
+            while nodes.arena.lines() - nodes.used_lines() >= Nodes::<U64Keys, 4>::NODE_LINES {
+                nodes.allocate(); // no spare memory but what will be promised
+            }
+            let prepared: Vec<_> =
+                (1..=together).map(|bound| inner.prepare(&relax, bound * 1000 + 500 - round, bound).unwrap()).collect();
+            let before = nodes.arena.lines();
+            for (number, prepared) in prepared.into_iter().enumerate() {
+                inner.insert(&relax, prepared, 1_000_000 + number as u64);
+            }
+            assert_eq!((nodes.arena.lines(), nodes.promised()), (before, 0), "an insertion never asks for memory");
+        }
+        assert_eq!(inner.len(), 1 + 20 * together);
+    }
+}
+
+#[test]
+fn a_ticket_of_one_child_ends_with_the_first_node() {
+    let inner = SharedInner::<U64Keys, 4>::new(simd(), 7).unwrap();
+    let (child, ticket) = inner.find(&relax, 5);
+    assert!(child == 7 && inner.is_current(ticket) && !inner.is_current(Ticket::default()));
+    insert(&inner, 5, 8).unwrap();
+    assert!(!inner.is_current(ticket));
+    assert!(inner.remove(&relax, 5));
+    assert_eq!((inner.find(&relax, 5).0, inner.height()), (7, 0));
+    assert!(!inner.is_current(ticket), "it was another child in between");
+}
