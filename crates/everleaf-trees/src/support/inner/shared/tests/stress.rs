@@ -7,9 +7,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use everleaf_index::KeyKind;
+use everleaf_pmem::{DramLine, MapError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::super::super::Kept;
 use super::*;
 
 /// Numbers in a range.
@@ -202,6 +205,63 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
     }
 }
 
+/// Keys of a kind that give way to other threads in the middle of searches and changes, so that these meet far more often.
+struct Yielding<K>(std::marker::PhantomData<K>);
+
+impl<K: InnerKey> KeyKind for Yielding<K> {
+    type Ref<'a> = K::Ref<'a>;
+    type Owned = K::Owned;
+    fn to_owned(key: K::Ref<'_>) -> K::Owned {
+        K::to_owned(key)
+    }
+    fn borrow(key: &K::Owned) -> K::Ref<'_> {
+        K::borrow(key)
+    }
+}
+
+impl<K: InnerKey> InnerKey for Yielding<K> {
+    const EXACT: bool = K::EXACT;
+    type Separators = K::Separators;
+
+    fn separators() -> Result<K::Separators, MapError> {
+        K::separators()
+    }
+    fn word(key: K::Ref<'_>, skip: usize) -> u64 {
+        std::thread::yield_now();
+        K::word(key, skip)
+    }
+    fn compare_prefix(key: K::Ref<'_>, header: &DramLine) -> std::cmp::Ordering {
+        K::compare_prefix(key, header)
+    }
+    fn keep(separators: &K::Separators, key: K::Ref<'_>) -> Result<u64, InnerError> {
+        K::keep(separators, key)
+    }
+    fn release(separators: &K::Separators, handle: u64) {
+        K::release(separators, handle);
+    }
+    fn compare(separators: &K::Separators, kept: Kept, key: K::Ref<'_>, skip: usize) -> std::cmp::Ordering {
+        std::thread::yield_now();
+        K::compare(separators, kept, key, skip)
+    }
+    fn kept_word(separators: &K::Separators, kept: Kept, skip: usize) -> u64 {
+        std::thread::yield_now();
+        K::kept_word(separators, kept, skip)
+    }
+    fn owned(separators: &K::Separators, kept: Kept) -> K::Owned {
+        std::thread::yield_now();
+        K::owned(separators, kept)
+    }
+    fn dram_bytes(separators: &K::Separators) -> u64 {
+        K::dram_bytes(separators)
+    }
+    fn live_words(separators: &K::Separators) -> u64 {
+        K::live_words(separators)
+    }
+    fn words(handle: u64) -> u64 {
+        K::words(handle)
+    }
+}
+
 fn number(number: u64) -> u64 {
     number * 3
 }
@@ -263,4 +323,13 @@ fn roots_under_fire() {
 fn large_nodes_under_fire() {
     Run::<U64Keys, 4096>::new(64, 4, 20_000, number).go(0, 1);
     Run::<BytesKeys, 4096>::new(32, 2, 4_000, mixed).go(2, 2);
+}
+
+#[test]
+fn threads_that_give_way_in_the_middle_of_everything() {
+    Run::<Yielding<U64Keys>, 4>::new(8, 4, 1500, number).go(0, 1);
+    Run::<Yielding<U64Keys>, 4>::new(1, 1, 3000, number).go(3, 2);
+    Run::<Yielding<BytesKeys>, 4>::new(8, 4, 1000, mixed).go(0, 3);
+    Run::<Yielding<BytesKeys>, 4>::new(1, 1, 1500, zeros).go(3, 4);
+    Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 500, long).go(0, 5);
 }
