@@ -1,4 +1,6 @@
 //! The inner nodes that threads share, of the capacity that was chosen when the tree was made.
+//!
+//! `relax` is called where a thread waits, which is rare: as a trait object it does not multiply this code by the media and shapes of trees.
 
 use std::ops::Bound;
 
@@ -38,17 +40,17 @@ macro_rules! capacities {
             /// The leaf that covers `key`, and a ticket that holds until the node above it changes. The default capacity is inlined
             /// into every operation, the others are a call away.
             #[inline(always)]
-            pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+            pub fn find(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
                 match self {
-                    Self::$default(inner) => inner.find(relax, key),
+                    Self::$default(inner) => inner.find(&relax, key),
                     _ => self.find_by_call(relax, key),
                 }
             }
 
             #[inline(never)]
-            fn find_by_call(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+            fn find_by_call(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
                 match self {
-                    $(Self::$variant(inner) => inner.find(relax, key),)+
+                    $(Self::$variant(inner) => inner.find(&relax, key),)+
                 }
             }
 
@@ -61,58 +63,58 @@ macro_rules! capacities {
             }
 
             /// The leaves that cover `keys`, each with its ticket.
-            pub fn find_many(&self, relax: &impl Fn(), keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket]) {
+            pub fn find_many(&self, relax: &dyn Fn(), keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket]) {
                 match self {
-                    $(Self::$variant(inner) => inner.find_many(relax, keys, leaves, tickets),)+
+                    $(Self::$variant(inner) => inner.find_many(&relax, keys, leaves, tickets),)+
                 }
             }
 
             /// Does all that can fail of the insertion of a leaf with this lower bound behind the leaf `left`.
             pub fn prepare<'i, 'k>(
                 &'i self,
-                relax: &impl Fn(),
+                relax: &dyn Fn(),
                 separator: K::Ref<'k>,
                 left: u64,
             ) -> Result<Prepared<'i, 'k, K>, IndexError> {
                 match self {
-                    $(Self::$variant(inner) => inner.prepare(relax, separator, left),)+
+                    $(Self::$variant(inner) => inner.prepare(&relax, separator, left),)+
                 }
                 .map_err(index_error)
             }
 
             /// Adds the prepared leaf; inner nodes that were split.
-            pub fn insert(&self, relax: &impl Fn(), prepared: Prepared<'_, '_, K>, leaf: u64) -> u64 {
+            pub fn insert(&self, relax: &dyn Fn(), prepared: Prepared<'_, '_, K>, leaf: u64) -> u64 {
                 match self {
-                    $(Self::$variant(inner) => inner.insert(relax, prepared, leaf),)+
+                    $(Self::$variant(inner) => inner.insert(&relax, prepared, leaf),)+
                 }
             }
 
             /// Removes the leaf that covers `key`, which is not the first.
-            pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+            pub fn remove(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> bool {
                 match self {
-                    $(Self::$variant(inner) => inner.remove(relax, key),)+
+                    $(Self::$variant(inner) => inner.remove(&relax, key),)+
                 }
             }
 
             /// The leaf where a scan from this bound begins; none where nothing is before the bound (backward).
-            pub fn seek(&self, relax: &impl Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<K::Owned>> {
+            pub fn seek(&self, relax: &dyn Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<K::Owned>> {
                 match (self, from) {
                     $(
-                        (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(relax, direction)),
+                        (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(&relax, direction)),
                         (Self::$variant(inner), Bound::Excluded(key)) if direction == Direction::Backward => {
-                            inner.seek_before(relax, key)
+                            inner.seek_before(&relax, key)
                         }
                         (Self::$variant(inner), Bound::Included(key) | Bound::Excluded(key)) => {
-                            Some(inner.seek(relax, key, direction))
+                            Some(inner.seek(&relax, key, direction))
                         }
                     )+
                 }
             }
 
             /// Whether the leaf that covers `key` is the last.
-            pub fn is_last(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
+            pub fn is_last(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> bool {
                 match self {
-                    $(Self::$variant(inner) => inner.is_last(relax, key),)+
+                    $(Self::$variant(inner) => inner.is_last(&relax, key),)+
                 }
             }
 
