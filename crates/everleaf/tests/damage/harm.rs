@@ -45,8 +45,8 @@ fn harm_once(words: &mut Vec<u64>, random: &mut StdRng) -> String {
         }
         9 => {
             // A line that was never written back, or another's content.
-            let lines = words.len() / 8;
-            let (from, to) = (random.random_range(0..lines), used(words, random) / 8);
+            words.resize(words.len().next_multiple_of(8), 0);
+            let (from, to) = (random.random_range(0..words.len() / 8), used(words, random) / 8);
             words.copy_within(from * 8..from * 8 + 8, to * 8);
             format!("the line at {:#x} holds what is at {:#x}", to * 64, from * 64)
         }
