@@ -169,7 +169,7 @@ fn keys_that_are_too_long_are_refused() {
 #[test]
 fn help_shows_an_example_and_what_is_unknown_is_wrong_usage() {
     let bench = Bench::new();
-    for command in ["create", "load", "put", "get", "del", "scan", "info", "check", "bench", "explore", "torture", "tour"] {
+    for command in common::COMMANDS {
         let help = bench.ok([command, "--help"]);
         assert!(help.contains("Example") && help.contains(&format!("everleaf {command}")), "{help}");
         bench.refused([command, "--nosuch-option", "a", "b", "c", "d"]);

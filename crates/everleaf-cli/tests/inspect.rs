@@ -88,6 +88,7 @@ fn a_pool_left_by_a_crash_is_inspected_without_a_write() {
     assert_eq!(json(&bench.ok(["info", "p", "--json"]))["shutdown"], "clean");
 }
 
+/// How commands report damage; that no damage does worse than an error is shown by the tests of the store, thousands of times.
 #[test]
 fn damage_is_reported_and_never_panics() {
     let seed = 7;
@@ -96,7 +97,7 @@ fn damage_is_reported_and_never_panics() {
     let bench = filled();
     let sound = content(&bench.path("p"));
     let mut found = 0;
-    for round in 0..60 {
+    for round in 0..15 {
         let mut damaged = sound.clone();
         let place = random.random_range(0..damaged.len() as u64 / 2) as usize;
         let length = random.random_range(1..2000);
@@ -121,7 +122,7 @@ fn damage_is_reported_and_never_panics() {
             assert!(matches!(bench.run(command).code, Some(0 | 1)), "round {round}: {command:?}");
         }
     }
-    assert!(found > 10, "only {found} damages were found");
+    assert!(found > 4, "only {found} damages were found");
 }
 
 #[test]

@@ -36,9 +36,7 @@ pub enum IndexError {
         offered: String,
     },
     /// The index is damaged.
-    #[error(
-        "the index is damaged at offset {offset:#x}: {what}; run `everleaf check`, and restore a backup or salvage what can be read"
-    )]
+    #[error("the index is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a backup replaces it")]
     Corrupt {
         /// Bytes from the pool's base.
         offset: u64,

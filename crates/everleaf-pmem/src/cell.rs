@@ -99,7 +99,8 @@ unsafe impl Persistent for Line {}
 const _: () = assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE && size_of::<PCell>() == WORD);
 
 /// Declares structures of persistent memory: `repr(C)`, line-aligned unless said otherwise, every field checked to be
-/// [`Persistent`](crate::Persistent) at compile time.
+/// [`Persistent`](crate::Persistent) at compile time. Each gets a function `layout`, from which docs/format.md is made; attributes of
+/// fields can be documentation only.
 ///
 /// ```
 /// use everleaf_pmem::{PCell, PPtr, persistent};
@@ -113,19 +114,20 @@ const _: () = assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE &&
 ///     }
 /// }
 /// assert_eq!(size_of::<Node>(), 64);
+/// assert_eq!(Node::layout().fields[1].offset, 8);
 /// ```
 #[macro_export]
 macro_rules! persistent {
     ($(
         $(#[$meta:meta])*
         $vis:vis struct $name:ident $(< $(const $g:ident : $gt:ty),+ >)? {
-            $( $(#[$fmeta:meta])* $fvis:vis $field:ident : $fty:ty ),* $(,)?
+            $( $(#[doc = $fdoc:literal])* $fvis:vis $field:ident : $fty:ty ),* $(,)?
         }
     )*) => { $(
         $(#[$meta])*
         #[repr(C, align(64))]
         $vis struct $name $(< $(const $g: $gt),+ >)? {
-            $( $(#[$fmeta])* $fvis $field : $fty ),*
+            $( $(#[doc = $fdoc])* $fvis $field : $fty ),*
         }
         // SAFETY: repr(C), and `require` below refuses to compile unless every field is Persistent; align(64) is at most a line.
         unsafe impl $(< $(const $g: $gt),+ >)? $crate::Persistent for $name $(< $($g),+ >)? {}
@@ -135,6 +137,19 @@ macro_rules! persistent {
                 const fn require<T: $crate::Persistent>() {}
                 $( require::<$fty>(); )*
             };
+
+            /// Every byte, as it is defined.
+            #[allow(dead_code)]
+            pub fn layout() -> $crate::Layout {
+                let fields = ::std::vec![$( $crate::Field {
+                    name: stringify!($field).to_owned(),
+                    kind: stringify!($fty).to_owned(),
+                    offset: ::std::mem::offset_of!(Self, $field),
+                    bytes: ::std::mem::size_of::<$fty>(),
+                    what: concat!($($fdoc),*).trim().to_owned(),
+                } ),*];
+                $crate::Layout { name: stringify!($name), bytes: ::std::mem::size_of::<Self>(), fields }
+            }
         }
     )* };
 }

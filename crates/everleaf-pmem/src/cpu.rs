@@ -7,7 +7,7 @@ pub enum FlushInstruction {
     Clwb,
     /// `clflushopt`: writes back and evicts, ordered by a fence only.
     ClflushOpt,
-    /// `clflush`: writes back and evicts, ordered among themselves.
+    /// `clflush`: writes back and evicts, ordered among themselves (aarch64: `dc civac`).
     Clflush,
     /// None is needed: the caches are inside the persistence domain (eADR), or only a process crash is to be survived.
     None,
@@ -44,7 +44,7 @@ pub struct Cpu {
     pub clwb: bool,
     /// `clflushopt` is there.
     pub clflushopt: bool,
-    /// `clflush` is there.
+    /// `clflush` (aarch64: `dc civac`) is there.
     pub clflush: bool,
     /// `movdir64b` is there.
     pub movdir64b: bool,
@@ -64,13 +64,14 @@ impl Cpu {
         cpu
     }
 
-    /// The best flush instruction for memory whose caches are not persistent.
+    /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap` or none: `dc civac` reaches the point of
+    /// coherency, which need not be that of persistence.
     pub fn best_flush(&self) -> Option<FlushInstruction> {
         if self.clwb {
             Some(FlushInstruction::Clwb)
         } else if self.clflushopt {
             Some(FlushInstruction::ClflushOpt)
-        } else if self.clflush {
+        } else if self.clflush && cfg!(target_arch = "x86_64") {
             Some(FlushInstruction::Clflush)
         } else {
             None
@@ -137,7 +138,7 @@ fn detect_instructions() -> Cpu {
     Cpu {
         clwb: std::arch::is_aarch64_feature_detected!("dpb"),
         clflushopt: false,
-        clflush: false,
+        clflush: true,
         rtm: false,
         movdir64b: false,
         eadr: false,

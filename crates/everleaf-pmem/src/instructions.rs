@@ -83,19 +83,23 @@ mod imp {
 
     #[inline(always)]
     pub fn clwb(address: usize) {
+        // `dc cvap` by its encoding: the assembler knows the name only where the target has FEAT_DPB, which is found out at run time.
         // SAFETY: cleans a mapped line to the point of persistence; changes no value. The CPU has it: checked by the media.
-        unsafe { asm!(".arch_extension dpb", "dc cvap, {}", in(reg) address, options(nostack, preserves_flags)) }
+        unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) address, options(nostack, preserves_flags)) }
     }
     pub fn clflushopt(address: usize) {
-        clwb(address);
+        clflush(address);
     }
+    #[inline(always)]
     pub fn clflush(address: usize) {
-        clwb(address);
+        // SAFETY: cleans and invalidates a mapped line to the point of coherency; changes no value.
+        unsafe { asm!("dc civac, {}", in(reg) address, options(nostack, preserves_flags)) }
     }
     #[inline(always)]
     pub fn store_fence() {
+        // The whole system: the point of persistence may lie outside the inner shareable domain.
         // SAFETY: waits for cache maintenance and stores; changes no value.
-        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) }
+        unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
     }
     #[inline(always)]
     pub fn prefetch(address: usize) {

@@ -11,7 +11,7 @@
 //! * so any bit pattern is a valid value and racing accesses are defined;
 //! * and a reference into the region is safe once its bounds and alignment were checked ([`Region::get`]).
 //!
-//! Map of the files: `cell` `pointer` (what persistent structures are made of) · `region` `medium` (mapped
+//! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
 //! `counted` `dram` `traced` (the media) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
 //! counted, and where the counts stand).
@@ -26,6 +26,7 @@ mod dram_arena;
 mod emulated;
 mod hardware;
 mod instructions;
+mod layout;
 mod media;
 mod medium;
 mod pointer;
@@ -43,6 +44,7 @@ pub use dram::Dram;
 pub use dram_arena::DramArena;
 pub use emulated::{Emulated, Latencies};
 pub use hardware::Hardware;
+pub use layout::{Field, Layout};
 pub use media::Media;
 pub use medium::{Durability, Medium};
 pub use pointer::PPtr;

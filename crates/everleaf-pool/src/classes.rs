@@ -21,6 +21,10 @@ impl Class {
         SIZES.iter().position(|size| *size >= bytes && size.is_multiple_of(align)).map(|i| Self(i as u8))
     }
 
+    pub const fn sizes() -> &'static [u64] {
+        &SIZES
+    }
+
     pub fn from_index(index: u64) -> Option<Self> {
         (index < SIZES.len() as u64).then_some(Self(index as u8))
     }

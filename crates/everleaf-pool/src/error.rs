@@ -75,7 +75,7 @@ pub enum PoolError {
     /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
     #[error(
         "the machine restarted while this pool was open on {medium}, which does not keep unsynced data over a restart, so its content \
-         cannot be trusted; read what can be read with `everleaf check --salvage NEW`, or restore a backup"
+         cannot be trusted; remove it, and restore a backup or load its data again"
     )]
     OtherBoot {
         /// The medium.
@@ -112,9 +112,7 @@ pub enum PoolError {
         slots: usize,
     },
     /// Something in the pool is damaged.
-    #[error(
-        "the pool is damaged at offset {offset:#x}: {what}; run `everleaf check`, and restore a backup or salvage what can be read"
-    )]
+    #[error("the pool is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a backup replaces it")]
     Corrupt {
         /// Bytes from the pool's base.
         offset: u64,

@@ -7,8 +7,10 @@
 //! chunk 3.. extents: each a table of one line a chunk, then the chunks
 //! ```
 
-use everleaf_pmem::{LINE, PCell, WORD, persistent};
+use everleaf_pmem::{Field, LINE, Layout, PCell, WORD, persistent};
 
+use crate::Record;
+use crate::classes::Class;
 use crate::word::{SEALED_BITS, Sealed};
 
 /// Bytes in a chunk: the unit of typing and of growth.
@@ -40,16 +42,21 @@ pub(crate) const ANCHOR_OFFSET: u64 = 2 * CHUNK;
 persistent! {
     /// What never changes after creation. `magic` is written last, so a creation that was cut off is no pool.
     pub(crate) struct Identity {
+        /// "Everleaf".
         pub magic: PCell,
+        /// Version of the format.
         pub version: PCell,
+        /// Random, the low half first.
         pub uuid: [PCell; 2],
         /// Name of the engine, zero padded.
         pub engine: [PCell; 3],
         /// 0: u64, 1: bytes.
         pub key_type: PCell,
+        /// Sizes of the engine's nodes, in an order of its own.
         pub parameters: [PCell; 8],
         /// The length that the pool may grow to.
         pub max_bytes: PCell,
+        /// Zero.
         pub _reserved: [PCell; 6],
         /// CRC-32 of the words before it.
         pub checksum: PCell,
@@ -57,11 +64,13 @@ persistent! {
 
     /// The state line and the extents.
     pub(crate) struct Header {
+        /// See there.
         pub identity: Identity,
-        /// One of the `STATE_` values.
+        /// 1: closed. 2: open, or left so by a crash.
         pub state: PCell<Sealed>,
         /// The boot id under which the pool was opened last, 48 bits a word.
         pub boot_id: [PCell<Sealed>; 3],
+        /// Nothing.
         pub _reserved: [PCell; 4],
         /// Chunks of each extent, its table included; 0 ends the list.
         pub extents: [PCell<Sealed>; MAX_EXTENTS],
@@ -69,26 +78,55 @@ persistent! {
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
     pub(crate) struct Intent {
-        /// 0: nothing; `LINK_TAG`: a link; else the offset of the destination of an exchange. Written last, cleared first.
+        /// 0: nothing; 1: a link; else the offset of the destination of an exchange. Written last, cleared first.
         pub tag: PCell<Sealed>,
         /// The block that is replaced: its offset.
         pub old: PCell<Sealed>,
-        /// Its size, as `Block::extent` packs it.
+        /// 0, or if it is a run: the descriptor of its first chunk.
         pub old_extent: PCell<Sealed>,
         /// The block that replaces it: its offset.
         pub new: PCell<Sealed>,
-        /// Its size.
+        /// As `old_extent`.
         pub new_extent: PCell<Sealed>,
+        /// Nothing.
         pub _reserved: [PCell; 3],
     }
 
     /// One line a chunk in an extent's table. Descriptor and bitmap share the line: what was stored first is durable first.
     pub(crate) struct ChunkLine {
-        /// A `Descriptor`.
+        /// What the chunk is used for.
         pub descriptor: PCell<Sealed>,
         /// Bit set: block allocated. 48 blocks a word.
         pub bitmap: [PCell<Sealed>; BITMAP_WORDS],
     }
+}
+
+/// What docs/format.md shows of the pool: its parts, its own structures, and the sizes of blocks.
+pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
+    let part = |name: &str, offset: u64, bytes: u64, what: &str| Field {
+        name: name.to_owned(),
+        kind: "bytes".to_owned(),
+        offset: offset as usize,
+        bytes: bytes as usize,
+        what: what.to_owned(),
+    };
+    let pool = Layout {
+        name: "Pool",
+        bytes: MIN_POOL_BYTES as usize,
+        fields: vec![
+            part("header", 0, size_of::<Header>() as u64, "`Header`; the rest of the chunk is nothing."),
+            part("intents", INTENTS_OFFSET, (WORKER_SLOTS * size_of::<Intent>()) as u64, "64 of `Intent`, one a worker."),
+            part("anchor", ANCHOR_OFFSET, CHUNK, "The index's own; zeros at first."),
+            part(
+                "extents",
+                FIRST_EXTENT_CHUNK * CHUNK,
+                MIN_POOL_BYTES - FIRST_EXTENT_CHUNK * CHUNK,
+                "To the end, at least so many bytes.",
+            ),
+        ],
+    };
+    let structures = [Identity::layout(), Header::layout(), Intent::layout(), ChunkLine::layout(), Record::layout()];
+    (std::iter::once(pool).chain(structures).collect(), Class::sizes())
 }
 
 /// The pool was closed.

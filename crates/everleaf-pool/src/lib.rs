@@ -26,6 +26,7 @@ pub use audit::{Audit, AuditReport};
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_file};
 pub use header::{Format, KeyType};
+pub use layout::layouts;
 pub use lease::{Lease, Workers};
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{Line, Media, Medium, PCell, PPtr, Persistent, site};
+use everleaf_pmem::{Line, Media, Medium, PCell, PPtr, Persistent, Word, site};
 use parking_lot::Mutex;
 
 use crate::chunks::{Chunks, table_chunks};
@@ -109,7 +109,7 @@ impl<M: Media> Pool<M> {
         Ok(Arc::new(pool))
     }
 
-    /// Zeroes intents, anchor and extents, adds the extents that the region has room for, and marks the pool open.
+    /// Empties intents, anchor and extents, adds the extents that the region has room for, and marks the pool open.
     fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
         let header = self.header()?;
         self.media.store(&header.identity.magic, 0);
@@ -118,7 +118,8 @@ impl<M: Media> Pool<M> {
         }
         self.write_state(header, STATE_OPEN);
         self.media.flush_object(site!("pool.create.header"), header);
-        self.zero(INTENTS_OFFSET, 2 * CHUNK)?;
+        self.fill(INTENTS_OFFSET, CHUNK, Sealed::ZERO)?;
+        self.fill(ANCHOR_OFFSET, CHUNK, 0)?;
         self.media.fence(site!("pool.create.fence"));
         let total = bytes / CHUNK;
         let largest = (GROWTH_STEP / CHUNK).max(total / (MAX_EXTENTS as u64 / 2));
@@ -134,11 +135,12 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    fn zero(&self, offset: u64, bytes: u64) -> Result<(), PoolError> {
+    /// Stores `word` in every word of whole lines, and flushes them.
+    fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
         for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
             let line = self.media.region().at::<Line>(line).ok_or(PoolError::corrupt(line, Corruption::Pointer))?;
             for cell in &line.0 {
-                self.media.store(cell, 0);
+                self.media.store(cell.view(), word);
             }
             self.media.flush(site!("pool.grow.table"), &line.0[0]);
         }
@@ -252,7 +254,7 @@ impl<M: Media> Pool<M> {
 
     // ---- growth -----------------------------------------------------------------------------------------------------
 
-    /// Grows so that a run of `chunks` fits. Order: the file is allocated, durably; the new table is zeroed, durably; COMMIT the extent's
+    /// Grows so that a run of `chunks` fits. Order: the file is allocated, durably; the new table is emptied, durably; COMMIT the extent's
     /// word in the header. A crash before it leaves a file that is longer than the pool, which the next growth uses.
     pub(crate) fn grow(&self, chunks: u64) -> Result<(), PoolError> {
         let full = || PoolError::PoolFull { requested_bytes: chunks * CHUNK };
@@ -283,7 +285,7 @@ impl<M: Media> Pool<M> {
     fn publish_extent(&self, chunks: u64) -> Result<(), PoolError> {
         let extents = self.chunks.extents();
         let start = extents.last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
-        self.zero(start * CHUNK, table_chunks(chunks) * CHUNK)?;
+        self.fill(start * CHUNK, table_chunks(chunks) * CHUNK, Sealed::ZERO)?;
         self.media.fence(site!("pool.grow.table.fence"));
         let cell = self.header()?.extents.get(extents.len()).ok_or(PoolError::PoolFull { requested_bytes: chunks * CHUNK })?;
         self.media.store(cell, Sealed::of(chunks));

@@ -15,7 +15,7 @@ persistent! {
     /// A byte string in the pool, reached through [`Pool::record`] only. A record is aligned to 8 bytes; the alignment of this type, which
     /// exists to give pointers a type, is nominal.
     pub struct Record {
-        /// Length and checksum.
+        /// Low half: length of the content. High half: CRC-32 of the length's 4 bytes and the content.
         pub header: PCell,
     }
 }

@@ -5,13 +5,14 @@ use everleaf_pmem::Word;
 /// Bits of content in a [`Sealed`] word.
 pub(crate) const SEALED_BITS: u32 = 48;
 
-/// A p-atomic word that carries its own checksum. The all-zero word is a valid 0, so that zeroed memory reads as zeros.
+/// A p-atomic word that carries its own checksum. Neither the all-zero word nor the all-ones word is one: a page that was lost, and reads
+/// as zeros, is damage and not an empty table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sealed(u64);
 
 impl Sealed {
     /// Content 0.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::of(0);
 
     /// Seals `content`, which must fit into 48 bits: every caller packs bounded fields.
     pub const fn of(content: u64) -> Self {
@@ -26,11 +27,14 @@ impl Sealed {
     }
 }
 
-/// 16 bits that any one- or two-bit change of the content changes (a multiplicative mix; 0 for 0).
+/// 16 bits that a change of the content changes (a multiplicative mix), not 0 for 0.
 const fn checksum(content: u64) -> u64 {
     let mixed = (content ^ (content >> 23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 48
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 48) ^ CHECKSUM_OF_ZERO
 }
+
+/// What is mixed into every checksum.
+const CHECKSUM_OF_ZERO: u64 = 0x5ea1;
 
 impl Word for Sealed {
     fn into_word(self) -> u64 {
@@ -46,8 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_round_trip_and_zero_is_zero() {
-        assert_eq!(Sealed::from_word(0).open(), Some(0));
+    fn contents_round_trip_and_blank_memory_is_damage() {
+        assert_eq!(Sealed::from_word(0).open(), None);
+        assert_eq!(Sealed::from_word(u64::MAX).open(), None);
+        assert_eq!(Sealed::ZERO.open(), Some(0));
         for content in [0, 1, 2, 0xffff_ffff_ffff, 0x8000_0000_0000, 12345] {
             assert_eq!(Sealed::of(content).open(), Some(content));
         }

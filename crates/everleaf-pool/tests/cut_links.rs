@@ -16,6 +16,9 @@ fn audit(pool: &Pool<Traced>, records: &[PPtr<Record>], runs: &[Run]) -> AuditRe
     pool.finish_audit(audit)
 }
 
+/// The tag of an intent that speaks of nothing: 0, with its checksum.
+const RETIRED: u64 = 0x5ea1 << 48;
+
 #[test]
 fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
     // Runs and blocks; cut before and after the index would have changed.
@@ -31,7 +34,7 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             }
             // The crash comes before the intent is retired, whatever was done to the blocks.
             let events = cut.media().take_events();
-            let retired = |event: &&Event| matches!(event, Event::Store { offset: 4096, new: 0, .. });
+            let retired = |event: &&Event| matches!(event, Event::Store { offset: 4096, new: RETIRED, .. });
             let mut image = cut.media().image();
             if let Some(Event::Store { offset, old: tag, .. }) = events.iter().rfind(retired).filter(|_| changed) {
                 image[*offset as usize / 8] = *tag;

@@ -117,6 +117,7 @@ pub fn run(args: Args) -> Outcome {
     if args.budget < MIN_BUDGET {
         return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
     }
+    everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &args.parameters.into(), 1)?;
     let subject = subject(&args, engine)?;
     let options = Options {
         len: POOL_BYTES.0,

@@ -1,11 +1,12 @@
 //! `put`: one key.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use everleaf::Store;
+use everleaf::{Error, MAX_VALUE_BYTES, Store};
 
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgument;
@@ -34,15 +35,7 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let value = match (&args.value, &args.value_from) {
         (Some(value), _) => value.as_bytes().to_vec(),
-        (None, Some(file)) if file.as_os_str() == "-" => {
-            let mut value = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut value);
-            read.map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
-            value
-        }
-        (None, Some(file)) => {
-            std::fs::read(file).map_err(|error| Failure::failed(format!("{} cannot be read: {error}", file.display())))?
-        }
+        (None, Some(file)) => value_from(file)?,
         (None, None) => return Err(Failure::usage("a value is wanted")),
     };
     let store = Store::open(&args.pool)?;
@@ -50,4 +43,22 @@ pub fn run(args: Args) -> Outcome {
     store.put(key.as_key(), &value)?;
     store.close()?;
     Ok(())
+}
+
+/// All of a file's bytes; of one that is too long only so many that the store can say so.
+fn value_from(file: &Path) -> Result<Vec<u8>, Failure> {
+    let mut value = Vec::new();
+    if file.as_os_str() == "-" {
+        let read = std::io::stdin().lock().take(MAX_VALUE_BYTES + 1).read_to_end(&mut value);
+        read.map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
+        return Ok(value);
+    }
+    let unreadable = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let opened = File::open(file).map_err(unreadable)?;
+    let bytes = opened.metadata().map_err(unreadable)?.len();
+    if bytes > MAX_VALUE_BYTES {
+        return Err(Error::ValueTooLong { bytes, max_bytes: MAX_VALUE_BYTES }.into());
+    }
+    opened.take(MAX_VALUE_BYTES + 1).read_to_end(&mut value).map_err(unreadable)?;
+    Ok(value)
 }

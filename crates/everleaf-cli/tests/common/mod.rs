@@ -120,7 +120,21 @@ impl Ran {
         let lines: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("everleaf: ")).collect();
         assert_eq!(lines.len(), 1, "{}", self.stderr);
         assert_eq!(self.stderr.lines().last(), Some(lines[0]), "{}", self.stderr);
+        advises_only_what_there_is(lines[0]);
         lines[0].to_owned()
+    }
+}
+
+/// What can be run, as `--help` lists it.
+pub const COMMANDS: [&str; 12] =
+    ["create", "load", "put", "get", "del", "scan", "info", "check", "bench", "explore", "torture", "tour"];
+
+/// A sentence that names a command names one that exists. (`check --salvage` is still to come.)
+#[track_caller]
+fn advises_only_what_there_is(sentence: &str) {
+    for named in sentence.split("`everleaf ").skip(1) {
+        let words: Vec<&str> = named.split('`').next().unwrap_or_default().split(' ').collect();
+        assert!(COMMANDS.contains(&words[0]) && !words.contains(&"--salvage"), "{sentence}");
     }
 }
 

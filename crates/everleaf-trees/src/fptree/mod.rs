@@ -91,11 +91,12 @@
 //! # Map of the files
 //! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes
 //! on offer) · `inner` (inner nodes of the chosen capacity) · `groups` (leaf groups) · `search` `scan` `insert` `split`
-//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10) · [`concurrent`] (the same
-//! tree for many threads).
+//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10) · `format` (for docs/format.md) ·
+//! [`concurrent`] (the same tree for many threads).
 
 mod check;
 pub mod concurrent;
+mod format;
 mod groups;
 mod inner;
 mod insert;
@@ -119,6 +120,7 @@ use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, Serial
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Worker};
 
+pub use format::layouts;
 use groups::Groups;
 use inner::InnerNodes;
 pub use key::LeafKey;

@@ -58,6 +58,10 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let (lower, upper) = entries.split_at(middle);
         let Plan { separator, moved, places, new_bitmap } = Plan::of::<K, S>(self.shape, lower, upper)?;
         let left_bitmap = live.minus(moved);
+        if self.inner.find(K::borrow(&separator)) != left_offset {
+            // The new leaf would cover a range in the middle of another one's, and what is inserted there would not be found.
+            return Err(IndexError::Corrupt { offset: left_offset, what: "a full leaf holds keys of another leaf" });
+        }
 
         // S0: the new leaf's bound. Crash: the leaf is free; its bound means nothing, or is a record that recovery frees.
         K::place(&mut self.worker, &new.head.lower_bound, K::borrow(&separator))?;

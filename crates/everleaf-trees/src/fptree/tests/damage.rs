@@ -126,6 +126,31 @@ fn keys_out_of_order_wrong_fingerprints_and_lost_leaves_are_found() {
 }
 
 #[test]
+fn a_full_leaf_with_keys_of_another_range_is_not_split() {
+    let (pool, tree) = grown::<U64Keys>(TINY);
+    let media = pool.media();
+    let leaves = live_leaves(&pool, TINY_LEAF);
+    let bound = |leaf: u64| media.load(&head(&pool, leaf).lower_bound);
+    let mut bounds: Vec<(u64, u64)> = leaves.iter().map(|leaf| (bound(*leaf), *leaf)).collect();
+    bounds.sort_unstable();
+    drop(tree);
+    // The last leaf takes over keys of the first one, and still holds the greatest.
+    media.store(&head(&pool, bounds.last().unwrap().1).lower_bound, 1);
+    let (_pool, tree) = reopened::<U64Keys>(&pool).unwrap();
+    let mut refused = 0;
+    for key in 0..100 {
+        match tree.upsert(key, key) {
+            Ok(_) => assert_eq!(tree.get(key).unwrap(), Some(key), "what was inserted is found"),
+            Err(error) => {
+                assert!(error.to_string().contains("keys of another leaf"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
 fn a_damaged_key_record_is_an_error_and_no_missing_key() {
     let (pool, tree) = grown::<BytesKeys>(TINY);
     let media = pool.media();
@@ -183,8 +208,7 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
 
 #[test]
 fn random_damage_never_panics() {
-    fuzz::<U64Keys>(TINY, 1);
+    // Values of one word are damaged through the store, by its own tests.
     fuzz::<U64Keys>(Parameters { value_words: 3, ..TINY }, 2);
-    fuzz::<BytesKeys>(TINY, 3);
     fuzz::<BytesKeys>(Parameters { value_words: 2, ..TINY }, 4);
 }

@@ -1,0 +1,209 @@
+//! Pools and files that are not what they should be: one sentence, and nothing is lost. (Foreign and missing pools, long keys and wrong usage are
+//! in `commands`, locked pools and other damage in `inspect`, files that are no CSV in `load`.)
+
+mod common;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use common::{Bench, Ran, content};
+
+/// Where the words of a pool's header stand (docs/format.md).
+const VERSION: usize = 8;
+const CHECKSUM: usize = 184;
+const STATE: usize = 192;
+const BOOT_ID: usize = 200;
+
+/// Every command that opens a pool.
+const COMMANDS: [&[&str]; 8] = [
+    &["get", "p", "key 7"],
+    &["put", "p", "key 7", "other"],
+    &["del", "p", "key 7"],
+    &["scan", "p"],
+    &["load", "p", "lines"],
+    &["info", "p"],
+    &["info", "p", "--json"],
+    &["check", "p"],
+];
+
+fn filled() -> Bench {
+    let bench = Bench::with_pool();
+    let lines: String = (0..500).map(|i| format!("key {i}\n")).collect();
+    bench.write("lines", lines);
+    bench.ok(["load", "p", "lines"]);
+    bench
+}
+
+/// Every command says this and leaves the file as it is.
+fn all_say(bench: &Bench, pool: &[u8], complaint: &str) {
+    bench.write("p", pool);
+    for command in COMMANDS {
+        let sentence = bench.fails(command);
+        assert!(sentence.contains(complaint), "{command:?}: {sentence}");
+        assert!(content(&bench.path("p")) == pool, "{command:?} wrote to the pool");
+    }
+}
+
+/// The pool itself is as good as before.
+fn still_good(bench: &Bench, pool: &[u8]) {
+    bench.write("p", pool);
+    assert_eq!(bench.ok(["get", "p", "key 7"]), "8\n");
+    assert_eq!(bench.ok(["scan", "p"]).lines().count(), 500);
+    bench.ok(["check", "p"]);
+}
+
+#[test]
+fn a_truncated_pool_says_how_much_is_missing() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    let complaint = format!("truncated: it has {} bytes and should have {}", sound.len() / 2, sound.len());
+    all_say(&bench, &sound[..sound.len() / 2], &complaint);
+    all_say(&bench, &sound[..5000], "truncated: it has 5000 bytes");
+    all_say(&bench, &sound[..4000], "is not an Everleaf pool");
+    still_good(&bench, &sound);
+}
+
+#[test]
+fn a_pool_of_a_newer_version_names_both_versions() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    let mut newer = sound.clone();
+    newer[VERSION] = 2;
+    let checksum = u64::from(crc32fast::hash(&newer[..CHECKSUM]));
+    newer[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+    all_say(&bench, &newer, "the pool has format version 2, this program knows versions up to 1; use a newer release");
+    still_good(&bench, &sound);
+}
+
+#[test]
+fn a_flipped_bit_is_named_with_its_place() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    for (place, complaint) in
+        [(CHECKSUM, "damaged at offset 0x0"), (VERSION, "damaged at offset 0x0"), (STATE, "damaged at offset 0xc0")]
+    {
+        let mut flipped = sound.clone();
+        flipped[place] ^= 4;
+        all_say(&bench, &flipped, complaint);
+    }
+    // The value of one key: the others can still be read.
+    let value = sound.windows(10).position(|bytes| bytes == b"key 321322").unwrap();
+    let mut flipped = sound.clone();
+    flipped[value + 9] ^= 1;
+    bench.write("p", &flipped);
+    assert!(bench.fails(["get", "p", "key 321"]).contains("a record does not match its checksum"));
+    assert_eq!(bench.ok(["get", "p", "key 320"]), "321\n");
+    assert!(bench.run(["scan", "p"]).failed().contains("damaged at offset"));
+    assert!(bench.fails(["check", "p"]).contains("1 violation"));
+    still_good(&bench, &sound);
+}
+
+#[test]
+fn a_pool_that_another_boot_left_open_is_refused() {
+    let bench = filled();
+    let closed = content(&bench.path("p"));
+    let mut child = bench.command(["load", "p", "-", "--acknowledge-every", "1"]);
+    let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"another\n").unwrap();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let crashed = content(&bench.path("p"));
+    let mut of_another_boot = crashed.clone();
+    of_another_boot[BOOT_ID..BOOT_ID + 24].fill(0x11);
+    all_say(&bench, &of_another_boot, "the machine restarted while this pool was open");
+    bench.write("p", &crashed);
+    assert_eq!(bench.ok(["get", "p", "another"]), "1\n");
+    still_good(&bench, &closed);
+}
+
+#[test]
+fn a_value_over_the_limit_is_refused_before_it_is_read() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    File::create(bench.path("huge")).unwrap().set_len((1 << 30) + 1).unwrap();
+    let sentence = bench.fails(["put", "p", "key 7", "--value-from", "huge"]);
+    assert!(sentence.contains("1073741825 bytes") && sentence.contains("at most 1073741824"), "{sentence}");
+    still_good(&bench, &content(&bench.path("p")));
+    still_good(&bench, &sound);
+}
+
+#[test]
+fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
+    let bench = Bench::new();
+    for command in [
+        &["create", "p", "--engine", "bogus"][..],
+        &["bench", "micro", "--keys", "10", "--engine", "bogus"],
+        &["bench", "compare", "--keys", "10", "--engines", "fptree,bogus"],
+        &["explore", "--ops", "1", "--seed", "1", "--engine", "bogus"],
+        &["torture", "--kills", "1", "--engine", "bogus"],
+    ] {
+        let complaint = bench.refused(command);
+        assert!(complaint.contains("bogus") && complaint.contains("choose one of"), "{command:?}: {complaint}");
+    }
+    for command in [
+        &["create", "p", "--engine", "masstree"][..],
+        &["create", "p", "--engine", "btreemap"],
+        &["create", "p", "--engine", "ptree", "--leaf-slots", "57"],
+        &["create", "p", "--inner-keys", "5"],
+        &["create", "p", "--group-bytes", "4095"],
+        &["explore", "--ops", "1", "--seed", "1", "--engine", "fptree", "--leaf-slots", "5"],
+    ] {
+        assert!(bench.refused(command).contains("choose one of"), "{command:?}");
+    }
+    // Every engine with a pool has the same parameters; a parameter of none of them, or of an engine without:
+    assert!(bench.refused(["create", "p", "--engine", "fptree", "--log-lines", "4"]).contains("--log-lines"));
+    let mixed = bench.refused(["bench", "compare", "--keys", "10", "--engines", "btreemap,fptree", "--inner-keys", "64"]);
+    assert!(mixed.contains("--inner-keys"), "{mixed}");
+    assert!(!bench.path("p").exists());
+}
+
+/// What a pool does when its disk is full: a creation leaves nothing, a load keeps a prefix.
+const FILL: &str = r#"
+"$EVERLEAF" create large --size 16MiB; echo "create $?"
+ls
+"$EVERLEAF" create p --size 128KiB || exit 1
+seq 1 200000 | "$EVERLEAF" load p -; echo "load $?"
+"$EVERLEAF" put p 1 replaced; echo "put $?"
+"$EVERLEAF" del p 2 && "$EVERLEAF" put p 2 again; echo "reuse $?"
+"$EVERLEAF" check p > /dev/null; echo "check $?"
+"$EVERLEAF" scan p | wc -l
+"#;
+
+/// Runs the script in a shell that was prepared by `before`; none if this is not possible here.
+fn on_a_full_disk(before: &str, shell: &[&str]) {
+    let bench = Bench::new();
+    let mut command = std::process::Command::new(shell[0]);
+    command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}"));
+    command.env("EVERLEAF", env!("CARGO_BIN_EXE_everleaf")).current_dir(bench.path(""));
+    let output = command.stdin(Stdio::null()).output();
+    let Some(output) = output.ok().filter(|output| output.status.code() != Some(77) && !output.stdout.is_empty()) else {
+        println!("skipped: this system does not let a test run `{}`, `{before}`", shell.join(" "));
+        return;
+    };
+    let ran = Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8(output.stderr).unwrap() };
+    let stdout = str::from_utf8(&ran.stdout).unwrap();
+    let mut lines = stdout.lines();
+    assert_eq!(lines.next(), Some("create 1"), "{ran:?}");
+    assert_eq!(lines.next(), Some("load 1"), "nothing was left of the creation, and the load met the end: {ran:?}");
+    assert!(matches!(lines.next(), Some("put 0" | "put 1")), "{ran:?}");
+    assert!(matches!(lines.next(), Some("reuse 0")), "what is freed serves again: {ran:?}");
+    assert_eq!(lines.next(), Some("check 0"), "{ran:?}");
+    let acknowledged = ran.stderr.lines().find_map(|line| line.strip_prefix("acknowledged ")?.split(' ').next()).unwrap();
+    assert!(acknowledged.parse::<u64>().unwrap() > 100, "{ran:?}");
+    assert_eq!(lines.next().map(str::trim), Some(acknowledged), "{ran:?}");
+    let complaints: Vec<_> = ran.stderr.lines().filter(|line| line.starts_with("everleaf: ")).collect();
+    assert!(complaints.len() >= 2 && complaints.iter().all(|sentence| sentence.contains("the disk is full")), "{ran:?}");
+    assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+}
+
+#[test]
+fn a_full_tmpfs_is_one_sentence_and_loses_nothing() {
+    on_a_full_disk("mkdir small && mount -t tmpfs -o size=2m none small && cd small || exit 77", &["unshare", "-rm", "sh"]);
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_one_sentence_and_loses_nothing() {
+    on_a_full_disk("trap '' XFSZ; ulimit -f 4096 || exit 77", &["sh"]);
+}
