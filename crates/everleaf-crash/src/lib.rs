@@ -75,14 +75,19 @@ mod redundant;
 mod report;
 mod shrink;
 mod subject;
+mod threads;
 mod trace;
 mod violation;
 
 pub use explore::{explore, explore_with};
-pub use machine::crash_images;
+pub use machine::{crash_images, crash_images_of_threads};
 pub use options::{Assumptions, Options};
 pub use redundant::Redundant;
 pub use report::{Progress, Report};
 pub use subject::Subject;
+pub use threads::{
+    ConcurrentSubject, Interleaving, NoInterleaving, Preemption, Step, ThreadOperations, explore_interleaving, explore_threads,
+    explore_threads_with,
+};
 pub use trace::ExploreError;
 pub use violation::{Crash, During, LineState, Violation};
