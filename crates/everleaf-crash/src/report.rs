@@ -50,7 +50,7 @@ pub struct Report {
     pub interleavings_beyond: u64,
     /// Interleavings within the bound that were not run, at least: those derived from them are not counted.
     pub interleavings_left_out: u64,
-    /// The most preemptions of the interleavings that were explored systematically.
+    /// The most preemptions of the interleavings that were explored systematically; none if one interleaving was run again.
     pub preemption_bound: Option<usize>,
 }
 

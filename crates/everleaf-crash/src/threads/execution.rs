@@ -149,6 +149,7 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
             for (slot, thread) in threads.iter().enumerate() {
                 scope.spawn(move || run(slot, thread));
             }
+            self.scheduler.watch();
         });
         let schedule = self.scheduler.end();
         let deadlock = schedule.stopped.clone().filter(|reason| reason.starts_with("deadlock"));

@@ -146,7 +146,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let Some(next) = next else { break };
             base = next;
         }
-        Ok(self.report(operations))
+        Ok(self.report(operations, only.is_none()))
     }
 
     fn machine(&self, image: Vec<u64>) -> Machine {
@@ -369,14 +369,14 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
 
     // ---- report -------------------------------------------------------------------------------------------------------
 
-    fn report(self, operations: usize) -> Report {
+    fn report(self, operations: usize, whole: bool) -> Report {
         let mut report = describe(self.subject.sites(), operations, &self.explorer.tally, self.audit.finish(), self.options);
-        report.exhaustive = report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
+        report.exhaustive = whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
         report.violations = self.violations;
         report.interleavings = Some(self.interleavings);
         report.interleavings_beyond = self.beyond;
         report.interleavings_left_out = self.left_out;
-        report.preemption_bound = Some(self.options.preemption_bound);
+        report.preemption_bound = whole.then_some(self.options.preemption_bound);
         if let Some(mutants) = self.mutants.filter(|_| report.violations.is_empty()) {
             mutants.report(&mut report);
         }

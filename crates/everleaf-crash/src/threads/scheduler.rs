@@ -5,6 +5,7 @@
 
 use std::array::from_fn;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::time::Duration;
 
 use everleaf_pmem::Turns;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -19,6 +20,8 @@ pub(crate) const MAX_THREADS: usize = 16;
 const DEADLOCK_SPINS: u32 = 200;
 /// A thread that makes more accesses than this between two turns of spin loops is doing something else than waiting.
 const WAITING_ACCESSES: u32 = 1000;
+/// A thread that has the turn for so long and makes no access blocks, most likely.
+const STUCK: Duration = Duration::from_secs(10);
 /// Where chance decides, one access in so many is preempted.
 const CHANCE: u32 = 8;
 
@@ -74,6 +77,8 @@ pub(crate) struct Scheduler {
     alone: AtomicU16,
     turn: Mutex<Turn>,
     wakeups: [Condvar; MAX_THREADS],
+    /// All threads have ended, or are about to.
+    over: Condvar,
 }
 
 impl Scheduler {
@@ -83,6 +88,7 @@ impl Scheduler {
             alone: AtomicU16::new(0),
             turn: Mutex::default(),
             wakeups: from_fn(|_| Condvar::new()),
+            over: Condvar::new(),
         }
     }
 
@@ -114,6 +120,22 @@ impl Scheduler {
         std::mem::take(&mut self.turn.lock().schedule)
     }
 
+    /// Returns when all threads have ended or were stopped. A thread that blocks can neither be seen nor be ended, so it is at least complained of.
+    pub fn watch(&self) {
+        let mut turn = self.turn.lock();
+        let mut seen = None;
+        while turn.living != 0 && turn.schedule.stopped.is_none() {
+            let timed_out = self.over.wait_for(&mut turn, STUCK).timed_out();
+            let accesses: u32 = turn.accesses.iter().sum();
+            if timed_out && seen.replace(accesses) == Some(accesses) {
+                eprintln!(
+                    "thread {} has its turn and makes no access: does it wait for a blocking lock, whose holder waits for its turn?",
+                    turn.names[turn.current]
+                );
+            }
+        }
+    }
+
     /// Waits until the thread runs for the first time; false if there is nothing to run any more.
     pub fn enter(&self, slot: usize) -> bool {
         let mut turn = self.turn.lock();
@@ -131,9 +153,12 @@ impl Scheduler {
         let mut turn = self.turn.lock();
         turn.living &= !(1 << slot);
         turn.spins.fill((0, 0));
-        if let Some(next) = turn.next_living(slot) {
-            turn.current = next;
-            self.wakeups[next].notify_one();
+        match turn.next_living(slot) {
+            Some(next) => {
+                turn.current = next;
+                self.wakeups[next].notify_one();
+            }
+            None => _ = self.over.notify_one(),
         }
     }
 
@@ -144,7 +169,7 @@ impl Scheduler {
 
     fn stop_all(&self, turn: &mut Turn, reason: &str) {
         turn.schedule.stopped.get_or_insert_with(|| reason.to_owned());
-        self.wakeups.iter().for_each(|wakeup| _ = wakeup.notify_one());
+        self.wakeups.iter().chain([&self.over]).for_each(|wakeup| _ = wakeup.notify_one());
     }
 
     fn wait(&self, turn: &mut MutexGuard<'_, Turn>, slot: usize) {
