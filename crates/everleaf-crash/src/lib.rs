@@ -12,13 +12,13 @@
 //!    durable, run the next operation on top and crash in there.
 //! 4. With [`Options::mutate`], do it again without each barrier in turn: a barrier that nothing misses is redundant or untested.
 //!
-//! Operations run one after another. Events already carry a thread inside the model ([`crash_images`] and the explorer use one), a flush is
-//! completed by a fence of its own thread only, and what was promised is kept apart from how operations are scheduled: that is where
-//! concurrent operations will come in.
+//! The operations of a [`Subject`] run one after another. Those of a [`ConcurrentSubject`] may run on several threads: [`explore_threads`] runs their
+//! interleavings one by one, and asks of each, and of every crash in it, that what was returned and what is there are durably linearizable.
 //!
 //! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants, report) ·
 //! `explorer` (the walk over crash points and images) · `trace` (recording; mutated traces) · `machine` `domain` (the persistence model) ·
-//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers).
+//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers) ·
+//! `threads` (interleavings).
 //!
 //! # Examples
 //! A counter that forgets its flush:
