@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
 }
 
 /// Stores whose mutual order matters: those to one line; under eADR, all of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Domain {
     /// The line; 0 under eADR.
     pub key: u64,
@@ -88,6 +88,12 @@ impl Domain {
         self.pending.iter().filter(|store| store.unit.is_none()).count()
     }
 
+    /// Ordinary stores up to the last one that `thread` made.
+    fn ordered_until_last_of(&self, thread: u16) -> usize {
+        let ordered = self.pending.iter().filter(|store| store.unit.is_none());
+        ordered.enumerate().filter(|(_, store)| store.thread == thread).last().map_or(0, |(i, _)| i + 1)
+    }
+
     /// Unordered units, oldest first.
     fn units(&self) -> Vec<u32> {
         let mut units: Vec<u32> = self.pending.iter().filter_map(|store| store.unit).collect();
@@ -102,10 +108,11 @@ impl Domain {
         self.flushed.push((thread, ordered));
     }
 
-    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so are its ordinary stores.
+    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so are its ordinary stores, and with them those of
+    /// other threads that became visible earlier.
     pub fn fence(&mut self, thread: u16, all: bool, mut persist: impl FnMut(usize, u64)) {
         let captured = self.flushed.iter().find(|(by, _)| *by == thread).map_or(0, |(_, count)| *count);
-        let prefix = if all { self.ordered() } else { captured };
+        let prefix = if all { self.ordered_until_last_of(thread) } else { captured };
         if prefix == 0 && !self.pending.iter().any(|store| store.unit.is_some() && store.thread == thread) {
             return;
         }

@@ -7,7 +7,7 @@ use everleaf_pmem::Site;
 
 use crate::explorer::{Explorer, Failure, Tally};
 use crate::known::Known;
-use crate::redundant::redundant_barriers;
+use crate::redundant::{Redundant, redundant_barriers};
 use crate::shrink::fewer_operations;
 use crate::trace::{ExploreError, Recording, Step, barrier, record};
 use crate::violation::{During, Violation};
@@ -38,7 +38,7 @@ pub fn explore_with<S: Subject>(
         if failures.len() < options.violation_limit { Continue(()) } else { Break(()) }
     });
     let (known, tally) = (explorer.known, explorer.tally);
-    let mut report = describe(subject, &recording, &tally, options);
+    let mut report = describe(subject.sites(), recording.steps.len(), &tally, redundant_barriers(&recording), options);
     report.violations = failures.iter().map(|failure| violation(subject, None, failure)).collect();
     if let (Some(first), Some(failure)) = (report.violations.first_mut(), failures.first())
         && let Some((kept, smaller, failure)) = fewer_operations(subject, options, last_operation(failure))
@@ -52,12 +52,18 @@ pub fn explore_with<S: Subject>(
     Ok(report)
 }
 
-fn describe<S: Subject>(subject: &S, recording: &Recording, tally: &Tally, options: &Options) -> Report {
-    let declared: BTreeSet<Site> = subject.sites().into_iter().collect();
-    let (redundant_flushes, redundant_fences) = redundant_barriers(recording);
+/// The part of a report that depends on what was run, and not on what broke.
+pub(crate) fn describe(
+    declared: Vec<Site>,
+    operations: usize,
+    tally: &Tally,
+    (redundant_flushes, redundant_fences): (Vec<Redundant>, Vec<Redundant>),
+    options: &Options,
+) -> Report {
+    let declared: BTreeSet<Site> = declared.into_iter().collect();
     let (sites_reached, unreached) = declared.iter().partition(|site| tally.sites.contains(site));
     Report {
-        operations: recording.steps.len(),
+        operations,
         crash_points: tally.crash_points,
         states: tally.states,
         recoveries: tally.recoveries,
@@ -139,5 +145,6 @@ fn violation<S: Subject>(subject: &S, original: Option<&[usize]>, failure: &Fail
         cut: moment.cut.map(renamed),
         crashes,
         error: failure.error.clone(),
+        interleaving: None,
     }
 }

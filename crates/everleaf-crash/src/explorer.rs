@@ -9,8 +9,8 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::known::{Known, Moment};
-use crate::machine::{Effect, Machine, ONLY_THREAD, Scope, is_crash_point};
-use crate::trace::{Recording, Trace, barrier, caught, new_machine, site_of};
+use crate::machine::{Effect, Machine, Scope, is_crash_point};
+use crate::trace::{Recording, Trace, barrier, caught, new_machine};
 use crate::violation::{Crash, During};
 use crate::{Options, Progress, Subject, images};
 
@@ -38,7 +38,7 @@ pub(crate) struct Tally {
 impl Tally {
     fn reach(&mut self, events: &[Event], options: &Options) {
         let idle = |event: &Event| options.assumptions.eadr && matches!(event, Event::Flush { .. });
-        self.sites.extend(events.iter().filter_map(site_of));
+        self.sites.extend(events.iter().filter_map(barrier));
         self.barriers.extend(events.iter().filter(|event| !idle(event)).filter_map(barrier));
     }
 }
@@ -59,12 +59,23 @@ pub(crate) struct Explorer<'a, S: Subject> {
 }
 
 /// A trace that is being walked.
+#[derive(Clone, Copy)]
 struct Walk<'t> {
     trace: &'t Trace,
     during: During,
+    /// What is promised, where the trace does not say.
     moment: Moment,
+    /// Crashes after fewer events than this were explored elsewhere.
+    from: usize,
     depth: u8,
     budget: u64,
+}
+
+impl Walk<'_> {
+    /// What is promised after so many events.
+    fn moment_after(&self, events: usize) -> Moment {
+        self.trace.moments.get(events).copied().unwrap_or(self.moment)
+    }
 }
 
 /// Where failures go; it says whether to go on.
@@ -96,6 +107,17 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Self { suppressed: Some(site), baseline: Some(baseline), ..Self::new(subject, options).only_looking() }
     }
 
+    /// Goes on with what was kept of an exploration of the same program: the images that passed, and memory to work in.
+    pub fn with_memory(mut self, (known, scratch): (Known, Option<Traced>)) -> Self {
+        (self.known, self.scratch) = (known, scratch);
+        self
+    }
+
+    /// What is to be kept.
+    pub fn into_memory(self) -> (Known, Option<Traced>) {
+        (self.known, self.scratch)
+    }
+
     /// Explores the operations from `first` on. At most one failure is reported for each operation and for each time between two.
     pub fn explore(&mut self, recording: &Recording, first: usize, progress: &mut dyn FnMut(Progress), sink: &mut Sink) {
         let mut machine = new_machine(recording.start.clone(), self.options.assumptions, self.options);
@@ -125,7 +147,31 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn outer_walk<'t>(&self, trace: &'t Trace, during: During, moment: Moment) -> Walk<'t> {
-        Walk { trace, during, moment, depth: self.options.recovery_depth, budget: self.options.budget }
+        Walk { trace, during, moment, from: 0, depth: self.options.recovery_depth, budget: self.options.budget }
+    }
+
+    /// Explores the crashes of one interleaving, whose trace says what is promised when, from event `from` on; then the one after it. `machine`
+    /// has taken in what was before. At most one failure is reported.
+    pub fn explore_interleaving(&mut self, machine: &mut Machine, trace: &Trace, from: usize, step: usize) -> Option<Failure> {
+        let from = self.suppressed.map_or(from, |site| trace.start_without(site, from));
+        let trace = &*self.mutated(trace);
+        self.tally.reach(&trace.events, self.options);
+        let walk = Walk { from, ..self.outer_walk(trace, During::Step(step), Moment::between(0)) };
+        if from == 0 {
+            self.tally.crash_points += 1;
+            if let Err(failure) = self.crash_at(machine, &walk, 0, Scope::All) {
+                return Some(failure);
+            }
+        }
+        let mut found = None;
+        let mut keep = |failure| {
+            found = Some(failure);
+            Break(())
+        };
+        if self.walk(machine, &walk, &mut keep).is_continue() {
+            let _ = self.between(machine, trace, walk.during, 0, &mut keep);
+        }
+        found
     }
 
     /// The crash point at the end of `trace`.
@@ -153,14 +199,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
     fn walk(&mut self, machine: &mut Machine, walk: &Walk, sink: &mut Sink) -> ControlFlow<()> {
         let mut complete = !machine.has_pending() || self.tally.left_out == 0;
         let mut failed = false;
+        // What was promised at the last crash point; none if there was no such point in this walk.
+        let mut promised = (walk.from == 0).then(|| walk.moment_after(0));
         for (i, event) in walk.trace.events.iter().enumerate() {
-            let effect = machine.apply(ONLY_THREAD, event, &walk.trace.fresh);
-            if failed || !is_crash_point(&walk.trace.events, i) {
+            let effect = machine.apply(walk.trace.thread(i), event, &walk.trace.fresh);
+            let promises = Some(walk.moment_after(i + 1));
+            if failed || i + 1 < walk.from || !(is_crash_point(&walk.trace.events, i) || promised != promises) {
                 continue;
             }
-            self.tally.crash_points += u64::from(matches!(walk.during, During::Operation(_)));
-            // After a fence nothing is possible that was not before; look again only if that was a sample.
+            self.tally.crash_points += u64::from(matches!(walk.during, During::Operation(_) | During::Step(_)));
+            // After a fence nothing is possible that was not before; look again only if that was a sample, or if more is promised.
             let scope = match effect {
+                _ if std::mem::replace(&mut promised, promises) != promises => Scope::All,
                 Effect::Stored(key) => Scope::New(key),
                 Effect::Fenced if complete => {
                     machine.ranges(Scope::All);
@@ -181,6 +231,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     /// Tries the images of one crash point, up to the first failure; returns how many were left out.
     fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
+        let walk = &Walk { moment: walk.moment_after(event), ..*walk };
         let ranges = machine.ranges(scope);
         let mut failure = None;
         let mut rng = self.rng.clone();
@@ -198,7 +249,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             return Ok(left_out);
         };
         let (choice, found) = if self.reduces { self.reduce(machine, choice, found, walk) } else { (choice, found) };
-        let crash = Crash::new(self.subject, walk.during, &walk.trace.events, event, machine, &choice);
+        let crash = Crash::new(self.subject, walk.during, walk.trace, event, machine, &choice);
         // What follows a recovery has a moment of its own; the counterexample speaks of the outermost crash.
         Err(Failure { moment: walk.moment, crashes: [vec![crash], found.crashes].concat(), error: found.error })
     }
@@ -244,7 +295,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let mut sites: Vec<Site> = Vec::new();
         if depth > 0 {
             let recovery = self.mutated(&recovery);
-            sites.extend(recovery.events.iter().filter_map(site_of));
+            sites.extend(recovery.events.iter().filter_map(barrier));
             self.tally.reach(&recovery.events, self.options);
             if recovery.stores_anything() {
                 self.crash_in_recovery(image, hash, &recovery, walk, &mut sites)?;
@@ -304,14 +355,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
             failure = Some(found);
             Break(())
         };
-        let walk = Walk { trace: recovery, during: During::Recovery, moment: outer.moment, depth, budget };
+        let walk = Walk { trace: recovery, during: During::Recovery, moment: outer.moment, from: 0, depth, budget };
         let walked = self.walk(&mut machine, &walk, &mut keep);
         if walked.is_continue() && machine.has_pending() && self.options.follow_up > 0 {
             for (operation, trace) in self.follow_up(&image, outer.moment) {
                 let trace = self.mutated(&trace);
-                sites.extend(trace.events.iter().filter_map(site_of));
+                sites.extend(trace.events.iter().filter_map(barrier));
                 let during = During::FollowUp(operation);
-                let walk = Walk { trace: &trace, during, moment: Moment::during(operation), depth: 0, budget };
+                let walk = Walk { trace: &trace, during, moment: Moment::during(operation), from: 0, depth: 0, budget };
                 if self.walk(&mut machine, &walk, &mut keep).is_break() {
                     break;
                 }

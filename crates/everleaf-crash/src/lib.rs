@@ -12,13 +12,13 @@
 //!    durable, run the next operation on top and crash in there.
 //! 4. With [`Options::mutate`], do it again without each barrier in turn: a barrier that nothing misses is redundant or untested.
 //!
-//! Operations run one after another. Events already carry a thread inside the model ([`crash_images`] and the explorer use one), a flush is
-//! completed by a fence of its own thread only, and what was promised is kept apart from how operations are scheduled: that is where
-//! concurrent operations will come in.
+//! The operations of a [`Subject`] run one after another. Those of a [`ConcurrentSubject`] may run on several threads: [`explore_threads`] runs their
+//! interleavings one by one, and asks of each, and of every crash in it, that what was returned and what is there are durably linearizable.
 //!
 //! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants, report) ·
 //! `explorer` (the walk over crash points and images) · `trace` (recording; mutated traces) · `machine` `domain` (the persistence model) ·
-//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers).
+//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers) ·
+//! `threads` (interleavings).
 //!
 //! # Examples
 //! A counter that forgets its flush:
@@ -75,14 +75,19 @@ mod redundant;
 mod report;
 mod shrink;
 mod subject;
+mod threads;
 mod trace;
 mod violation;
 
 pub use explore::{explore, explore_with};
-pub use machine::crash_images;
+pub use machine::{crash_images, crash_images_of_threads};
 pub use options::{Assumptions, Options};
 pub use redundant::Redundant;
 pub use report::{Progress, Report};
 pub use subject::Subject;
+pub use threads::{
+    ConcurrentSubject, Interleaving, NoInterleaving, Preemption, Step, ThreadOperations, explore_interleaving, explore_threads,
+    explore_threads_with,
+};
 pub use trace::ExploreError;
 pub use violation::{Crash, During, LineState, Violation};

@@ -8,10 +8,11 @@ use crate::Assumptions;
 use crate::domain::{Domain, PendingStore, Range, word_hash};
 use crate::images;
 
-/// The thread that every event belongs to as long as operations run one after another.
+/// The thread of operations that run one after another.
 pub(crate) const ONLY_THREAD: u16 = 0;
 
 /// What is durable for certain, and what waits.
+#[derive(Clone)]
 pub(crate) struct Machine {
     assumptions: Assumptions,
     floor: Vec<u64>,
@@ -192,9 +193,20 @@ fn word_of(offset: u64) -> usize {
 /// assert_eq!(images.iter().map(|words| (words[0], words[1])).collect::<Vec<_>>(), [(0, 0), (1, 0), (1, 2)]);
 /// ```
 pub fn crash_images(before: &[u64], events: &[Event], assumptions: Assumptions, limit: u64) -> Option<Vec<Vec<u64>>> {
+    let events: Vec<(u16, Event)> = events.iter().map(|event| (ONLY_THREAD, *event)).collect();
+    crash_images_of_threads(before, &events, assumptions, limit)
+}
+
+/// As [`crash_images`], for events of several threads in the order in which they became visible, each with its thread.
+pub fn crash_images_of_threads(
+    before: &[u64],
+    events: &[(u16, Event)],
+    assumptions: Assumptions,
+    limit: u64,
+) -> Option<Vec<Vec<u64>>> {
     let mut machine = Machine::new(before.to_vec(), assumptions, limit, 0);
-    for event in events {
-        machine.apply(ONLY_THREAD, event, &[]);
+    for (thread, event) in events {
+        machine.apply(*thread, event, &[]);
     }
     let ranges = machine.ranges(Scope::All);
     if images::possible(&ranges) > limit {

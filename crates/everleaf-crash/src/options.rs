@@ -35,6 +35,12 @@ pub struct Options {
     pub violation_limit: usize,
     /// Accesses to memory that one recovery with its checks may make, before it counts as endless.
     pub access_limit: u64,
+    /// Interleavings of threads with at most so many preemptions are explored, all of them if [`interleavings`](Self::interleavings) allows.
+    pub preemption_bound: usize,
+    /// Interleavings explored in one step of a program of several threads; where there are more within the bound, a sample is.
+    pub interleavings: u64,
+    /// Interleavings drawn by chance in each step, on top of those within the bound.
+    pub interleavings_beyond: u64,
 }
 
 impl Default for Options {
@@ -51,6 +57,9 @@ impl Default for Options {
             mutate: false,
             violation_limit: 4,
             access_limit: 10_000_000,
+            preemption_bound: 2,
+            interleavings: 20_000,
+            interleavings_beyond: 100,
         }
     }
 }

@@ -18,8 +18,9 @@ pub struct Redundant {
     pub executed: u64,
 }
 
+/// Watches barriers at work.
 #[derive(Default)]
-struct Audit {
+pub(crate) struct Audit {
     dirty_lines: BTreeSet<u64>,
     unfenced: bool,
     /// By site: redundant, executed.
@@ -28,7 +29,23 @@ struct Audit {
 }
 
 impl Audit {
-    fn pass(&mut self, events: &[Event]) {
+    /// Forgets what was counted, and not what is still to be flushed and fenced.
+    pub fn start_counting(&mut self) {
+        (self.flushes, self.fences) = Default::default();
+    }
+
+    /// A crash: nothing is left to be flushed or fenced.
+    pub fn crash(&mut self) {
+        self.dirty_lines.clear();
+        self.unfenced = false;
+    }
+
+    /// The flushes and the fences that had nothing to do.
+    pub fn finish(self) -> (Vec<Redundant>, Vec<Redundant>) {
+        (listed(self.flushes), listed(self.fences))
+    }
+
+    pub fn pass(&mut self, events: &[Event]) {
         for event in events {
             match *event {
                 Event::Store { offset, .. } => _ = self.dirty_lines.insert(offset / LINE as u64),
@@ -55,15 +72,14 @@ fn tally(counts: &mut BTreeMap<Site, (u64, u64)>, site: Site, useful: bool) {
 pub(crate) fn redundant_barriers(recording: &Recording) -> (Vec<Redundant>, Vec<Redundant>) {
     let mut audit = Audit::default();
     audit.pass(&recording.prepare.events);
-    (audit.flushes, audit.fences) = Default::default();
+    audit.start_counting();
     for step in &recording.steps {
         if step.restart.is_some() {
-            audit.dirty_lines.clear();
-            audit.unfenced = false;
+            audit.crash();
         }
         audit.pass(&step.trace.events);
     }
-    (listed(audit.flushes), listed(audit.fences))
+    audit.finish()
 }
 
 fn listed(counts: BTreeMap<Site, (u64, u64)>) -> Vec<Redundant> {

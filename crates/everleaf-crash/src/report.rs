@@ -38,12 +38,20 @@ pub struct Report {
     pub redundant_flushes: Vec<Redundant>,
     /// Fences that had nothing to wait for.
     pub redundant_fences: Vec<Redundant>,
-    /// Whether every possible image of every crash point was tried, and none of them broke anything.
+    /// Whether every possible image of every crash point (of every interleaving within the bound) was tried, and none of them broke anything.
     pub exhaustive: bool,
     /// Possible images that were not tried, at most (an image that is possible at several crash points may be counted more than once).
     pub left_out: u64,
     /// The seed of everything that was drawn at random.
     pub seed: u64,
+    /// Interleavings of threads that were run; none if the program has but one thread.
+    pub interleavings: Option<u64>,
+    /// Those of them that were drawn by chance and have more preemptions than the bound.
+    pub interleavings_beyond: u64,
+    /// Interleavings within the bound that were not run, at least: those derived from them are not counted.
+    pub interleavings_left_out: u64,
+    /// The most preemptions of the interleavings that were explored systematically; none if one interleaving was run again.
+    pub preemption_bound: Option<usize>,
 }
 
 impl Report {
@@ -69,6 +77,17 @@ pub enum Progress {
         /// In all.
         of: usize,
         /// States seen so far.
+        states: u64,
+    },
+    /// Steps of a program of several threads explored so far, of so many.
+    Interleavings {
+        /// The step.
+        step: usize,
+        /// In all.
+        of: usize,
+        /// Interleavings of it that were run.
+        run: u64,
+        /// Distinct crash states seen so far.
         states: u64,
     },
     /// Mutants explored so far, of so many.

@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use everleaf_pmem::{Event, LINE, MapError, Site, Traced, WORD};
 
+use crate::known::Moment;
 use crate::machine::{Machine, ONLY_THREAD};
-use crate::{Assumptions, Options, Subject};
+use crate::{Assumptions, Interleaving, Options, Subject};
 
 /// Why an exploration could not be made. That a structure is wrong is no such reason: that is a
 /// [`Violation`](crate::Violation).
@@ -32,12 +33,38 @@ pub enum ExploreError {
         /// What the subject said.
         message: String,
     },
+    /// A step before the one that was to be explored failed, or its threads could not be run.
+    #[error("step {step} could not be reached: {message}")]
+    Step {
+        /// Its index.
+        step: usize,
+        /// What the subject said.
+        message: String,
+    },
+    /// A step has more threads than can be scheduled, or one of them twice.
+    #[error("step {step} must name different threads, at most {limit}")]
+    Threads {
+        /// Its index.
+        step: usize,
+        /// The most threads.
+        limit: usize,
+    },
+    /// The program does not do what it was asked to do, or did before.
+    #[error("the program has no interleaving {interleaving}, or does not always do the same (a random hash table, a clock)")]
+    NoSuchInterleaving {
+        /// The interleaving.
+        interleaving: Interleaving,
+    },
 }
 
-/// What one operation did.
+/// What one operation did, or several that ran concurrently.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub events: Vec<Event>,
+    /// The thread of each event; empty if there is but one.
+    pub threads: Vec<u16>,
+    /// What is promised after so many events; empty if it is the same all the time.
+    pub moments: Vec<Moment>,
     /// What grown memory held before anything was stored there, by word from offset 0; empty if nothing grew.
     pub fresh: Vec<u64>,
 }
@@ -59,7 +86,16 @@ pub(crate) struct Recording {
 impl Trace {
     /// Takes what `media` recorded.
     pub fn take(media: &Traced) -> Self {
-        let events = media.take_events();
+        Self::of(media.take_events(), Vec::new(), media)
+    }
+
+    /// Takes what `media` recorded of several threads.
+    pub fn take_of_threads(media: &Traced) -> Self {
+        let (threads, events) = media.take_events_of_threads().into_iter().unzip();
+        Self::of(events, threads, media)
+    }
+
+    fn of(events: Vec<Event>, threads: Vec<u16>, media: &Traced) -> Self {
         let mut fresh = Vec::new();
         if events.iter().any(|event| matches!(event, Event::Grow { .. })) {
             fresh = media.image();
@@ -69,7 +105,12 @@ impl Trace {
                 }
             }
         }
-        Self { events, fresh }
+        Self { events, threads, fresh, moments: Vec::new() }
+    }
+
+    /// The thread of event `i`.
+    pub fn thread(&self, i: usize) -> u16 {
+        self.threads.get(i).copied().unwrap_or(ONLY_THREAD)
     }
 
     pub fn stores_anything(&self) -> bool {
@@ -78,54 +119,76 @@ impl Trace {
 
     /// The trace of a program that lacks this barrier.
     pub fn without(&self, site: Site) -> Self {
-        let mut events = self.events.clone();
+        let mut mutant = self.clone();
         let mut i = 0;
-        while i < events.len() {
-            let event = events[i];
+        while i < mutant.events.len() {
+            let event = mutant.events[i];
             if barrier(&event) != Some(site) {
                 i += 1;
                 continue;
             }
-            events.remove(i);
+            let thread = mutant.thread(i);
+            mutant.remove(i);
             if matches!(event, Event::Order { .. }) {
-                advance_store(&mut events, i);
+                mutant.advance_store(i, thread);
             }
         }
-        Self { events, fresh: self.fresh.clone() }
+        mutant
+    }
+
+    /// How many events a mutant has where this trace has `events`, if it is no other before; else 0.
+    pub fn start_without(&self, site: Site, events: usize) -> usize {
+        let suppressed = |event: &&Event| barrier(event) == Some(site);
+        if self.events.iter().any(|event| suppressed(&event) && matches!(event, Event::Order { .. })) {
+            return 0; // A store may come earlier.
+        }
+        events - self.events[..events].iter().filter(suppressed).count()
+    }
+
+    /// What was promised after event `i` is promised after the event before it.
+    fn remove(&mut self, i: usize) {
+        self.events.remove(i);
+        if !self.threads.is_empty() {
+            self.threads.remove(i);
+        }
+        if !self.moments.is_empty() {
+            self.moments.remove(i);
+        }
+    }
+
+    /// Without an `order` of `thread` that stood before event `at`, the first store of that thread behind it that shares a line with stores of the thread before it
+    /// may come first: it is moved before all of them, back to the thread's previous fence or `order`, but not past a store to its own
+    /// word. What is promised after so many events stays.
+    fn advance_store(&mut self, at: usize, thread: u16) {
+        let own = |i: usize| self.thread(i) == thread;
+        let edge = |i: usize| own(i) && matches!(self.events[i], Event::Fence { .. } | Event::Order { .. } | Event::EndOperation);
+        let begin = (0..at).rev().find(|i| edge(*i)).map_or(0, |i| i + 1);
+        let end = (at..self.events.len()).find(|i| edge(*i)).unwrap_or(self.events.len());
+        for late in (at..end).filter(|i| own(*i)) {
+            let Event::Store { offset, .. } = self.events[late] else { continue };
+            let early = (begin..at).rev().map_while(|i| match self.events[i] {
+                Event::Store { offset: other, .. } if other == offset => None,
+                Event::Store { offset: other, .. } if own(i) && other / LINE as u64 == offset / LINE as u64 => Some(Some(i)),
+                _ => Some(None),
+            });
+            if let Some(early) = early.flatten().last() {
+                self.events[early..=late].rotate_right(1);
+                if !self.threads.is_empty() {
+                    self.threads[early..=late].rotate_right(1);
+                }
+                return;
+            }
+        }
     }
 }
 
-/// The site of a barrier that can be suppressed.
+/// The site of a barrier: what has one can be suppressed, a line write included.
 pub(crate) fn barrier(event: &Event) -> Option<Site> {
     match event {
-        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } => Some(*site),
-        _ => None,
-    }
-}
-
-/// The site of any barrier, whole-line writes included.
-pub(crate) fn site_of(event: &Event) -> Option<Site> {
-    if let Event::UnorderedStore { site, .. } = event { Some(*site) } else { barrier(event) }
-}
-
-/// Without an `order` that stood before event `at`, the first store behind it that shares a line with stores before it may come first: it is moved before
-/// all of them, back to the previous fence or `order`, but not past a store to its own word.
-fn advance_store(events: &mut Vec<Event>, at: usize) {
-    let edge = |event: &Event| matches!(event, Event::Fence { .. } | Event::Order { .. } | Event::EndOperation);
-    let begin = events[..at].iter().rposition(edge).map_or(0, |i| i + 1);
-    let end = events[at..].iter().position(edge).map_or(events.len(), |i| at + i);
-    for late in at..end {
-        let Event::Store { offset, .. } = events[late] else { continue };
-        let early = (begin..at).rev().map_while(|i| match events[i] {
-            Event::Store { offset: other, .. } if other == offset => None,
-            Event::Store { offset: other, .. } if other / LINE as u64 == offset / LINE as u64 => Some(Some(i)),
-            _ => Some(None),
-        });
-        if let Some(early) = early.flatten().last() {
-            let store = events.remove(late);
-            events.insert(early, store);
-            return;
+        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } | Event::UnorderedStore { site, .. } => {
+            Some(*site)
         }
+        _ => None,
     }
 }
 
@@ -165,8 +228,13 @@ pub(crate) fn new_machine(image: Vec<u64>, assumptions: Assumptions, options: &O
 impl Machine {
     /// Takes a whole trace in.
     pub fn feed(&mut self, trace: &Trace) {
-        for event in &trace.events {
-            self.apply(ONLY_THREAD, event, &trace.fresh);
+        self.feed_until(trace, trace.events.len());
+    }
+
+    /// Takes the first events of a trace in.
+    pub fn feed_until(&mut self, trace: &Trace, end: usize) {
+        for (i, event) in trace.events[..end].iter().enumerate() {
+            self.apply(trace.thread(i), event, &trace.fresh);
         }
     }
 }
@@ -195,7 +263,7 @@ mod tests {
     const FENCE: Event = Event::Fence { site: site!("test.fence") };
 
     fn without(site: Site, events: &[Event]) -> Vec<Event> {
-        Trace { events: events.to_vec(), fresh: Vec::new() }.without(site).events
+        Trace { events: events.to_vec(), ..Trace::default() }.without(site).events
     }
 
     #[test]
@@ -211,6 +279,33 @@ mod tests {
         assert_eq!(without(site, &[store(3), store(2), ORDER, store(3)]), [store(3), store(3), store(2)]);
         assert_eq!(without(site, &[store(1), ORDER, FENCE, store(2)]), [store(1), FENCE, store(2)]);
         assert_eq!(without(site, &[store(8), ORDER, store(1)]), [store(8), store(1)]);
+    }
+
+    #[test]
+    fn a_store_overtakes_stores_of_its_own_thread_only() {
+        let trace = |events: &[(u16, Event)]| {
+            let (threads, events): (Vec<_>, Vec<_>) = events.iter().copied().unzip();
+            let moments = (0..=events.len()).map(Moment::between).collect();
+            Trace { events, threads, moments, ..Trace::default() }
+        };
+        let without = |events: &[(u16, Event)]| {
+            let mutant = trace(events).without(site!("test.order"));
+            let moments: Vec<usize> = mutant.moments.iter().map(|moment| moment.acknowledged).collect();
+            (mutant.threads.into_iter().zip(mutant.events).collect::<Vec<_>>(), moments)
+        };
+        // Thread 2's fence, store and `order` are no matter of thread 1; what is promised after so many events stays.
+        let (events, moments) =
+            without(&[(1, store(1)), (2, FENCE), (2, store(4)), (1, ORDER), (2, OTHER), (2, store(5)), (1, store(3))]);
+        assert_eq!(events, [(1, store(3)), (1, store(1)), (2, FENCE), (2, store(4)), (2, OTHER), (2, store(5))]);
+        assert_eq!(moments, [0, 1, 2, 4, 5, 6, 7], "after the third event is promised what was promised after the `order`");
+        // Never past a store to the same word, whosever it is.
+        let (events, _) = without(&[(1, store(1)), (2, store(3)), (1, store(2)), (1, ORDER), (1, store(3))]);
+        assert_eq!(events, [(1, store(1)), (2, store(3)), (1, store(3)), (1, store(2))]);
+        let start =
+            |events| trace(&[(1, store(1)), (1, FENCE), (1, ORDER), (1, store(2))]).start_without(site!("test.fence"), events);
+        assert_eq!((start(1), start(2), start(4)), (1, 1, 3));
+        let start = trace(&[(1, store(1)), (1, ORDER)]).start_without(site!("test.order"), 2);
+        assert_eq!(start, 0, "a store may come earlier");
     }
 
     #[test]

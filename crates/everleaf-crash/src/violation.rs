@@ -5,9 +5,9 @@ use std::fmt;
 
 use everleaf_pmem::{Event, LINE, WORD};
 
-use crate::Subject;
-use crate::machine::Machine;
-use crate::trace::site_of;
+use crate::machine::{Machine, ONLY_THREAD};
+use crate::trace::{Trace, barrier};
+use crate::{Interleaving, Subject};
 
 /// A state that a crash can leave and that recovery does not mend, reduced as far as it still breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Violation {
     pub crashes: Vec<Crash>,
     /// Which invariant broke.
     pub error: String,
+    /// In which order the threads made their accesses, if there were several: enough to run it again.
+    pub interleaving: Option<Interleaving>,
 }
 
 /// One power failure.
@@ -50,6 +52,8 @@ pub enum During {
     Operation(usize),
     /// The time right after an operation.
     After(usize),
+    /// A step of a program of several threads, or the time right after it.
+    Step(usize),
     /// The recovery from the crash before.
     Recovery,
     /// The operation that followed a recovery.
@@ -75,26 +79,30 @@ impl Crash {
     pub(crate) fn new<S: Subject>(
         subject: &S,
         during: During,
-        events: &[Event],
+        trace: &Trace,
         event: usize,
         machine: &Machine,
         choice: &[usize],
     ) -> Self {
-        let around = around(events, event);
-        Self { during, event, events: events.len(), around, lines: line_states(subject, machine, choice) }
+        let around = around(trace, event);
+        Self { during, event, events: trace.events.len(), around, lines: line_states(subject, machine, choice) }
     }
 }
 
 /// Three events before the crash and two behind it.
-fn around(events: &[Event], crash: usize) -> Vec<String> {
-    let (from, to) = (crash.saturating_sub(3), (crash + 2).min(events.len()));
-    let mut rows: Vec<String> = events[from..to].iter().map(describe_event).collect();
+fn around(trace: &Trace, crash: usize) -> Vec<String> {
+    let (from, to) = (crash.saturating_sub(3), (crash + 2).min(trace.events.len()));
+    let row = |i| match (describe_event(&trace.events[i]), trace.thread(i)) {
+        (event, ONLY_THREAD) => event,
+        (event, thread) => format!("thread {thread}: {event}"),
+    };
+    let mut rows: Vec<String> = (from..to).map(row).collect();
     rows.insert(crash - from, "--- crash ---".to_string());
     rows
 }
 
 fn describe_event(event: &Event) -> String {
-    let named = |what: &str| site_of(event).map_or(what.to_string(), |site| format!("{what} {site}"));
+    let named = |what: &str| barrier(event).map_or(what.to_string(), |site| format!("{what} {site}"));
     match event {
         Event::Store { offset, old, new } => format!("store +{offset:#x}: {old:#x} -> {new:#x}"),
         Event::UnorderedStore { offset, old, new, .. } => format!("{} +{offset:#x}: {old:#x} -> {new:#x}", named("line write")),
@@ -133,6 +141,9 @@ impl fmt::Display for Violation {
             let cut = if self.cut == Some(*operation) { "   <- cut by the crash" } else { "" };
             writeln!(f, "  {operation:>4}  {description}{cut}")?;
         }
+        if let Some(interleaving) = &self.interleaving {
+            writeln!(f, "interleaving {interleaving}")?;
+        }
         self.crashes.iter().try_for_each(|crash| crash.fmt(f))
     }
 }
@@ -156,6 +167,7 @@ impl fmt::Display for During {
             During::Prepare => write!(f, "after the preparation"),
             During::Operation(operation) => write!(f, "during operation {operation}"),
             During::After(operation) => write!(f, "after operation {operation}"),
+            During::Step(step) => write!(f, "in step {step}"),
             During::Recovery => write!(f, "during the recovery from that crash"),
             During::FollowUp(operation) => write!(f, "after that recovery, around operation {operation}"),
         }

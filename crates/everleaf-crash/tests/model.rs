@@ -1,6 +1,6 @@
 //! The images that the model allows, against cases counted by hand. A memory of two lines, words 0..8 and 8..16.
 
-use everleaf_crash::{Assumptions, crash_images};
+use everleaf_crash::{Assumptions, crash_images, crash_images_of_threads};
 use everleaf_pmem::{Event, Site, site};
 
 const X: Site = site!("test.x");
@@ -144,6 +144,46 @@ fn eadr_makes_stores_durable_in_program_order_across_lines() {
     assert_eq!(images_under(EADR, &[store(0, 1), flush(0), store(8, 1)]).len(), 3, "a flush does not empty the store buffer");
     // Line writes stay unordered.
     assert_eq!(images_under(EADR, &write_line(0, 7)).len(), 256);
+}
+
+// ---- several threads ------------------------------------------------------------------------------------------------------
+
+fn of_threads(assumptions: Assumptions, events: &[(u16, Event)]) -> usize {
+    crash_images_of_threads(&[0; 16], events, assumptions, 1 << 20).expect("few enough").len()
+}
+
+#[test]
+fn a_fence_waits_for_the_flushes_of_its_own_thread_only() {
+    let started = [(1, store(0, 1)), (1, flush(0))];
+    let then = |events: &[(u16, Event)]| of_threads(ADR, &[&started[..], events].concat());
+    assert_eq!(then(&[(2, fence())]), 2, "another thread's fence");
+    assert_eq!(then(&[(2, fence()), (1, fence())]), 1, "its own");
+    assert_eq!(then(&[(2, flush(0)), (2, fence())]), 1, "another thread's flush and fence make durable what anybody stored");
+    // A flush captures what stood there, whoever stored it, and nothing that came later.
+    assert_eq!(then(&[(2, store(1, 1)), (1, fence())]), 2);
+    assert_eq!(then(&[(2, store(1, 1)), (2, flush(0)), (1, fence())]), 2);
+    assert_eq!(then(&[(2, store(1, 1)), (2, flush(0)), (1, fence()), (2, fence())]), 1);
+}
+
+#[test]
+fn unordered_stores_wait_for_a_fence_of_their_own_thread() {
+    let write: Vec<(u16, Event)> = write_line(0, 7).into_iter().map(|event| (1, event)).collect();
+    let then = |event| of_threads(ADR, &[&write[..], &[event]].concat());
+    assert_eq!((then((2, fence())), then((1, fence()))), (256, 1));
+}
+
+#[test]
+fn stores_of_several_threads_to_one_line_have_the_order_in_which_they_became_visible() {
+    assert_eq!(of_threads(ADR, &[(1, store(0, 1)), (2, store(1, 1)), (1, store(2, 1))]), 4);
+}
+
+#[test]
+fn with_eadr_a_fence_empties_the_store_buffer_of_its_own_thread() {
+    let events = [(1, store(0, 1)), (2, store(8, 1)), (1, store(1, 1)), (2, store(9, 1))];
+    let then = |thread| of_threads(EADR, &[&events[..], &[(thread, fence())]].concat());
+    assert_eq!(of_threads(EADR, &events), 5);
+    // What became visible before its last store is durable with it; the other thread's last store is not, or is.
+    assert_eq!((then(1), then(2)), (2, 1));
 }
 
 #[test]

@@ -130,7 +130,9 @@ fn a_line_write_is_atomic_only_where_that_is_assumed() {
     options.assumptions = Assumptions { atomic_line: true, ..Assumptions::default() };
     let report = explore(&Toy { structure: Register, operations: 3 }, &options).unwrap();
     assert!(report.is_good() && report.exhaustive);
-    assert_eq!((report.mutants, report.sites_reached.len()), (Some(1), 2), "only the fence can be suppressed");
+    assert_eq!((report.mutants, report.mutants_killed), (Some(2), Some(2)), "the fence, and the write itself");
+    let what = |name: &str| report.killed.iter().find(|(site, _)| site.name() == name).map_or("", |(_, error)| error);
+    assert_eq!(what("register.write"), "0 operations have happened, not 1..=1", "a line that is not written is missed");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::{Counter, Line, MapError, PCell, Persistent, Region, SimdLevel, Site,
 /// order and at any time, unless a [`flush`](Media::flush) of the line and after it a [`fence`](Media::fence) of the same thread
 /// stand in between. An aligned 8-byte store is power-fail atomic.
 pub trait Media: Send + Sync + 'static {
-    /// Whether this media wants to know of every word read: then bytes that are lent as a slice are loaded through it as well.
+    /// Whether this media wants to know of every word read: then bytes that are lent as a slice are loaded through it as well. It may also decide which
+    /// thread runs, so nobody may hold a blocking lock across an access.
     const OBSERVES_READS: bool = false;
 
     /// The mapped memory.

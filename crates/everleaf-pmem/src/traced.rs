@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
-use crate::{LINE, Line, MapError, Media, PCell, Persistent, Region, Site, WORD, Word, simd};
+use crate::{LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
 
 /// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided by 64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
     /// An ordinary p-atomic store.
@@ -77,7 +77,9 @@ pub struct Traced {
 struct Shared {
     region: Region,
     garbage_seed: u64,
-    events: Mutex<Vec<Event>>,
+    /// Each with the thread that made it.
+    events: Mutex<Vec<(u16, Event)>>,
+    turns: Option<Arc<dyn Turns>>,
     records_stores: AtomicBool,
     records_loads: AtomicBool,
     accesses_left: AtomicU64,
@@ -110,11 +112,18 @@ impl Traced {
             region: Region::anonymous(0, max_len)?,
             garbage_seed,
             events: Mutex::default(),
+            turns: None,
             records_stores: AtomicBool::new(true),
             records_loads: AtomicBool::new(false),
             accesses_left: AtomicU64::new(u64::MAX),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The same memory, whose accesses wait for their turn. Refused (`None`) while another handle lives.
+    pub fn with_turns(mut self, turns: Arc<dyn Turns>) -> Option<Self> {
+        Arc::get_mut(&mut self.shared)?.turns = Some(turns);
+        Some(self)
     }
 
     /// The whole memory as it is visible now.
@@ -149,6 +158,11 @@ impl Traced {
 
     /// Takes what was recorded since the last call.
     pub fn take_events(&self) -> Vec<Event> {
+        self.take_events_of_threads().into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// As [`take_events`](Traced::take_events), each with its thread: 0 without [`Turns`].
+    pub fn take_events_of_threads(&self) -> Vec<(u16, Event)> {
         std::mem::take(&mut self.shared.events.lock())
     }
 
@@ -169,24 +183,30 @@ impl Traced {
         self.shared.accesses_left.store(accesses, Ordering::Relaxed);
     }
 
-    /// Not one atomic step: threads that race may count an access less, which a limit against endless loops can bear.
+    /// Not one atomic step: threads that race may count an access less, which a limit against endless loops can bear. What is dropped while the panic
+    /// unwinds may still access memory: a second panic would be the end of the process.
     fn count_access(&self) {
         let left = self.shared.accesses_left.load(Ordering::Relaxed);
-        assert!(left > 0, "more accesses to persistent memory than allowed: this seems never to end");
-        self.shared.accesses_left.store(left - 1, Ordering::Relaxed);
+        assert!(left > 0 || std::thread::panicking(), "more accesses to persistent memory than allowed: this seems never to end");
+        self.shared.accesses_left.store(left.saturating_sub(1), Ordering::Relaxed);
     }
 
-    fn push(&self, event: Event) {
+    /// Waits for the turn to make an access, and tells which thread makes it.
+    fn turn(&self, relaxes: bool) -> u16 {
+        self.shared.turns.as_ref().map_or(0, |turns| turns.turn(relaxes, self.event_count()))
+    }
+
+    fn push(&self, thread: u16, event: Event) {
         if self.shared.records_stores.load(Ordering::Relaxed) {
-            self.shared.events.lock().push(event);
+            self.shared.events.lock().push((thread, event));
         }
     }
 
-    fn push_load(&self, address: usize) {
+    fn push_load(&self, thread: u16, address: usize) {
         self.count_access();
         if self.shared.records_loads.load(Ordering::Relaxed) {
             let offset = self.offset_of(address);
-            self.shared.events.lock().push(Event::Load { offset });
+            self.shared.events.lock().push((thread, Event::Load { offset }));
         }
     }
 
@@ -228,21 +248,24 @@ impl Media for Traced {
         SimdLevel::Scalar
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
-        self.push_load(cell.address());
+        let thread = self.turn(false);
+        self.push_load(thread, cell.address());
         T::from_word(cell.load(Ordering::Acquire))
     }
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
+        let thread = self.turn(false);
         self.count_access();
         let (old, new) = (cell.load(Ordering::Acquire), value.into_word());
         cell.store(new, Ordering::Release);
-        self.push(Event::Store { offset: self.offset_of(cell.address()), old, new });
+        self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old, new });
     }
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        self.push_load(cell.address());
+        let thread = self.turn(false);
+        self.push_load(thread, cell.address());
         let (current, new) = (current.into_word(), new.into_word());
         let outcome = cell.compare_exchange(current, new);
         if outcome.is_ok() {
-            self.push(Event::Store { offset: self.offset_of(cell.address()), old: current, new });
+            self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old: current, new });
         }
         outcome.map(|_| ()).map_err(T::from_word)
     }
@@ -251,36 +274,44 @@ impl Media for Traced {
     }
     fn prefetch<T: Persistent>(&self, _object: &T) {}
     fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
-        self.push(Event::Flush { site, line: self.line_of(cell.address()) });
+        let thread = self.turn(false);
+        self.push(thread, Event::Flush { site, line: self.line_of(cell.address()) });
     }
     fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
         for line in lines_of(object) {
-            self.push(Event::Flush { site, line: self.line_of(line) });
+            let thread = self.turn(false);
+            self.push(thread, Event::Flush { site, line: self.line_of(line) });
         }
     }
     fn fence(&self, site: Site) {
-        self.push(Event::Fence { site });
+        let thread = self.turn(false);
+        self.push(thread, Event::Fence { site });
     }
     fn order(&self, site: Site) {
-        self.push(Event::Order { site });
+        let thread = self.turn(false);
+        self.push(thread, Event::Order { site });
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
+        let thread = self.turn(false);
         for (cell, new) in line.0.iter().zip(words) {
             let old = cell.load(Ordering::Acquire);
             cell.store(new, Ordering::Release);
-            self.push(Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new });
+            self.push(thread, Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new });
         }
     }
     fn relax(&self) {
+        self.turn(true);
         self.count_access();
         std::thread::yield_now();
     }
     fn end_operation(&self) {
-        self.push(Event::EndOperation);
+        let thread = self.turn(false);
+        self.push(thread, Event::EndOperation);
     }
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
+        let thread = self.turn(false);
         self.grow_with_garbage(new_len)?;
-        self.push(Event::Grow { len: self.shared.region.len() });
+        self.push(thread, Event::Grow { len: self.shared.region.len() });
         Ok(())
     }
 }
@@ -320,6 +351,51 @@ mod tests {
         media.grow(8192).unwrap();
         assert_ne!(word(&media, 4096), 3, "grown memory is garbage and not what stood there before");
         assert!(!media.restore(&vec![0; 1 << 20]), "longer than it can be");
+    }
+
+    #[test]
+    fn each_access_waits_for_its_turn_and_carries_its_thread() {
+        /// Hands out numbers, and notes what it was told.
+        #[derive(Default)]
+        struct Numbers(Mutex<Vec<(bool, usize)>>);
+        impl Turns for Numbers {
+            fn turn(&self, relaxes: bool, events: usize) -> u16 {
+                let mut told = self.0.lock();
+                told.push((relaxes, events));
+                told.len() as u16
+            }
+        }
+        let turns = Arc::new(Numbers::default());
+        let media = Traced::new(4096, 4096, 1).unwrap().with_turns(turns.clone()).unwrap();
+        let line = media.region().get::<Line>(PPtr::at(64)).unwrap();
+        media.store(&line.0[0], 1);
+        media.load(&line.0[0]);
+        media.write_line(crate::site!("test.line"), line, [2; 8]);
+        media.relax();
+        media.fence(crate::site!("test.fence"));
+        media.match_line(line, 0);
+        let threads: Vec<u16> = media.take_events_of_threads().into_iter().map(|(thread, _)| thread).collect();
+        assert_eq!(threads, [1, 3, 3, 3, 3, 3, 3, 3, 3, 5]);
+        let told = turns.0.lock();
+        assert_eq!(told[..5], [(false, 0), (false, 1), (false, 1), (true, 9), (false, 9)]);
+        assert_eq!(told.len(), 5 + 8);
+    }
+
+    #[test]
+    fn a_limit_that_is_hit_is_hit_once() {
+        struct Touches(Traced);
+        impl Drop for Touches {
+            fn drop(&mut self) {
+                word(&self.0, 64); // A panic in here would abort.
+            }
+        }
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.limit_accesses(0);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let touches = Touches(media.clone());
+            word(&touches.0, 64)
+        }));
+        assert!(caught.is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use everleaf_pmem::{Media, PPtr, Site, site};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK};
@@ -137,7 +137,7 @@ impl Chunks {
     fn scan_for<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
         let at = self.extents.read().partition_point(|extent| extent.start <= chunk).checked_sub(1);
         let at = at.ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Pointer))?;
-        self.scan(media, at, &mut self.free.lock())?;
+        self.scan(media, at, &mut lock_relaxing(&self.free, media))?;
         Ok(self.shadow_of(chunk))
     }
 
@@ -350,7 +350,7 @@ impl Chunks {
             Usage::RecordBlocks(class) => (1, class),
             _ => return Ok(None),
         };
-        let mut free = self.free.lock();
+        let mut free = lock_relaxing(&self.free, media);
         loop {
             while let Some(chunk) = free.partial[kind][class.index()].pop() {
                 let current = self.flags[chunk as usize].load(Ordering::Relaxed) == LISTED && self.usage(media, chunk)? == usage;
@@ -386,7 +386,7 @@ impl Chunks {
 
     /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool must grow.
     pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
-        let mut free = self.free.lock();
+        let mut free = lock_relaxing(&self.free, media);
         loop {
             if let Some(chunk) = self.find_free(&mut free, run.chunks()) {
                 self.fill(chunk, run.chunks(), shadow_byte(run));
@@ -439,14 +439,14 @@ impl Chunks {
 
     /// The worker no longer allocates from this chunk.
     pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
-        let mut free = self.free.lock();
+        let mut free = lock_relaxing(&self.free, media);
         self.flags[chunk as usize].store(0, Ordering::Relaxed);
         self.offer(media, &mut free, chunk)
     }
 
     /// A block was durably freed: makes its room known.
     pub fn freed<M: Media>(&self, media: &M, block: Block) -> Result<(), PoolError> {
-        let mut free = self.free.lock();
+        let mut free = lock_relaxing(&self.free, media);
         let chunk = block.offset / CHUNK;
         if self.shadow_of(chunk) == shadow::UNKNOWN {
             return Ok(()); // The scan of its extent is still to come and will find it.
@@ -488,7 +488,7 @@ impl Chunks {
 
     /// Bytes in free chunks and free blocks: reads the whole table.
     pub fn free_bytes<M: Media>(&self, media: &M) -> Result<u64, PoolError> {
-        let mut free = self.free.lock();
+        let mut free = lock_relaxing(&self.free, media);
         self.scan_all(media, &mut free)?;
         let mut bytes = free.chunks * CHUNK;
         drop(free);
@@ -501,6 +501,20 @@ impl Chunks {
             }
         });
         Ok(bytes)
+    }
+}
+
+/// Takes a lock under which memory is accessed. The crash explorer hands on the turn at accesses, so there a thread must not block while the holder waits
+/// for its turn: it says that it waits. Elsewhere the operating system schedules, and blocking is right.
+pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> MutexGuard<'l, T> {
+    if !M::OBSERVES_READS {
+        return mutex.lock();
+    }
+    loop {
+        match mutex.try_lock() {
+            Some(guard) => return guard,
+            None => media.relax(),
+        }
     }
 }
 

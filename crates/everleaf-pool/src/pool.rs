@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everleaf_pmem::{Line, Media, Medium, PCell, PPtr, Persistent, Word, site};
 use parking_lot::Mutex;
 
-use crate::chunks::{Chunks, table_chunks};
+use crate::chunks::{Chunks, lock_relaxing, table_chunks};
 use crate::classes::Usage;
 use crate::file::boot_id;
 use crate::header::{Format, IdentityImage};
@@ -259,7 +259,7 @@ impl<M: Media> Pool<M> {
     pub(crate) fn grow(&self, chunks: u64) -> Result<(), PoolError> {
         let full = || PoolError::PoolFull { requested_bytes: chunks * CHUNK };
         let before = self.chunks.extents().len();
-        let _growing = self.growing.lock();
+        let _growing = lock_relaxing(&self.growing, &self.media);
         if self.chunks.extents().len() > before {
             return Ok(()); // Another thread grew it meanwhile; the caller looks again.
         }

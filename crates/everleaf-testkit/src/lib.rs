@@ -2,11 +2,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod concurrent;
 mod conformance;
+mod lines;
 mod script;
 mod subject;
 mod torture;
 
+pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use script::{Key, Operation, Scenario, ScriptError, ScriptKeys};
 pub use subject::{EngineSubject, Level, Target};

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use everleaf::Engine;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+use crate::lines::{batch_operations, parse_batch, parse_thread};
 
 /// Why a script was refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -11,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, reopen, explore, thread"
+        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, batch, sync, epoch, crash, reopen, explore, thread"
     )]
     UnknownOperation {
         /// Its number, from 1.
@@ -35,13 +38,17 @@ pub enum ScriptError {
         /// What stands there.
         word: String,
     },
-    /// Something that this explorer does not do yet.
-    #[error("line {line}: {what} cannot be explored by this release; remove the line")]
-    NotAvailable {
-        /// Its number, from 1.
-        line: usize,
-        /// What it is.
-        what: &'static str,
+    /// Lines `thread` for an engine that is used by one thread at a time.
+    #[error("{engine} is single-threaded; remove `thread` from the script, or choose a concurrent engine")]
+    SingleThreaded {
+        /// The engine.
+        engine: Engine,
+    },
+    /// A batch for an engine that has none.
+    #[error("engine {engine} has no batches; write the operations of each batch on lines of their own")]
+    NoBatches {
+        /// The engine.
+        engine: Engine,
     },
     /// Nothing to explore.
     #[error("the script has no operation to explore; add one, or move the line `explore` up")]
@@ -51,6 +58,8 @@ pub enum ScriptError {
 /// One operation on an index. Keys are text here; the key type decides what they mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// Looks a key up.
+    Get(Key),
     /// Adds a key; refused if it is present.
     Insert(Key, u64),
     /// Replaces a value; refused if the key is absent.
@@ -65,6 +74,17 @@ pub enum Operation {
     Crash,
     /// Close cleanly, open again, go on.
     Reopen,
+    /// Several writes that happen together or not at all.
+    Batch(Vec<Operation>),
+    /// An operation of one of several threads.
+    Thread {
+        /// Its number, from 1.
+        thread: u16,
+        /// Consecutive operations of one round run concurrently.
+        round: usize,
+        /// What it does.
+        operation: Box<Operation>,
+    },
 }
 
 /// A key of a script, of either type.
@@ -88,6 +108,7 @@ impl fmt::Display for Key {
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Operation::Get(key) => write!(f, "get {key}"),
             Operation::Insert(key, value) => write!(f, "insert {key} {value}"),
             Operation::Update(key, value) => write!(f, "update {key} {value}"),
             Operation::Upsert(key, value) => write!(f, "upsert {key} {value}"),
@@ -95,6 +116,11 @@ impl fmt::Display for Operation {
             Operation::Sync => f.write_str("sync"),
             Operation::Crash => f.write_str("crash"),
             Operation::Reopen => f.write_str("reopen"),
+            Operation::Batch(operations) => {
+                let operations: Vec<String> = operations.iter().map(ToString::to_string).collect();
+                write!(f, "batch {}", operations.join("; "))
+            }
+            Operation::Thread { thread, operation, .. } => write!(f, "thread {thread} {operation}"),
         }
     }
 }
@@ -131,10 +157,16 @@ impl Scenario {
             .map(|(i, line)| (i + 1, line.split_whitespace().collect::<Vec<_>>()))
             .filter(|(_, words)| words.first().is_some_and(|word| !word.starts_with('#')))
             .collect();
-        let numeric = || lines.iter().filter_map(|(_, words)| key_word(words)).all(|key| key.parse::<u64>().is_ok());
+        let numeric = || lines.iter().flat_map(|(_, words)| key_words(words)).all(|key| key.parse::<u64>().is_ok());
         let keys = keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
         let mut scenario = Self { keys, prepare: Vec::new(), explore: Vec::new() };
+        let mut round = 0;
         for (line, words) in &lines {
+            if words[0] == "thread" {
+                scenario.explore.push(parse_thread(*line, &words[1..], keys, round)?);
+                continue;
+            }
+            round += 1;
             if words[..] == ["explore"] {
                 scenario.prepare.append(&mut scenario.explore);
             } else if let Some(operation) = parse_operation(*line, words, keys)? {
@@ -155,10 +187,7 @@ impl Scenario {
 
 fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation {
     let number = rng.random_range(0..space);
-    let key = match keys {
-        ScriptKeys::U64 => Key::U64([number, u64::MAX - number][usize::from(number % 5 == 4)]),
-        ScriptKeys::Bytes => Key::Bytes(format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes()),
-    };
+    let key = script_key(keys, number);
     let value = rng.random_range(0..4u64).wrapping_sub(1);
     match rng.random_range(0..40) {
         39 => Operation::Reopen,
@@ -166,7 +195,15 @@ fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation
     }
 }
 
-fn random_write(kind: u32, key: Key, value: u64) -> Operation {
+/// A key for a number: both ends of the space, and byte strings of several lengths.
+pub(crate) fn script_key(keys: ScriptKeys, number: u64) -> Key {
+    match keys {
+        ScriptKeys::U64 => Key::U64([number, u64::MAX - number][usize::from(number % 5 == 4)]),
+        ScriptKeys::Bytes => Key::Bytes(format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes()),
+    }
+}
+
+pub(crate) fn random_write(kind: u32, key: Key, value: u64) -> Operation {
     match kind {
         0..5 => Operation::Insert(key, value),
         5..6 => Operation::Update(key, value),
@@ -175,12 +212,19 @@ fn random_write(kind: u32, key: Key, value: u64) -> Operation {
     }
 }
 
-/// The word of a line that is a key.
-fn key_word<'a>(words: &[&'a str]) -> Option<&'a str> {
-    matches!(*words.first()?, "insert" | "update" | "upsert" | "remove").then(|| words.get(1).copied()).flatten()
+/// The words of a line that are keys.
+fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    match *words {
+        ["thread", _, ref operation @ ..] => key_words(operation),
+        ["batch", ref operations @ ..] => {
+            batch_operations(operations).iter().flat_map(|operation| key_words(operation)).collect()
+        }
+        ["get" | "insert" | "update" | "upsert" | "remove", key, ..] => vec![key],
+        _ => Vec::new(),
+    }
 }
 
-fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Option<Operation>, ScriptError> {
+pub(crate) fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Option<Operation>, ScriptError> {
     let number = |word: &str| word.parse().map_err(|_| ScriptError::NotANumber { line, word: word.into() });
     let key = |word: &str| {
         Ok(match keys {
@@ -189,6 +233,7 @@ fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Opti
         })
     };
     let operation = match *words {
+        ["get", k] => Operation::Get(key(k)?),
         ["insert", k, value] => Operation::Insert(key(k)?, number(value)?),
         ["update", k, value] => Operation::Update(key(k)?, number(value)?),
         ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
@@ -197,6 +242,7 @@ fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Opti
         ["epoch"] => return Ok(None), // Every engine of this release is strict.
         ["crash"] => Operation::Crash,
         ["reopen"] => Operation::Reopen,
+        ["get", ..] => return Err(ScriptError::Form { line, form: "get KEY" }),
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
         ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
@@ -204,8 +250,7 @@ fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Opti
         ["sync" | "epoch" | "crash" | "reopen" | "explore", ..] => {
             return Err(ScriptError::Form { line, form: "the word alone" });
         }
-        ["batch", ..] => return Err(ScriptError::NotAvailable { line, what: "a batch" }),
-        ["thread", ..] => return Err(ScriptError::NotAvailable { line, what: "a thread" }),
+        ["batch", ref operations @ ..] => parse_batch(line, operations, keys)?,
         [word, ..] => return Err(ScriptError::UnknownOperation { line, word: word.into() }),
         [] => return Ok(None),
     };
@@ -236,7 +281,6 @@ mod tests {
         assert!(matches!(error("insert 1 1\nfrobnicate 2"), ScriptError::UnknownOperation { line: 2, .. }));
         assert!(matches!(error("insert 1"), ScriptError::Form { line: 1, .. }));
         assert!(matches!(error("insert 1 x"), ScriptError::NotANumber { line: 1, .. }));
-        assert!(matches!(error("thread 1 insert 1 1"), ScriptError::NotAvailable { .. }));
         assert_eq!(error("insert 1 1\nexplore\n# nothing"), ScriptError::Empty);
         assert!(matches!(Scenario::parse("insert a 1", Some(ScriptKeys::U64)), Err(ScriptError::NotANumber { .. })));
     }

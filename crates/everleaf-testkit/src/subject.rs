@@ -12,7 +12,8 @@ use everleaf_index::{Direction, Index, KeyKind};
 use everleaf_pmem::{Site, Traced};
 use everleaf_pool::{Audit, Pool};
 
-use crate::{Key, Operation, Scenario, ScriptKeys};
+use crate::concurrent::answer;
+use crate::{Answer, Key, Operation, Scenario, ScriptKeys};
 
 /// What is explored of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +30,13 @@ pub struct EngineSubject {
     engine: Engine,
     parameters: EngineParameters,
     level: Level,
-    scenario: Scenario,
+    pub(crate) scenario: Scenario,
     /// `contents[i]`: after `i` explored operations.
     contents: Vec<Content>,
 }
 
 /// What an index or a store holds.
-type Content = BTreeMap<Key, u64>;
+pub(crate) type Content = BTreeMap<Key, u64>;
 
 impl EngineSubject {
     /// A scenario on an engine of the given sizes.
@@ -50,13 +51,18 @@ impl EngineSubject {
         Self { engine, parameters, level, scenario, contents }
     }
 
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
     /// The smallest sizes, which bring every path within reach of a few operations.
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
         let tiny = EngineParameters::default().leaf_slots(4).inner_keys(4);
         if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { tiny.group_bytes(4096) } else { tiny }
     }
 
-    fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+    pub(crate) fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {
         match (self.level, self.scenario.keys) {
             (Level::Index, ScriptKeys::U64) => self.create_index::<U64Keys>(media),
             (Level::Index, ScriptKeys::Bytes) => self.create_index::<BytesKeys>(media),
@@ -75,7 +81,7 @@ impl EngineSubject {
         Ok(Box::new(PooledIndex { index, pool }))
     }
 
-    fn open(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+    pub(crate) fn open(&self, media: Traced) -> Result<Box<dyn Target>, String> {
         match (self.level, self.scenario.keys) {
             (Level::Index, ScriptKeys::U64) => open_index::<U64Keys>(media),
             (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media),
@@ -183,7 +189,7 @@ impl EngineSubject {
     }
 
     /// A recovered tree must also work: keys beside those that are there are inserted until leaves split, then everything is removed.
-    fn go_on(&self, state: &dyn Target, mut content: Content) -> Result<(), String> {
+    pub(crate) fn go_on(&self, state: &dyn Target, mut content: Content) -> Result<(), String> {
         let key = |i: u64| match self.scenario.keys {
             ScriptKeys::U64 => Key::U64(i * 3 + 1),
             ScriptKeys::Bytes => Key::Bytes(format!("key{i}").into_bytes()),
@@ -210,32 +216,39 @@ impl EngineSubject {
     }
 }
 
-fn model(content: &mut Content, operation: &Operation) {
+pub(crate) fn model(content: &mut Content, operation: &Operation) {
     match operation {
         Operation::Insert(key, value) => drop(content.entry(key.clone()).or_insert(*value)),
         Operation::Update(key, value) => drop(content.get_mut(key).map(|old| *old = *value)),
         Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
         Operation::Remove(key) => drop(content.remove(key)),
-        Operation::Sync | Operation::Crash | Operation::Reopen => {}
+        Operation::Batch(operations) => operations.iter().for_each(|operation| model(content, operation)),
+        Operation::Thread { operation, .. } => model(content, operation),
+        Operation::Get(_) | Operation::Sync | Operation::Crash | Operation::Reopen => {}
     }
 }
 
-fn show(content: &Content) -> String {
+pub(crate) fn show(content: &Content) -> String {
     let entries: Vec<String> = content.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{{{}}}", entries.join(" "))
 }
 
-fn sentence(error: impl std::fmt::Display) -> String {
+pub(crate) fn sentence(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 /// An opened index or store.
-pub trait Target {
+pub trait Target: Send + Sync {
     /// Runs an operation; a refusal (insert of a present key) is no error.
     ///
     /// # Errors
     /// What the engine says.
     fn apply(&self, operation: &Operation) -> Result<(), String>;
+    /// As [`apply`](Target::apply), and tells what the caller was told.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn answer(&self, operation: &Operation) -> Result<Answer, String>;
     /// Everything in it.
     ///
     /// # Errors
@@ -254,7 +267,7 @@ pub trait Target {
 }
 
 /// Kinds of keys that scripts can have.
-trait ScriptKind: StoreKey {
+pub(crate) trait ScriptKind: StoreKey {
     fn borrow_key(key: &Key) -> <Self as KeyKind>::Ref<'_>;
     fn script_key(key: <Self as KeyKind>::Ref<'_>) -> Key;
 }
@@ -295,9 +308,16 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
             Operation::Update(key, value) => self.index.update(K::borrow_key(key), *value).map(drop),
             Operation::Upsert(key, value) => self.index.upsert(K::borrow_key(key), *value).map(drop),
             Operation::Remove(key) => self.index.remove(K::borrow_key(key)).map(drop),
+            Operation::Get(key) => self.index.get(K::borrow_key(key)).map(drop),
+            Operation::Thread { operation, .. } => return self.apply(operation),
+            Operation::Batch(_) => return Err("this engine has no batches".to_owned()),
             Operation::Sync | Operation::Crash | Operation::Reopen => self.index.sync(),
         }
         .map_err(sentence)
+    }
+
+    fn answer(&self, operation: &Operation) -> Result<Answer, String> {
+        answer::<K>(&*self.index, operation)
     }
 
     fn content(&self) -> Result<Content, String> {
@@ -354,9 +374,17 @@ impl Target for Store {
             },
             Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
+            Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
+            Operation::Thread { operation, .. } => return Target::apply(self, operation),
+            Operation::Batch(_) => return Err("this engine has no batches".to_owned()),
             Operation::Sync | Operation::Crash | Operation::Reopen => self.sync(),
         }
         .map_err(sentence)
+    }
+
+    /// The store keeps its lock across accesses, which the scheduler of threads does not allow: threads use the index.
+    fn answer(&self, operation: &Operation) -> Result<Answer, String> {
+        Target::apply(self, operation).map(|()| Answer::Done)
     }
 
     fn content(&self) -> Result<Content, String> {

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf::Engine;
-use everleaf_crash::{Options, Progress, Report, explore_with};
-use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
+use everleaf_crash::{
+    ExploreError, Interleaving, Options, Progress, Report, explore_interleaving, explore_threads_with, explore_with,
+};
+use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
 
 use super::create::{EngineParameters, Keys};
@@ -16,6 +18,8 @@ use crate::progress::steps_bar;
 const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
 /// Fewer images at a crash point than this tell nothing.
 const MIN_BUDGET: u64 = 8;
+/// Interleavings of one step: of a script, whose author has chosen it; of a random program, which has many.
+const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 
 /// Explore every state that a power failure can leave of a sequence of operations, and recover from each.
 #[derive(Debug, clap::Args)]
@@ -24,8 +28,9 @@ Examples:
   everleaf explore --engine fptree --ops 200 --seed 1 --json
   everleaf explore --engine fptree --script split.script --mutate
 
-A script has one operation a line: insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, sync, epoch, crash (crash here,
-recover, go on), reopen (close, open, go on), explore (what is above only prepares), # comment.")]
+A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, batch OP; OP; .., sync, epoch,
+crash (crash here, recover, go on), reopen (close, open, go on), explore (what is above only prepares), thread N OP.. (an operation of
+thread N: those between two lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops"])))]
 pub struct Args {
     /// The engine.
@@ -40,9 +45,18 @@ pub struct Args {
     /// The seed of all that is drawn.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Threads whose operations run concurrently.
-    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Threads whose operations run concurrently (of a script, its lines `thread` say it).
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub threads: u64,
+    /// Explore all interleavings of the threads with at most so many preemptions, and some others.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=8))]
+    pub preemptions: u64,
+    /// Interleavings of one step; where there are more, a sample is, and the result is not exhaustive [default: 20000, with --ops 100].
+    #[arg(long, value_name = "N")]
+    pub interleavings: Option<u64>,
+    /// Run this interleaving again, as a counterexample names it, and no other.
+    #[arg(long, value_name = "I")]
+    pub interleaving: Option<Interleaving>,
     /// Suppress each barrier in turn, and see whether anybody notices.
     #[arg(long)]
     pub mutate: bool,
@@ -79,6 +93,9 @@ struct Summary {
     redundant_flushes: u64,
     exhaustive: bool,
     left_out: u64,
+    interleavings: Option<u64>,
+    interleavings_left_out: u64,
+    preemption_bound: Option<usize>,
     seed: u64,
     unreached: Vec<String>,
     survivors: Vec<String>,
@@ -101,6 +118,9 @@ impl Summary {
             redundant_flushes: report.redundant_flush_count(),
             exhaustive: report.exhaustive,
             left_out: report.left_out,
+            interleavings: report.interleavings,
+            interleavings_left_out: report.interleavings_left_out,
+            preemption_bound: report.preemption_bound,
             seed: report.seed,
             unreached: names(&report.unreached),
             survivors: names(&report.survivors),
@@ -111,14 +131,22 @@ impl Summary {
 /// Explores.
 pub fn run(args: Args) -> Outcome {
     let engine = args.engine.parse::<Engine>()?.require_available()?;
-    if args.threads > 1 {
+    if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
     if args.budget < MIN_BUDGET {
         return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
     }
     everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &args.parameters.into(), 1)?;
-    let subject = subject(&args, engine)?;
+    let scenario = scenario(&args)?;
+    scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
+    if args.store && scenario.has_threads() {
+        return Err(Failure::usage("threads share the index, not the store behind its lock; leave out --store"));
+    }
+    if args.interleaving.is_some() && !scenario.has_threads() {
+        return Err(Failure::usage("--interleaving is for programs of several threads; leave it out"));
+    }
+    let beyond = if args.script.is_some() { INTERLEAVINGS.0 } else { INTERLEAVINGS.1 };
     let options = Options {
         len: POOL_BYTES.0,
         max_len: POOL_BYTES.1,
@@ -126,39 +154,61 @@ pub fn run(args: Args) -> Outcome {
         budget: args.budget,
         recovery_budget: args.budget / 16 + 2,
         mutate: args.mutate,
+        preemption_bound: args.preemptions as usize,
+        interleavings: args.interleavings.unwrap_or(beyond),
         ..Options::default()
     };
+    let subject = subject(&args, engine, scenario)?;
+    let report = explore(&args, subject, &options)?;
+    let summary = Summary::new(engine, &report);
+    show(&summary, args.json)?;
+    verdict(&report)
+}
+
+fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Report, Failure> {
     let bar = steps_bar(0);
-    let report = explore_with(&subject, &options, &mut |progress| {
+    let mut progress = |progress| {
         let (done, of, what) = match progress {
             Progress::Operations { done, of, states } => (done, of, format!("{states} states")),
+            Progress::Interleavings { step, of, run, states } => (step, of, format!("{run} interleavings, {states} states")),
             Progress::Mutants { done, of } => (done, of, "barriers suppressed".to_owned()),
             _ => return,
         };
         bar.set_length(of as u64);
         bar.set_position(done as u64);
         bar.set_message(what);
-    });
+    };
+    let report = match &args.interleaving {
+        _ if !subject.scenario().has_threads() => explore_with(&subject, options, &mut progress),
+        Some(interleaving) => explore_interleaving(&ConcurrentEngineSubject::new(subject), options, interleaving),
+        None => explore_threads_with(&ConcurrentEngineSubject::new(subject), options, &mut progress),
+    };
     bar.finish_and_clear();
-    let report = report.map_err(|e| Failure::failed(e.to_string()))?;
-    let summary = Summary::new(engine, &report);
-    show(&summary, args.json)?;
-    verdict(&report)
+    report.map_err(|e| match e {
+        ExploreError::NoSuchInterleaving { .. } if args.interleaving.is_some() => Failure::usage(e.to_string()),
+        e => Failure::failed(e.to_string()),
+    })
 }
 
-fn subject(args: &Args, engine: Engine) -> Result<EngineSubject, Failure> {
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let keys = args.keys.map(|keys| match keys {
         Keys::U64 => ScriptKeys::U64,
         Keys::Bytes => ScriptKeys::Bytes,
     });
-    let scenario = match (&args.script, args.ops) {
-        (Some(path), _) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
-            Scenario::parse(&text, keys).map_err(|e| Failure::usage(e.to_string()))?
-        }
-        (None, ops) => Scenario::random(keys.unwrap_or(ScriptKeys::U64), ops.unwrap_or(1) as usize, args.seed.unwrap_or(1)),
-    };
+    if let Some(path) = &args.script {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
+        return Scenario::parse(&text, keys).map_err(|e| Failure::usage(e.to_string()));
+    }
+    let (keys, seed) = (keys.unwrap_or(ScriptKeys::U64), args.seed.unwrap_or(1));
+    let operations = args.ops.unwrap_or(1) as usize;
+    Ok(match args.threads {
+        1 => Scenario::random(keys, operations, seed),
+        threads => Scenario::random_threads(keys, operations, threads as usize, seed),
+    })
+}
+
+fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubject, Failure> {
     let level = if args.store { Level::Store } else { Level::Index };
     let given: everleaf::EngineParameters = args.parameters.into();
     given.check_for(engine)?;
@@ -172,28 +222,29 @@ fn subject(args: &Args, engine: Engine) -> Result<EngineSubject, Failure> {
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    let shown = if json {
-        let text = serde_json::to_string(summary).map_err(|e| Failure::failed(e.to_string()))?;
-        writeln!(out, "{text}")
-    } else {
-        let Summary { engine, operations, crash_points, states, recoveries, violations, .. } = summary;
-        let completeness = match summary.left_out {
-            0 if summary.exhaustive => "every state".to_owned(),
-            left_out => format!("a sample ({left_out} states left out, seed {})", summary.seed),
-        };
-        let mutants = match (summary.mutants, summary.mutants_killed) {
-            (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} suppressed barriers noticed"),
-            _ => String::new(),
-        };
-        writeln!(
-            out,
-            "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} states, {recoveries} recoveries, \
-             {violations} violations; {} of {} sites reached, {} redundant flushes{mutants}",
-            summary.sites_reached, summary.sites, summary.redundant_flushes
-        )
+    let text = if json { serde_json::to_string(summary).map_err(|e| Failure::failed(e.to_string()))? } else { sentence(summary) };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Failure::output(&e))
+}
+
+fn sentence(summary: &Summary) -> String {
+    let Summary { engine, operations, crash_points, states, recoveries, violations, left_out, seed, .. } = summary;
+    let completeness =
+        if summary.exhaustive { "every state".to_owned() } else { format!("a sample ({left_out} states left out, seed {seed})") };
+    let orders = match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {
+        (None, ..) => String::new(),
+        (Some(run), Some(bound), 0) => format!("; {run} interleavings, among them all with at most {bound} preemptions"),
+        (Some(run), _, 0) => format!("; {run} interleavings"),
+        (Some(run), _, left_out) => format!("; {run} interleavings, {left_out} left out"),
     };
-    shown.map_err(|e| Failure::output(&e))
+    let mutants = match (summary.mutants, summary.mutants_killed) {
+        (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} suppressed barriers noticed"),
+        _ => String::new(),
+    };
+    format!(
+        "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} states, {recoveries} recoveries, \
+         {violations} violations; {} of {} sites reached, {} redundant flushes{mutants}{orders}",
+        summary.sites_reached, summary.sites, summary.redundant_flushes
+    )
 }
 
 fn verdict(report: &Report) -> Outcome {

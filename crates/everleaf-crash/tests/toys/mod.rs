@@ -7,6 +7,7 @@ pub mod ledger;
 pub mod pair;
 pub mod published;
 pub mod register;
+pub mod shared;
 
 use everleaf_crash::{Options, Subject};
 use everleaf_pmem::{Line, Media, PCell, PPtr, Site, Traced};

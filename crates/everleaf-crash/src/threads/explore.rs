@@ -1,0 +1,417 @@
+//! Which interleavings are run, and what is reported.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::counterexample::violation;
+use super::execution::{Execution, Executor};
+use super::history::Stage;
+use super::interleaving::{Interleaving, Preemption};
+use super::judge::Judge;
+use super::mutants::Mutants;
+use super::scheduler::{MAX_THREADS, Plan};
+use super::subject::{ConcurrentSubject, Step, ThreadOperations};
+use crate::explore::describe;
+use crate::explorer::{Explorer, Failure};
+use crate::known::Moment;
+use crate::machine::Machine;
+use crate::redundant::Audit;
+use crate::trace::{ExploreError, Trace, new_machine};
+use crate::violation::Violation;
+use crate::{Options, Progress, Report};
+
+/// Explores the interleavings of a program of several threads, and every crash state of each.
+///
+/// A step is explored after its predecessors have run in one order: thread after thread.
+///
+/// # Errors
+/// [`ExploreError`] when the program cannot be run at all. What goes wrong in an interleaving, with a crash or without, is reported as a
+/// [`Violation`].
+pub fn explore_threads<S: ConcurrentSubject>(subject: &S, options: &Options) -> Result<Report, ExploreError> {
+    explore_threads_with(subject, options, &mut |_| {})
+}
+
+/// As [`explore_threads`], and tells how far it is.
+///
+/// # Errors
+/// As [`explore_threads`].
+pub fn explore_threads_with<S: ConcurrentSubject>(
+    subject: &S,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExploreError> {
+    run(subject, options, None, progress)
+}
+
+/// Runs one interleaving again, and explores every crash state of it and of no other.
+///
+/// # Errors
+/// As [`explore_threads`]; [`ExploreError::NoSuchInterleaving`] if the program does not have it.
+pub fn explore_interleaving<S: ConcurrentSubject>(
+    subject: &S,
+    options: &Options,
+    interleaving: &Interleaving,
+) -> Result<Report, ExploreError> {
+    run(subject, options, Some(interleaving), &mut |_| {})
+}
+
+fn run<S: ConcurrentSubject>(
+    subject: &S,
+    options: &Options,
+    only: Option<&Interleaving>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExploreError> {
+    let executor = Executor::new(subject, options)?;
+    let operations: Vec<usize> = executor.steps.iter().flat_map(Step::threads).flat_map(|thread| thread.operations).collect();
+    let follow_up = operations.iter().copied().cycle().take(options.follow_up).collect();
+    let judge = Judge::new(subject, follow_up);
+    let campaign = Campaign {
+        subject,
+        options,
+        judge: &judge,
+        executor,
+        explorer: Explorer::new(&judge, options),
+        mutants: options.mutate.then(Mutants::default),
+        audit: Audit::default(),
+        violations: Vec::new(),
+        interleavings: 0,
+        beyond: 0,
+        left_out: 0,
+        progress,
+    };
+    campaign.run(only, operations.len())
+}
+
+/// An exploration that is under way.
+struct Campaign<'a, S: ConcurrentSubject> {
+    subject: &'a S,
+    options: &'a Options,
+    judge: &'a Judge<'a, S>,
+    executor: Executor<'a, S>,
+    explorer: Explorer<'a, Judge<'a, S>>,
+    mutants: Option<Mutants>,
+    audit: Audit,
+    violations: Vec<Violation>,
+    interleavings: u64,
+    beyond: u64,
+    left_out: u64,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+/// What a step begins with.
+struct Base<C> {
+    machine: Machine,
+    content: C,
+}
+
+/// An interleaving that is to be run.
+struct Item {
+    first: usize,
+    preemptions: Vec<Preemption>,
+    /// Its beginning was run before: so many events, with this hash.
+    from: usize,
+    beginning: u64,
+}
+
+impl Item {
+    /// Without any preemption.
+    fn start(first: usize) -> Self {
+        Self { first, preemptions: Vec::new(), from: 0, beginning: Beginning::default().hasher.finish() }
+    }
+}
+
+impl<S: ConcurrentSubject> Campaign<'_, S> {
+    fn run(mut self, only: Option<&Interleaving>, operations: usize) -> Result<Report, ExploreError> {
+        self.check_threads(only)?;
+        let (prepare, content) = self.executor.prepare().map_err(|message| ExploreError::Prepare { message })?;
+        let mut machine = self.machine(self.executor.start.clone());
+        machine.feed(&prepare);
+        self.audit.pass(&prepare.events);
+        self.audit.start_counting();
+        let mut base = Base { machine, content };
+        let end = only.map_or(self.executor.steps.len(), |only| only.step + 1);
+        for step in 0..end {
+            if self.violations.len() >= self.options.violation_limit {
+                break;
+            }
+            let explores = only.is_none_or(|only| only.step == step);
+            let next = match self.executor.steps[step] {
+                Step::Crash => self.crash(step, &base, explores),
+                _ if explores => self.explore_step(step, &base, only)?,
+                _ => self.pass_over(step, &base)?,
+            };
+            let Some(next) = next else { break };
+            base = next;
+        }
+        Ok(self.report(operations, only.is_none()))
+    }
+
+    fn machine(&self, image: Vec<u64>) -> Machine {
+        new_machine(image, self.options.assumptions, self.options)
+    }
+
+    fn check_threads(&self, only: Option<&Interleaving>) -> Result<(), ExploreError> {
+        for (step, threads) in self.executor.steps.iter().map(Step::threads).enumerate() {
+            let mut names: Vec<u16> = threads.iter().map(|thread| thread.thread).collect();
+            names.sort_unstable();
+            names.dedup();
+            if names.len() != threads.len() || names.len() > MAX_THREADS {
+                return Err(ExploreError::Threads { step, limit: MAX_THREADS });
+            }
+        }
+        let Some(only) = only else { return Ok(()) };
+        let step = self.executor.steps.get(only.step).map(Step::threads).unwrap_or_default();
+        let known = step.iter().any(|thread| thread.thread == only.first);
+        if known { Ok(()) } else { Err(ExploreError::NoSuchInterleaving { interleaving: only.clone() }) }
+    }
+
+    // ---- steps --------------------------------------------------------------------------------------------------------
+
+    /// A step that is a crash; none if what it leaves cannot be recovered.
+    fn crash(&mut self, step: usize, base: &Base<S::Content>, explores: bool) -> Option<Base<S::Content>> {
+        let image = base.machine.floor().to_vec();
+        let mut machine = self.machine(image.clone());
+        self.audit.crash();
+        let (mut trace, content) = match self.executor.crash(step, image) {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                self.violations.push(violation(self.subject, &self.executor.steps[..step], &[], None, Err(error)));
+                return None;
+            }
+        };
+        self.audit.pass(&trace.events);
+        trace.moments = vec![self.judge.moment([content.clone()].into()); trace.events.len() + 1];
+        if explores && let Some(failure) = self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step) {
+            self.violations.push(violation(self.subject, &self.executor.steps[..step], &[], None, Ok(&failure)));
+        }
+        machine.feed(&trace);
+        Some(Base { machine, content })
+    }
+
+    /// Runs a step in one interleaving, and explores nothing.
+    fn pass_over(&mut self, step: usize, base: &Base<S::Content>) -> Result<Option<Base<S::Content>>, ExploreError> {
+        let execution = self.execute(step, Item::start(0))?;
+        Ok(self.after(base, &execution))
+    }
+
+    /// What the next step begins with, if this one has come to its end.
+    fn after(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Option<Base<S::Content>> {
+        let content = execution.content.clone().ok()?;
+        let mut machine = base.machine.clone();
+        machine.feed(&execution.trace);
+        Some(Base { machine, content })
+    }
+
+    /// Explores the interleavings of a step, up to the first that goes wrong.
+    fn explore_step(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+        only: Option<&Interleaving>,
+    ) -> Result<Option<Base<S::Content>>, ExploreError> {
+        let threads = self.executor.steps[step].threads();
+        let slots = threads.len();
+        let mut level: Vec<Item> = (0..slots).map(Item::start).collect();
+        let mut bound = if slots > 1 { self.options.preemption_bound } else { 0 };
+        if let Some(only) = only {
+            let first = threads.iter().position(|thread| thread.thread == only.first).unwrap_or(0);
+            level = vec![Item { preemptions: only.preemptions.clone(), ..Item::start(first) }];
+            bound = 0;
+        }
+        let mut left = self.options.interleavings.max(slots as u64);
+        let mut next_base = None;
+        let mut rng = SmallRng::seed_from_u64(self.options.seed ^ step as u64);
+        for depth in 0..=bound {
+            if level.len() as u64 > left {
+                self.left_out += level.len() as u64 - left;
+                level.shuffle(&mut rng);
+                level.truncate(left as usize);
+            }
+            left -= level.len() as u64;
+            let mut derived = Vec::new();
+            for item in level {
+                let from = item.from;
+                let first = item.first;
+                let mut execution = self.execute(step, item)?;
+                if depth < bound {
+                    derive(&execution, first, &threads, &mut derived);
+                }
+                if next_base.is_none() {
+                    self.audit.pass(&execution.trace.events);
+                    next_base = Some(self.after(base, &execution));
+                }
+                if !self.judge(step, base, &mut execution, from) {
+                    return Ok(next_base.flatten());
+                }
+            }
+            level = derived;
+        }
+        if slots > 1 && only.is_none() {
+            self.explore_beyond(step, base, slots, &mut rng)?;
+        }
+        Ok(next_base.flatten())
+    }
+
+    /// Interleavings by chance.
+    fn explore_beyond(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+        slots: usize,
+        rng: &mut SmallRng,
+    ) -> Result<(), ExploreError> {
+        for i in 0..self.options.interleavings_beyond {
+            let chance = SmallRng::seed_from_u64(rng.random());
+            let plan = Plan { first: i as usize % slots, preemptions: Vec::new(), chance: Some(chance) };
+            let mut execution = self.run_plan(step, plan)?;
+            self.beyond += u64::from(execution.schedule.preemptions.len() > self.options.preemption_bound);
+            if !self.judge(step, base, &mut execution, 0) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- one interleaving ---------------------------------------------------------------------------------------------
+
+    fn run_plan(&mut self, step: usize, plan: Plan) -> Result<Execution<S>, ExploreError> {
+        let failed = |message| ExploreError::Step { step, message };
+        let execution = self.executor.execute(step, plan).map_err(failed)?;
+        if matches!(self.executor.steps[step], Step::Concurrent(_)) {
+            self.interleavings += 1;
+            let (of, states) = (self.executor.steps.len(), self.explorer.tally.states);
+            (self.progress)(Progress::Interleavings { step, of, run: self.interleavings, states });
+        }
+        Ok(execution)
+    }
+
+    /// Runs an interleaving whose beginning is known.
+    fn execute(&mut self, step: usize, item: Item) -> Result<Execution<S>, ExploreError> {
+        let Item { first, preemptions, from, beginning: expected } = item;
+        let execution = self.run_plan(step, Plan { first, preemptions: preemptions.clone(), chance: None })?;
+        let trace = &execution.trace;
+        let same = trace.events.len() >= from && Beginning::default().up_to(trace, from) == expected;
+        if execution.schedule.preemptions != preemptions || !same {
+            let interleaving = Interleaving { preemptions, ..execution.interleaving };
+            return Err(ExploreError::NoSuchInterleaving { interleaving });
+        }
+        Ok(execution)
+    }
+
+    /// Whether an interleaving and its crashes from event `from` on are as promised; notes the violation if not.
+    fn judge(&mut self, step: usize, base: &Base<S::Content>, execution: &mut Execution<S>, from: usize) -> bool {
+        let failure = match self.without_crash(base, execution) {
+            Err(error) => Err(error),
+            Ok(()) => {
+                execution.trace.moments = self.moments(base, execution);
+                let found = self.explorer.explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step);
+                match found {
+                    Some(failure) => Ok(failure),
+                    None => {
+                        if let Some(mutants) = self.mutants.as_mut().filter(|_| self.violations.is_empty()) {
+                            mutants.explore(
+                                self.judge,
+                                self.options,
+                                &self.explorer,
+                                &base.machine,
+                                &execution.trace,
+                                from,
+                                step,
+                            );
+                        }
+                        return true;
+                    }
+                }
+            }
+        };
+        self.note(step, execution, failure.as_ref().map_err(Clone::clone));
+        false
+    }
+
+    fn note(&mut self, step: usize, execution: &Execution<S>, failure: Result<&Failure, String>) {
+        let (steps, calls) = (&self.executor.steps[..step], &execution.history.calls);
+        let interleaving = matches!(self.executor.steps[step], Step::Concurrent(_)).then(|| execution.interleaving.clone());
+        self.violations.push(violation(self.subject, steps, calls, interleaving, failure));
+    }
+
+    /// What the operations returned and what is there now can be explained.
+    fn without_crash(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Result<(), String> {
+        let found = execution.content.as_ref().map_err(Clone::clone)?;
+        let legal = execution.history.legal_contents(execution.trace.events.len(), &base.content, &|content, operation| {
+            self.subject.apply(content, operation)
+        });
+        if legal.contains(found) {
+            return Ok(());
+        }
+        let (found, legal) = (self.subject.describe_content(found), self.judge.describe(&legal));
+        Err(format!("without any crash: the content is {found}; what was returned promises {legal}"))
+    }
+
+    /// What is promised after each number of events.
+    fn moments(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Vec<Moment> {
+        let history = &execution.history;
+        let apply = |content: &mut S::Content, operation| self.subject.apply(content, operation);
+        let mut last: Option<(Vec<Stage>, Moment)> = None;
+        let at = |events| {
+            let stages: Vec<Stage> = history.calls.iter().map(|call| call.stage(events)).collect();
+            let moment = match last.take() {
+                Some((same, moment)) if same == stages => moment,
+                _ => self.judge.moment(history.legal_contents(events, &base.content, &apply)),
+            };
+            last = Some((stages, moment));
+            moment
+        };
+        (0..=execution.trace.events.len()).map(at).collect()
+    }
+
+    // ---- report -------------------------------------------------------------------------------------------------------
+
+    fn report(self, operations: usize, whole: bool) -> Report {
+        let mut report = describe(self.subject.sites(), operations, &self.explorer.tally, self.audit.finish(), self.options);
+        report.exhaustive = whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
+        report.violations = self.violations;
+        report.interleavings = Some(self.interleavings);
+        report.interleavings_beyond = self.beyond;
+        report.interleavings_left_out = self.left_out;
+        report.preemption_bound = whole.then_some(self.options.preemption_bound);
+        if let Some(mutants) = self.mutants.filter(|_| report.violations.is_empty()) {
+            mutants.report(&mut report);
+        }
+        report
+    }
+}
+
+/// The interleavings with one preemption more, after the last one.
+fn derive<S: ConcurrentSubject>(execution: &Execution<S>, first: usize, threads: &[ThreadOperations], derived: &mut Vec<Item>) {
+    let mut beginning = Beginning::default();
+    for point in &execution.schedule.points[execution.schedule.last_preempted..] {
+        let hash = beginning.up_to(&execution.trace, point.events);
+        for (slot, to) in threads.iter().map(|thread| thread.thread).enumerate() {
+            if to != point.thread && point.living >> slot & 1 == 1 {
+                let preemption = Preemption { thread: point.thread, access: point.access, to };
+                let preemptions = [&execution.interleaving.preemptions[..], &[preemption]].concat();
+                derived.push(Item { first, preemptions, from: point.events, beginning: hash });
+            }
+        }
+    }
+}
+
+/// The hash of the first events of a trace, so that a run that should begin like another one can be seen to.
+#[derive(Default)]
+struct Beginning {
+    hasher: DefaultHasher,
+    events: usize,
+}
+
+impl Beginning {
+    fn up_to(&mut self, trace: &Trace, events: usize) -> u64 {
+        for i in self.events..events {
+            (trace.thread(i), trace.events[i]).hash(&mut self.hasher);
+        }
+        self.events = events;
+        self.hasher.finish()
+    }
+}

@@ -1,0 +1,123 @@
+//! What is promised at a moment, as the explorer of crashes asks for it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use everleaf_pmem::{Site, Traced};
+
+use super::subject::ConcurrentSubject;
+use crate::Subject;
+use crate::known::Moment;
+
+/// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of acknowledged operations" is the number of a
+/// promise, a set of legal contents.
+pub(crate) struct Judge<'a, S: ConcurrentSubject> {
+    subject: &'a S,
+    /// Operations to be run after a recovery that returned before its own writes were durable.
+    follow_up: Vec<usize>,
+    promises: RefCell<Promises<S::Content>>,
+}
+
+struct Promises<C> {
+    listed: Vec<Promise<C>>,
+    by_contents: BTreeMap<BTreeSet<C>, usize>,
+    /// By the content that a recovery found: the first of the promises for the operations after it.
+    follow_ups: BTreeMap<C, usize>,
+}
+
+struct Promise<C> {
+    legal: BTreeSet<C>,
+    /// What is run next, where this is the promise before an operation that follows a recovery. The next promise is the one after it.
+    next: Option<usize>,
+}
+
+impl<'a, S: ConcurrentSubject> Judge<'a, S> {
+    pub fn new(subject: &'a S, follow_up: Vec<usize>) -> Self {
+        let promises = Promises { listed: Vec::new(), by_contents: BTreeMap::new(), follow_ups: BTreeMap::new() };
+        Self { subject, follow_up, promises: RefCell::new(promises) }
+    }
+
+    /// The moment at which these contents are legal.
+    pub fn moment(&self, legal: BTreeSet<S::Content>) -> Moment {
+        let Promises { listed, by_contents, .. } = &mut *self.promises.borrow_mut();
+        let number = *by_contents.entry(legal).or_insert_with_key(|legal| {
+            listed.push(Promise { legal: legal.clone(), next: None });
+            listed.len() - 1
+        });
+        Moment::between(number)
+    }
+
+    /// Some contents in words.
+    pub fn describe<'c>(&self, contents: impl IntoIterator<Item = &'c S::Content>) -> String
+    where
+        S::Content: 'c,
+    {
+        const SHOWN: usize = 4;
+        let mut contents = contents.into_iter();
+        let shown: Vec<String> = contents.by_ref().take(SHOWN).map(|content| self.subject.describe_content(content)).collect();
+        match (shown.is_empty(), contents.count()) {
+            (true, _) => "nothing at all: what was returned contradicts itself".to_owned(),
+            (false, 0) => shown.join(" or "),
+            (false, more) => format!("{}, or {more} others", shown.join(" or ")),
+        }
+    }
+}
+
+impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
+    type State = S::State;
+
+    fn prepare(&self, media: Traced) -> Result<S::State, String> {
+        self.subject.prepare(media)
+    }
+
+    /// As many as there may be promises.
+    fn operation_count(&self) -> usize {
+        usize::MAX
+    }
+
+    fn run(&self, state: &mut S::State, promise: usize) -> Result<(), String> {
+        let next = self.promises.borrow().listed[promise].next;
+        next.map_or(Ok(()), |operation| self.subject.run(state, operation).map(drop))
+    }
+
+    fn recover(&self, image: Traced) -> Result<S::State, String> {
+        self.subject.recover(image)
+    }
+
+    fn verify(&self, state: &mut S::State, promise: usize, cut: Option<usize>) -> Result<(), String> {
+        let found = self.subject.content(state).map_err(|e| format!("after recovery: {e}"))?;
+        {
+            let listed = &self.promises.borrow().listed;
+            let after = cut.map(|cut| &listed[cut + 1].legal);
+            let mut legal = listed[promise].legal.iter().chain(after.into_iter().flatten());
+            if !legal.clone().any(|content| *content == found) {
+                let found = self.subject.describe_content(&found);
+                return Err(format!("the content is {found}; what was returned promises {}", self.describe(&mut legal)));
+            }
+        }
+        self.subject.go_on(state)
+    }
+
+    fn completed(&self, state: &mut S::State, _: usize, _: Option<usize>) -> Option<usize> {
+        let found = self.subject.content(state).ok()?;
+        let Promises { listed, follow_ups, .. } = &mut *self.promises.borrow_mut();
+        let first = *follow_ups.entry(found).or_insert_with_key(|found| {
+            let (first, mut content) = (listed.len(), found.clone());
+            for operation in &self.follow_up {
+                listed.push(Promise { legal: [content.clone()].into(), next: Some(*operation) });
+                self.subject.apply(&mut content, *operation);
+            }
+            listed.push(Promise { legal: [content].into(), next: None });
+            first
+        });
+        Some(first)
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        self.subject.sites()
+    }
+
+    fn describe_line(&self, line: u64) -> Option<String> {
+        self.subject.describe_line(line)
+    }
+}

@@ -1,0 +1,255 @@
+//! Engines as subjects of the crash explorer with several threads.
+
+use std::fmt;
+
+use everleaf_crash::{ConcurrentSubject, Step, Subject};
+use everleaf_index::Index;
+use everleaf_pmem::{Site, Traced};
+use parking_lot::RwLock;
+
+use crate::subject::{Content, ScriptKind, model, sentence, show};
+use crate::{EngineSubject, Operation, Target};
+
+/// What an operation told its caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing but that it is done.
+    Done,
+    /// Whether anything changed.
+    Changed(bool),
+    /// The value that was found, or replaced, or removed.
+    Value(Option<u64>),
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Done => f.write_str("nothing"),
+            Answer::Changed(changed) => write!(f, "{changed}"),
+            Answer::Value(Some(value)) => write!(f, "{value}"),
+            Answer::Value(None) => f.write_str("none"),
+        }
+    }
+}
+
+/// Runs an operation on an index.
+pub(crate) fn answer<K: ScriptKind>(index: &dyn Index<K>, operation: &Operation) -> Result<Answer, String> {
+    match operation {
+        Operation::Get(key) => index.get(K::borrow_key(key)).map(Answer::Value),
+        Operation::Insert(key, value) => index.insert(K::borrow_key(key), *value).map(Answer::Changed),
+        Operation::Update(key, value) => index.update(K::borrow_key(key), *value).map(Answer::Value),
+        Operation::Upsert(key, value) => index.upsert(K::borrow_key(key), *value).map(Answer::Value),
+        Operation::Remove(key) => index.remove(K::borrow_key(key)).map(Answer::Value),
+        Operation::Thread { operation, .. } => return answer(index, operation),
+        Operation::Batch(_) => return Err("this engine has no batches".to_owned()),
+        Operation::Sync | Operation::Crash | Operation::Reopen => index.sync().map(|()| Answer::Done),
+    }
+    .map_err(sentence)
+}
+
+/// What an operation does if nothing else runs.
+fn specification(content: &mut Content, operation: &Operation) -> Answer {
+    let told = match operation {
+        Operation::Thread { operation, .. } => return specification(content, operation),
+        Operation::Insert(key, _) => Answer::Changed(!content.contains_key(key)),
+        Operation::Get(key) | Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) => {
+            Answer::Value(content.get(key).copied())
+        }
+        Operation::Batch(_) | Operation::Sync | Operation::Crash | Operation::Reopen => Answer::Done,
+    };
+    model(content, operation);
+    told
+}
+
+/// A scenario with threads on an engine that several threads may use.
+#[derive(Clone, Debug)]
+pub struct ConcurrentEngineSubject {
+    subject: EngineSubject,
+    /// Makes what the threads use of what was opened.
+    shared: fn(Box<dyn Target>, &Traced) -> Box<dyn Target>,
+}
+
+impl ConcurrentEngineSubject {
+    /// The scenario of `subject`, its threads being threads.
+    pub fn new(subject: EngineSubject) -> Self {
+        Self { subject, shared: |target, _| target }
+    }
+
+    fn with_target<R>(state: &Opened, use_it: impl FnOnce(&dyn Target) -> Result<R, String>) -> Result<R, String> {
+        // Threads share this lock; only an operation that runs alone takes it for itself.
+        use_it(state.target.read().as_deref().ok_or("the pool is closed")?)
+    }
+}
+
+/// An opened target, or none between a close and an open that failed.
+pub struct Opened {
+    target: RwLock<Option<Box<dyn Target>>>,
+    media: Traced,
+}
+
+impl ConcurrentSubject for ConcurrentEngineSubject {
+    type State = Opened;
+    type Content = Content;
+    type Outcome = Answer;
+
+    fn steps(&self) -> Vec<Step> {
+        self.subject.scenario.steps()
+    }
+
+    fn prepare(&self, media: Traced) -> Result<Opened, String> {
+        let target = self.subject.create(media.clone())?;
+        self.subject.scenario.prepare.iter().try_for_each(|operation| target.apply(operation))?;
+        Ok(Opened { target: RwLock::new(Some((self.shared)(target, &media))), media })
+    }
+
+    fn run(&self, state: &Opened, operation: usize) -> Result<Answer, String> {
+        let operation = &self.subject.scenario.explore[operation];
+        if *operation != Operation::Reopen {
+            return Self::with_target(state, |target| target.answer(operation));
+        }
+        let mut target = state.target.write();
+        target.take().map_or(Ok(()), |target| target.close())?;
+        *target = Some((self.shared)(self.subject.open(state.media.clone())?, &state.media));
+        Ok(Answer::Done)
+    }
+
+    fn recover(&self, image: Traced) -> Result<Opened, String> {
+        let target = (self.shared)(self.subject.open(image.clone())?, &image);
+        Ok(Opened { target: RwLock::new(Some(target)), media: image })
+    }
+
+    fn content(&self, state: &Opened) -> Result<Content, String> {
+        Self::with_target(state, |target| {
+            target.check()?;
+            target.content()
+        })
+    }
+
+    fn go_on(&self, state: &mut Opened) -> Result<(), String> {
+        Self::with_target(state, |target| self.subject.go_on(target, target.content()?))
+    }
+
+    fn apply(&self, content: &mut Content, operation: usize) -> Answer {
+        specification(content, &self.subject.scenario.explore[operation])
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        self.subject.sites()
+    }
+
+    fn describe_operation(&self, operation: usize) -> String {
+        match &self.subject.scenario.explore[operation] {
+            Operation::Thread { operation, .. } => operation.to_string(),
+            operation => operation.to_string(),
+        }
+    }
+
+    fn describe_content(&self, content: &Content) -> String {
+        show(content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use everleaf::Engine;
+    use everleaf_crash::{Options, Report, explore_threads};
+    use everleaf_pmem::Media;
+
+    use super::*;
+    use crate::{Level, Scenario, ScriptKeys};
+
+    /// A target behind one lock, whose holder others wait for as the scheduler wants it.
+    struct Locked {
+        target: Box<dyn Target>,
+        media: Traced,
+        taken: AtomicBool,
+    }
+
+    impl Locked {
+        fn alone<R>(&self, run: impl FnOnce(&dyn Target) -> R) -> R {
+            while self.taken.swap(true, Ordering::Acquire) {
+                self.media.relax();
+            }
+            let result = run(&*self.target);
+            self.taken.store(false, Ordering::Release);
+            result
+        }
+    }
+
+    impl Target for Locked {
+        fn apply(&self, operation: &Operation) -> Result<(), String> {
+            self.alone(|target| target.apply(operation))
+        }
+        fn answer(&self, operation: &Operation) -> Result<Answer, String> {
+            self.alone(|target| target.answer(operation))
+        }
+        fn content(&self) -> Result<Content, String> {
+            self.target.content()
+        }
+        fn check(&self) -> Result<(), String> {
+            self.target.check()
+        }
+        fn close(self: Box<Self>) -> Result<(), String> {
+            self.target.close()
+        }
+    }
+
+    fn behind_a_lock(target: Box<dyn Target>, media: &Traced) -> Box<dyn Target> {
+        Box::new(Locked { target, media: media.clone(), taken: AtomicBool::new(false) })
+    }
+
+    fn explored(scenario: Scenario, options: &Options) -> Report {
+        let subject = EngineSubject::new(Engine::FpTree, EngineSubject::tiny_parameters(Engine::FpTree), Level::Index, scenario);
+        explore_threads(&ConcurrentEngineSubject { subject, shared: behind_a_lock }, options).expect("it runs")
+    }
+
+    fn options() -> Options {
+        Options {
+            len: 96 << 10,
+            max_len: 256 << 10,
+            budget: 64,
+            recovery_budget: 8,
+            interleavings_beyond: 10,
+            access_limit: 100_000,
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn a_tree_behind_one_lock_is_sound_in_every_interleaving() {
+        let script = "insert 5 1\ninsert 3 1\ninsert 7 1\nexplore\nthread 1 insert 4 2\nthread 2 remove 4\nreopen\nthread 1 get 4\nthread 2 insert 6 1";
+        for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
+            let report = explored(Scenario::parse(script, Some(keys)).unwrap(), &Options { preemption_bound: 1, ..options() });
+            assert_eq!(report.violations.first().map(ToString::to_string), None);
+            assert!(report.interleavings > Some(50), "{:?}", report.interleavings);
+            assert_eq!((report.operations, report.interleavings_left_out), (5, 0));
+            assert_eq!(report.undeclared, []);
+        }
+    }
+
+    #[test]
+    fn random_programs_of_threads_survive() {
+        for (keys, seed) in [(ScriptKeys::U64, 1), (ScriptKeys::Bytes, 2)] {
+            let options = Options { interleavings: 20, interleavings_beyond: 5, ..options() };
+            let report = explored(Scenario::random_threads(keys, 12, 3, seed), &options);
+            assert_eq!(report.violations.first().map(ToString::to_string), None, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn answers_are_those_of_the_specification() {
+        let script =
+            "insert 1 1\ninsert 1 2\nget 1\nupdate 1 3\nupdate 2 3\nupsert 2 4\nupsert 2 5\nremove 1\nremove 1\nget 1\nsync";
+        let scenario = Scenario::parse(script, None).unwrap();
+        let operations = scenario.explore.clone();
+        let subject = EngineSubject::new(Engine::FpTree, EngineSubject::tiny_parameters(Engine::FpTree), Level::Index, scenario);
+        let target = subject.create(Traced::new(96 << 10, 96 << 10, 1).unwrap()).unwrap();
+        let mut content = Content::new();
+        for operation in &operations {
+            assert_eq!(target.answer(operation).unwrap(), specification(&mut content, operation), "{operation}");
+            assert_eq!(target.content().unwrap(), content);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The allocator under several threads: each allocates and frees records in slots of the anchor, in every interleaving with few preemptions, with every crash.
+
+use std::sync::Arc;
+
+use everleaf_crash::{ConcurrentSubject, Options, Report, Step, ThreadOperations, explore_threads};
+use everleaf_pmem::{Media, PCell, PPtr, Site, Traced, persistent};
+use everleaf_pool::{Audit, Format, KeyType, Pool, Record, Workers};
+
+persistent! {
+    struct Slots {
+        records: [PCell<PPtr<Record>>; 16],
+    }
+}
+
+/// A record of so many bytes goes to a slot (which is empty), or what is there is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Alloc(usize, usize),
+    Free(usize),
+}
+
+/// One step of threads, each with its own acts; what was done before.
+struct Program {
+    before: Vec<Act>,
+    threads: Vec<Vec<Act>>,
+}
+
+struct Opened {
+    pool: Arc<Pool<Traced>>,
+    workers: Workers<Traced>,
+}
+
+fn opened(pool: Arc<Pool<Traced>>) -> Opened {
+    Opened { workers: Workers::new(Arc::clone(&pool), 4), pool }
+}
+
+fn act(state: &Opened, act: Act) -> Result<(), String> {
+    let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
+    let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
+    match act {
+        Act::Alloc(slot, bytes) => worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]]),
+        Act::Free(slot) => worker.free_from(&slots.records[slot]),
+    }
+    .map_err(|e| e.to_string())
+}
+
+impl ConcurrentSubject for Program {
+    type State = Opened;
+    /// By slot: the length of its record.
+    type Content = Vec<Option<usize>>;
+    type Outcome = ();
+
+    fn steps(&self) -> Vec<Step> {
+        let mut first = 0;
+        let mut thread = |(i, acts): (usize, &Vec<Act>)| {
+            first += acts.len();
+            ThreadOperations { thread: i as u16 + 1, operations: (first - acts.len()..first).collect() }
+        };
+        vec![Step::Concurrent(self.threads.iter().enumerate().map(&mut thread).collect())]
+    }
+    fn prepare(&self, media: Traced) -> Result<Opened, String> {
+        let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
+        let state = opened(Pool::create(media, &format).map_err(|e| e.to_string())?);
+        self.before.iter().try_for_each(|before| act(&state, *before))?;
+        Ok(state)
+    }
+    fn run(&self, state: &Opened, operation: usize) -> Result<(), String> {
+        act(state, *self.threads.iter().flatten().nth(operation).ok_or("no such operation")?)
+    }
+    fn recover(&self, image: Traced) -> Result<Opened, String> {
+        Ok(opened(Pool::open(image).map_err(|e| e.to_string())?.0))
+    }
+    fn content(&self, Opened { pool, .. }: &Opened) -> Result<Self::Content, String> {
+        let (mut content, mut audit) = (Vec::new(), Audit::new());
+        for (slot, cell) in pool.anchor::<Slots>().map_err(|e| e.to_string())?.records.iter().enumerate() {
+            let pointer = pool.media().load(cell);
+            if pointer.is_null() {
+                content.push(None);
+                continue;
+            }
+            audit.reach(pointer.offset());
+            let record = pool.record(pointer).map_err(|e| e.to_string())?;
+            if record.iter().any(|byte| *byte != slot as u8) {
+                return Err(format!("the record of slot {slot} is another one"));
+            }
+            content.push(Some(record.len()));
+        }
+        let report = pool.finish_audit(audit);
+        match (report.violations.first(), report.leaked_blocks) {
+            (Some(violation), _) => Err(violation.clone()),
+            (None, 0) => Ok(content),
+            (None, leaked) => Err(format!("{leaked} blocks are leaked")),
+        }
+    }
+    fn go_on(&self, state: &mut Opened) -> Result<(), String> {
+        act(state, Act::Free(15))?;
+        act(state, Act::Alloc(15, 40))?;
+        act(state, Act::Free(0))?;
+        let content = self.content(state)?;
+        if (content[15], content[0]) == (Some(40), None) { Ok(()) } else { Err(format!("what follows went wrong: {content:?}")) }
+    }
+    fn apply(&self, content: &mut Self::Content, operation: usize) {
+        match *self.threads.iter().flatten().nth(operation).expect("one of the acts") {
+            Act::Alloc(slot, bytes) => content[slot] = Some(bytes),
+            Act::Free(slot) => content[slot] = None,
+        }
+    }
+    fn sites(&self) -> Vec<Site> {
+        everleaf_pool::SITES.to_vec()
+    }
+    fn describe_operation(&self, operation: usize) -> String {
+        format!("{:?}", self.threads.iter().flatten().nth(operation))
+    }
+}
+
+fn explored(before: &[Act], threads: &[&[Act]], bound: usize) -> Report {
+    let program = Program { before: before.to_vec(), threads: threads.iter().map(|acts| acts.to_vec()).collect() };
+    let options = Options {
+        len: 64 << 10,
+        max_len: 128 << 10,
+        budget: 16,
+        recovery_budget: 4,
+        access_limit: 100_000,
+        preemption_bound: bound,
+        interleavings_beyond: 10,
+        ..Options::default()
+    };
+    let report = explore_threads(&program, &options).expect("it runs");
+    assert_eq!(report.violations.first().map(ToString::to_string), None);
+    assert_eq!((report.interleavings_left_out, report.undeclared.len()), (0, 0));
+    report
+}
+
+#[test]
+fn two_threads_allocate_at_once() {
+    let report = explored(&[], &[&[Act::Alloc(1, 20)], &[Act::Alloc(2, 20)]], 1);
+    assert!(report.interleavings > Some(50), "{:?}", report.interleavings);
+}
+
+#[test]
+fn one_thread_frees_what_shares_a_word_with_what_another_one_allocates() {
+    explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Free(0)], &[Act::Alloc(2, 20)]], 1);
+    explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Free(0)], &[Act::Free(1)]], 1);
+}
+
+#[test]
+fn a_thread_takes_the_chunk_that_another_one_gives_back() {
+    explored(&[Act::Alloc(0, 20)], &[&[Act::Free(0)], &[Act::Alloc(1, 100)]], 1);
+}
+
+#[test]
+fn two_threads_grow_the_pool_at_once() {
+    let report = explored(&[Act::Alloc(0, 49_000)], &[&[Act::Alloc(1, 20)], &[Act::Alloc(2, 20)]], 0);
+    assert!(report.sites_reached.iter().any(|site| site.name() == "pool.grow.extent"), "it grew");
+}
