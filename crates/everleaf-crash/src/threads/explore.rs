@@ -1,7 +1,5 @@
 //! Which interleavings are run, and what is reported.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -9,17 +7,18 @@ use rand::{RngExt, SeedableRng};
 use super::counterexample::violation;
 use super::execution::{Execution, Executor};
 use super::history::Stage;
-use super::interleaving::{Interleaving, Preemption};
+use super::interleaving::Interleaving;
 use super::judge::Judge;
 use super::mutants::Mutants;
 use super::scheduler::{MAX_THREADS, Plan};
-use super::subject::{ConcurrentSubject, Step, ThreadOperations};
+use super::subject::{ConcurrentSubject, Step};
+use super::worklist::{Beginning, Item, derive};
 use crate::explore::describe;
 use crate::explorer::{Explorer, Failure};
 use crate::known::Moment;
 use crate::machine::Machine;
 use crate::redundant::Audit;
-use crate::trace::{ExploreError, Trace, new_machine};
+use crate::trace::{ExploreError, new_machine};
 use crate::violation::Violation;
 use crate::{Options, Progress, Report};
 
@@ -105,22 +104,6 @@ struct Campaign<'a, S: ConcurrentSubject> {
 struct Base<C> {
     machine: Machine,
     content: C,
-}
-
-/// An interleaving that is to be run.
-struct Item {
-    first: usize,
-    preemptions: Vec<Preemption>,
-    /// Its beginning was run before: so many events, with this hash.
-    from: usize,
-    beginning: u64,
-}
-
-impl Item {
-    /// Without any preemption.
-    fn start(first: usize) -> Self {
-        Self { first, preemptions: Vec::new(), from: 0, beginning: Beginning::default().hasher.finish() }
-    }
 }
 
 impl<S: ConcurrentSubject> Campaign<'_, S> {
@@ -381,37 +364,5 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             mutants.report(&mut report);
         }
         report
-    }
-}
-
-/// The interleavings with one preemption more, after the last one.
-fn derive<S: ConcurrentSubject>(execution: &Execution<S>, first: usize, threads: &[ThreadOperations], derived: &mut Vec<Item>) {
-    let mut beginning = Beginning::default();
-    for point in &execution.schedule.points[execution.schedule.last_preempted..] {
-        let hash = beginning.up_to(&execution.trace, point.events);
-        for (slot, to) in threads.iter().map(|thread| thread.thread).enumerate() {
-            if to != point.thread && point.living >> slot & 1 == 1 {
-                let preemption = Preemption { thread: point.thread, access: point.access, to };
-                let preemptions = [&execution.interleaving.preemptions[..], &[preemption]].concat();
-                derived.push(Item { first, preemptions, from: point.events, beginning: hash });
-            }
-        }
-    }
-}
-
-/// The hash of the first events of a trace, so that a run that should begin like another one can be seen to.
-#[derive(Default)]
-struct Beginning {
-    hasher: DefaultHasher,
-    events: usize,
-}
-
-impl Beginning {
-    fn up_to(&mut self, trace: &Trace, events: usize) -> u64 {
-        for i in self.events..events {
-            (trace.thread(i), trace.events[i]).hash(&mut self.hasher);
-        }
-        self.events = events;
-        self.hasher.finish()
     }
 }

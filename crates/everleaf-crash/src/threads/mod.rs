@@ -11,7 +11,7 @@
 //! image that was judged by the same promise before is not judged again.
 //!
 //! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose turn it is) · `execution` (one run) ·
-//! `history` (linearizations) · `judge` (promises) · `explore` (which interleavings; the report) · `mutants` · `counterexample`.
+//! `history` (linearizations) · `judge` (promises) · `explore` (steps, verdicts, the report) · `worklist` (which interleavings) · `mutants` · `counterexample`.
 
 mod counterexample;
 mod execution;
@@ -22,6 +22,7 @@ mod judge;
 mod mutants;
 mod scheduler;
 mod subject;
+mod worklist;
 
 pub use explore::{explore_interleaving, explore_threads, explore_threads_with};
 pub use interleaving::{Interleaving, NoInterleaving, Preemption};
