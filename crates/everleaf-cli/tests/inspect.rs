@@ -34,7 +34,7 @@ fn info_has_the_keys_of_the_contract_first() {
         "recovery_ms",
     ];
     assert_eq!(info.keys().take(contract.len()).collect::<Vec<_>>(), contract);
-    assert_eq!((&info["engine"], &info["key_type"], &info["keys"]), (&"fptree".into(), &"bytes".into(), &2000.into()));
+    assert_eq!((&info["engine"], &info["key_type"], &info["keys"]), (&"fptree-c".into(), &"bytes".into(), &2000.into()));
     assert!(["power-fail", "process-crash"].contains(&info["durability"].as_str().unwrap()));
     assert_eq!(info["shutdown"], "clean");
     for number in ["pm_bytes", "dram_bytes", "used_bytes", "free_bytes"] {

@@ -12,9 +12,9 @@ use crate::Error;
 #[non_exhaustive]
 pub enum Engine {
     /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a time.
-    #[default]
     FpTree,
     /// FPTree for many writers (selective concurrency).
+    #[default]
     FpTreeConcurrent,
     /// PTree: FPTree without fingerprints, keys and values apart.
     PTree,
@@ -59,7 +59,7 @@ pub enum Engine {
 }
 
 /// Name of the engine of a pool for which none is chosen.
-pub const DEFAULT_ENGINE: &str = "fptree";
+pub const DEFAULT_ENGINE: &str = "fptree-c";
 
 /// Parameters of the FPTree family.
 const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
@@ -270,6 +270,8 @@ mod tests {
     fn a_parameter_of_another_engine_is_refused_by_name() {
         let parameters = EngineParameters::default().leaf_slots(8);
         assert!(parameters.check_for(Engine::FpTree).is_ok());
+        let error = parameters.group_bytes(4096).check_for(Engine::FpTreeConcurrent).unwrap_err();
+        assert_eq!(error.to_string(), "--group-bytes is no parameter of engine fptree-c; leave it out");
         let error = parameters.check_for(Engine::BTreeMap).unwrap_err();
         assert_eq!(error.to_string(), "--leaf-slots is no parameter of engine btreemap; leave it out");
         assert!(EngineParameters::default().check_for(Engine::BTreeMap).is_ok());

@@ -48,12 +48,13 @@ pub struct Sample {
 }
 
 impl Recipe {
-    /// Both engines, both kinds of keys, small leaves and tuned ones.
+    /// All engines, both kinds of keys, small leaves and tuned ones.
     pub fn all() -> Vec<Self> {
         let mut recipes = Vec::new();
-        for engine in [Engine::FpTree, Engine::PTree] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree] {
             for key_type in [KeyType::U64, KeyType::Bytes] {
-                let small = EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096);
+                let mut small = EngineParameters::default().leaf_slots(4).inner_keys(4);
+                small.group_bytes = engine.parameters().contains(&EngineParameters::GROUP_BYTES).then_some(4096);
                 recipes.extend([small, EngineParameters::default()].map(|p| Self::new(engine, key_type, p)));
             }
         }
