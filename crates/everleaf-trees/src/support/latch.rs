@@ -17,6 +17,8 @@
 //! - A writer may decide by what it read since `v`: its exchange succeeds only while the word is `v`. That an earlier load of it read from a later
 //!   writer is impossible, since that writer's stores happen after its lock, hence after this one's unlock.
 //!
+//! Vector loads of eight words count as Relaxed loads of each: they are assembly, which the fence keeps in its place.
+//!
 //! Two latches are coupled by loading the word of the second before the first is asked whether it is current: then the second word was loaded
 //! at a moment when the first still led there.
 //!

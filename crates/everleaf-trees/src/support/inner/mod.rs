@@ -8,7 +8,7 @@
 //!
 //! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is nothing to wait for and nothing
 //! to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the words of the nodes. Nodes, searches and
-//! changes are the same code: all words are relaxed atomics, plain moves on x86, and changes tell [`latches`] what they touch.
+//! changes are the same code: all words are relaxed atomics, plain moves on x86, and changes tell `latches` what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
@@ -137,18 +137,18 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         self.root.store(self.root().replaced_by(node, height).0, Release);
     }
 
-    /// The root node as a child, or the only child.
+    /// The root node as a child, or the only child; and the levels of nodes.
     #[inline(always)]
-    fn root_child(&self) -> u64 {
+    fn top(&self) -> (u64, u32) {
         let root = self.root();
-        if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }
+        (if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }, root.height())
     }
 
     /// The child that covers `key`.
     #[inline]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
-        let mut child = self.root_child();
-        for _ in 0..self.height() {
+        let (mut child, height) = self.top();
+        for _ in 0..height {
             child = self.nodes.search(&self.separators, child as u32, key).1;
         }
         child
@@ -158,8 +158,9 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// together. Stops at the end of the shorter slice.
     pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
         for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
-            children.fill(self.root_child());
-            for level in (0..self.height()).rev() {
+            let (top, height) = self.top();
+            children.fill(top);
+            for level in (0..height).rev() {
                 let mut approaches = [Approach::Slot(0); BATCH];
                 for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
                     *approach = self.nodes.approach(&self.separators, *child as u32, *key);
@@ -177,11 +178,10 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// The way to the child that covers `key`. The nodes above the last one must not change meanwhile.
     fn path(&self, key: K::Ref<'_>, latches: &mut impl Latches) -> (Path, u64) {
         let mut path = Path([(0, 0); MAX_HEIGHT]);
-        let mut child = self.root_child();
-        let height = self.height() as usize;
-        for (depth, step) in path.0[..height].iter_mut().enumerate() {
+        let (mut child, height) = self.top();
+        for (depth, step) in path.0[..height as usize].iter_mut().enumerate() {
             let node = child as u32;
-            if depth + 1 == height {
+            if depth + 1 == height as usize {
                 latches.change(node);
             }
             let (slot, next) = self.nodes.search(&self.separators, node, key);

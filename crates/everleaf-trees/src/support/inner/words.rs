@@ -10,6 +10,8 @@ pub(in crate::support) struct NodeWord(u64);
 /// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of all.
 pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !NodeWord::ALL;
 
+const _: () = assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
+
 impl NodeWord {
     const COUNT: u64 = (1 << 13) - 1;
     const LOCK: u64 = 1 << 13;
@@ -128,6 +130,5 @@ mod tests {
     fn an_unused_node_is_padding_and_not_locked() {
         assert_eq!((NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()), (u64::MAX, 0, false));
         assert_eq!((RootWord::NO_NODE.height(), RootWord::NO_NODE.node()), (0, 0));
-        assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
     }
 }

@@ -159,6 +159,13 @@ proptest! {
 }
 
 #[test]
+fn threads_may_share_it() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&SharedInner::<BytesKeys, 64>::new(simd(), 1).unwrap());
+    shared(&SharedInner::<U64Keys, 4096>::new(simd(), 1).unwrap());
+}
+
+#[test]
 fn a_wrong_separator_is_refused() {
     let inner = SharedInner::<BytesKeys, 4>::new(simd(), 1).unwrap();
     assert!(matches!(inner.prepare(&relax, b"", 1), Err(InnerError::Order)), "the first child has the smallest key");

@@ -158,7 +158,7 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
             let key = (self.run.key)(number);
             self.change(number, K::borrow(&key), random.random_range(0..100) < removes);
             self.ask(self.own(random));
-            if step % 16 == 0 {
+            if step.is_multiple_of(16) {
                 self.run.read(random);
             }
         }
@@ -169,12 +169,12 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         let child = self.covering(number);
         let (found, ticket) = inner.find(&relax, key);
         assert_eq!(found, child);
-        if remove && child % WIDTH != 0 {
+        if remove && !child.is_multiple_of(WIDTH) {
             assert!(inner.remove(&relax, key));
             self.separators.remove(&child);
         } else if !remove && child != number {
             let prepared = inner.prepare(&relax, key, child).unwrap();
-            if number % 7 == 0 {
+            if number.is_multiple_of(7) {
                 drop(prepared); // a split that failed
                 return self.ask(number);
             }
