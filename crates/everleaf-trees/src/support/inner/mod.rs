@@ -3,12 +3,13 @@
 //!
 //! The separator of a child is its lower bound; a child covers the keys from its separator up to the next one. Every slot of a
 //! node has a separator, the first one too (it repeats what the parent says), so nodes are plain sorted arrays:
-//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few of
-//! pivots, a line of separators and a line of children, whatever the capacity.
+//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few
+//! of pivots, a line of separators and a line of children, whatever the capacity.
 //!
-//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is nothing to wait for and nothing
-//! to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the words of the nodes. Nodes, searches and
-//! changes are the same code: all words are relaxed atomics, plain moves on x86, and changes tell `latches` what they touch.
+//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is
+//! nothing to wait for and nothing to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the
+//! words of the nodes. Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on x86, and
+//! changes tell `latches` what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
@@ -18,8 +19,9 @@
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one node) · `insert`
-//! `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
+//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one
+//! node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the
+//! handle for many threads).
 
 mod build;
 mod check;
@@ -33,6 +35,7 @@ mod remove;
 mod search;
 mod separators;
 mod shared;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -44,8 +47,9 @@ use crossbeam_utils::CachePadded;
 use everleaf_pmem::{MapError, SimdLevel};
 
 pub use cursor::Cursor;
-pub use separators::{InnerKey, Kept, Strings};
+pub use separators::{InnerKey, Kept};
 pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
+pub use strings::Strings;
 #[cfg(test)]
 pub(in crate::support) use words::NodeWord;
 
@@ -82,7 +86,8 @@ pub enum InnerError {
     },
 }
 
-/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512, 4096).
+/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512,
+/// 4096).
 ///
 /// ```
 /// use everleaf_index::U64Keys;

@@ -2,8 +2,9 @@
 
 use crate::support::latch::LatchWord;
 
-/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0. Stored complemented, so that it is greater than every
-/// unambiguous search word and looks like padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least that it can be.
+/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0. Stored complemented, so that
+/// it is greater than every unambiguous search word and looks like padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least
+/// that it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::support) struct NodeWord(u64);
 
@@ -62,8 +63,8 @@ impl LatchWord for NodeWord {
     }
 }
 
-/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that root and height are read together; the version,
-/// so that whoever saw an earlier root notices, even if the same node is the root again.
+/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that root and height are read
+/// together; the version, so that whoever saw an earlier root notices, even if the same node is the root again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RootWord(pub(super) u64);
 
