@@ -2,23 +2,28 @@
 //! and after they read, so they never write shared memory, and scale.
 //!
 //! - A reader loads the word (Acquire) until it is unlocked, reads the data (atomics, Relaxed or stronger), and then asks
-//!   [`is_current`]: `fence(Acquire)`, and a Relaxed load of the word. If it is still the same, all that was read was there together.
-//! - A writer exchanges the unlocked word for the locked one (Acquire), `fence(Release)`, stores the data (Relaxed or stronger),
-//!   and stores the unlocked word with the next version (Release).
+//!   [`is_current`]: `fence(Acquire)`, and a Relaxed load of the word. If it is still the same, all that was read was there
+//!   together.
+//! - A writer exchanges the unlocked word for the locked one (Acquire), `fence(Release)`, stores the data (Relaxed or
+//!   stronger), and stores the unlocked word with the next version (Release).
 //!
-//! Why this is right in the memory model of Rust (which is that of C++20; Boehm, "Can seqlocks get along with programming language
-//! memory models?", 2012). Let a reader have loaded version `v`.
+//! Why this is right in the memory model of Rust (which is that of C++20; Boehm, "Can seqlocks get along with programming
+//! language memory models?", 2012). Let a reader have loaded version `v`.
 //! - *Nothing newer is accepted.* If one of its data loads reads a store of a writer that locked at `v` or later, then the
-//!   writer's release fence, which is before that store, synchronises with the reader's acquire fence, which is after that load. So the
-//!   writer's lock happened before the second load of the word, and by coherence this load sees the locked word or what came after it; none of these
-//!   equals `v`, because versions do not come back. Acquire loads and Release stores of data would do instead of the fences; on x86 either is free.
-//! - *Nothing older is accepted.* The unlock that stored `v` is a Release store and the first load an Acquire load: all stores of that writer, and of those
-//!   before it (each locks with Acquire), happened before the data loads.
-//! - A writer may decide by what it read since `v`: its exchange succeeds only while the word is `v`. That an earlier load of it read from a later
-//!   writer is impossible, since that writer's stores happen after its lock, hence after this one's unlock.
+//!   writer's release fence, which is before that store, synchronises with the reader's acquire fence, which is after that
+//!   load. So the writer's lock happened before the second load of the word, and by coherence this load sees the locked word or
+//!   what came after it; none of these equals `v`, because versions do not come back. Acquire loads and Release stores of data
+//!   would do instead of the fences; on x86 either is free.
+//! - *Nothing older is accepted.* The unlock that stored `v` is a Release store and the first load an Acquire load: all stores
+//!   of that writer, and of those before it (each locks with Acquire), happened before the data loads.
+//! - A writer may decide by what it read since `v`: its exchange succeeds only while the word is `v`. That an earlier load of
+//!   it read from a later writer is impossible, since that writer's stores happen after its lock, hence after this one's
+//!   unlock.
 //!
-//! Two latches are coupled by loading the word of the second before the first is asked whether it is current: then the second word was loaded
-//! at a moment when the first still led there.
+//! Vector loads of eight words count as Relaxed loads of each: they are assembly, which the fence keeps in its place.
+//!
+//! Two latches are coupled by loading the word of the second before the first is asked whether it is current: then the second
+//! word was loaded at a moment when the first still led there.
 //!
 //! A version has at least 36 bits. It would have to go round once between the two loads of one reader to deceive it.
 

@@ -1,5 +1,6 @@
 //! Locks of leaves: a fixed table of optimistic latches in DRAM, by the leaf's offset in the pool. Locks are never persistent
-//! state, and a leaf has no room for one; leaves whose offsets fall on the same latch share it, which costs a conflict and never an error.
+//! state, and a leaf has no room for one; leaves whose offsets fall on the same latch share it, which costs a conflict and
+//! never an error.
 //!
 //! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the leaf, and
 //! [`validate`](VersionLocks::validate). Writers lock; the [`Locked`] they get unlocks when it is dropped, by a panic too.
@@ -114,14 +115,15 @@ impl VersionLocks {
         latch::read(self.atom(self.stripe(leaf_offset)), || self.wait(relax))
     }
 
-    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there together. One load.
+    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there
+    /// together. One load.
     #[inline(always)]
     pub fn validate(&self, leaf_offset: u64, version: Version) -> bool {
         latch::is_current(self.atom(self.stripe(leaf_offset)), version)
     }
 
-    /// Locks a leaf if nothing of it was changed since its version was read; does not wait. None as well if this thread has locked
-    /// a leaf of the same latch ([`Locked::covers`]). One atomic exchange.
+    /// Locks a leaf if nothing of it was changed since its version was read; does not wait. None as well if this thread has
+    /// locked a leaf of the same latch ([`Locked::covers`]). One atomic exchange.
     #[inline(always)]
     pub fn try_lock(&self, leaf_offset: u64, version: Version) -> Option<Locked<'_>> {
         let stripe = self.stripe(leaf_offset);
@@ -139,7 +141,8 @@ impl VersionLocks {
         Locked { locks: self, stripe }
     }
 
-    /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a latch.
+    /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a
+    /// latch.
     pub fn lock_both(&self, relax: &impl Fn(), leaf_offset: u64, other_offset: u64) -> (Locked<'_>, Option<Locked<'_>>) {
         let (stripe, other) = (self.stripe(leaf_offset), self.stripe(other_offset));
         let first = self.lock_stripe(relax, stripe.min(other));

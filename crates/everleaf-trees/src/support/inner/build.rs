@@ -25,6 +25,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         let mut levels = Levels { pending: vec![Vec::with_capacity(slots)], slots };
         levels.pending[0].push(Entry { kept: Kept::default(), child: first_child });
         let mut last = Kept::default();
+        let mut children = 1;
         for (separator, child) in others {
             if K::compare(&inner.separators, last, separator, 0).is_ge() {
                 return Err(InnerError::Order);
@@ -32,9 +33,10 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             let handle = K::keep(&inner.separators, separator)?;
             last = Kept { word: K::word(separator, 0), handle };
             levels.push(&inner, 0, Entry { kept: last, child })?;
-            inner.len.fetch_add(1, Relaxed);
+            children += 1;
         }
         levels.finish(&inner)?;
+        inner.len.store(children, Relaxed);
         Ok(inner)
     }
 }

@@ -24,7 +24,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// A cursor at the first (`Forward`) or the last (`Backward`) child.
     pub fn start(&self, direction: Direction) -> Cursor<'_, K, CAPACITY> {
-        let mut cursor = Cursor { inner: self, path: Path([(0, 0); MAX_HEIGHT]), child: self.root_child(), siblings: 0 };
+        let mut cursor = Cursor { inner: self, path: Path([(0, 0); MAX_HEIGHT]), child: self.top().0, siblings: 0 };
         cursor.descend(0, direction);
         cursor.arrived()
     }

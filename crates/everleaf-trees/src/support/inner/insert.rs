@@ -54,13 +54,10 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             }
             splits += 1;
         }
-        let left = match self.root() {
-            root if root.height() == 0 => self.only_child.load(Relaxed),
-            root => u64::from(root.node()),
-        };
+        let (left, height) = self.top();
         let root = self.nodes.allocate();
         self.nodes.write_entries(&self.separators, root, &[Entry { kept: Kept::default(), child: left }, entry]);
-        self.set_root(root, self.height() + 1);
+        self.set_root(root, height + 1);
         splits
     }
 

@@ -1,7 +1,8 @@
 //! The memory of nodes: what is free, what is in use, and what was promised to insertions that are under way.
 //!
-//! A node, once taken from the arena, stays a node for ever, and a segment a segment: a reader that follows a stale number finds words of the same kind
-//! there, and then that the version has changed. So nodes are freed and reused at once, without epochs.
+//! A node, once taken from the arena, stays a node for ever, and a segment a segment: a reader that follows a stale number
+//! finds words of the same kind there, and then that the version has changed. So nodes are freed and reused at once, without
+//! epochs.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -26,7 +27,8 @@ pub(super) struct Memory(Mutex<Books>);
 #[derive(Debug, Default)]
 struct Books {
     used_lines: u32,
-    /// Nodes that are free, and segments (of large nodes). The lists stand beside the nodes, so that what is free is never written.
+    /// Nodes that are free, and segments (of large nodes). The lists stand beside the nodes, so that what is free is never
+    /// written.
     free: [Vec<u32>; 2],
     /// Nodes in use, and segments of large nodes in use.
     live: [u32; 2],
@@ -63,10 +65,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.ensure(&self.memory.books(), nodes)
     }
 
-    /// Sets memory aside for one change: an insertion, or a redistribution of entries. `height` is asked while the books are open.
+    /// Sets memory aside for one change: an insertion, or a redistribution of entries. `height` is asked while the books are
+    /// open.
     ///
-    /// An insertion takes at most a node a level and a new root. If others are under way, they may raise the tree first: once, and then again
-    /// whenever a root of two slots has been filled up, which takes `CAPACITY - 1` of them.
+    /// An insertion takes at most a node a level and a new root. If others are under way, they may raise the tree first: once,
+    /// and then again whenever a root of two slots has been filled up, which takes `CAPACITY - 1` of them.
     pub(super) fn promise(&self, height: impl Fn() -> u32) -> Result<Room<'_>, MapError> {
         let mut books = self.memory.books();
         let promised = books.promised + 1;
@@ -89,7 +92,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
         };
         drop(books);
-        // What is now written there may be read by those who still hold a stale number: they must then find that the version has changed.
+        // What is now written there may be read by those who still hold a stale number: they must then find that the version
+        // has changed.
         fence(Ordering::Release);
         taken
     }

@@ -3,12 +3,13 @@
 //!
 //! The separator of a child is its lower bound; a child covers the keys from its separator up to the next one. Every slot of a
 //! node has a separator, the first one too (it repeats what the parent says), so nodes are plain sorted arrays:
-//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few of
-//! pivots, a line of separators and a line of children, whatever the capacity.
+//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few
+//! of pivots, a line of separators and a line of children, whatever the capacity.
 //!
-//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is nothing to wait for and nothing
-//! to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the words of the nodes. Nodes, searches and
-//! changes are the same code: all words are relaxed atomics, plain moves on x86, and changes tell [`latches`] what they touch.
+//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is
+//! nothing to wait for and nothing to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the
+//! words of the nodes. Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on x86, and
+//! changes tell `latches` what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
@@ -18,8 +19,9 @@
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one node) · `insert`
-//! `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
+//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one
+//! node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the
+//! handle for many threads).
 
 mod build;
 mod check;
@@ -33,6 +35,7 @@ mod remove;
 mod search;
 mod separators;
 mod shared;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -44,8 +47,9 @@ use crossbeam_utils::CachePadded;
 use everleaf_pmem::{MapError, SimdLevel};
 
 pub use cursor::Cursor;
-pub use separators::{InnerKey, Kept, Strings};
+pub use separators::{InnerKey, Kept};
 pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
+pub use strings::Strings;
 #[cfg(test)]
 pub(in crate::support) use words::NodeWord;
 
@@ -82,7 +86,8 @@ pub enum InnerError {
     },
 }
 
-/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512, 4096).
+/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512,
+/// 4096).
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -137,18 +142,18 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         self.root.store(self.root().replaced_by(node, height).0, Release);
     }
 
-    /// The root node as a child, or the only child.
+    /// The root node as a child, or the only child; and the levels of nodes.
     #[inline(always)]
-    fn root_child(&self) -> u64 {
+    fn top(&self) -> (u64, u32) {
         let root = self.root();
-        if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }
+        (if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }, root.height())
     }
 
     /// The child that covers `key`.
     #[inline]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
-        let mut child = self.root_child();
-        for _ in 0..self.height() {
+        let (mut child, height) = self.top();
+        for _ in 0..height {
             child = self.nodes.search(&self.separators, child as u32, key).1;
         }
         child
@@ -158,8 +163,9 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// together. Stops at the end of the shorter slice.
     pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
         for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
-            children.fill(self.root_child());
-            for level in (0..self.height()).rev() {
+            let (top, height) = self.top();
+            children.fill(top);
+            for level in (0..height).rev() {
                 let mut approaches = [Approach::Slot(0); BATCH];
                 for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
                     *approach = self.nodes.approach(&self.separators, *child as u32, *key);
@@ -177,11 +183,10 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// The way to the child that covers `key`. The nodes above the last one must not change meanwhile.
     fn path(&self, key: K::Ref<'_>, latches: &mut impl Latches) -> (Path, u64) {
         let mut path = Path([(0, 0); MAX_HEIGHT]);
-        let mut child = self.root_child();
-        let height = self.height() as usize;
-        for (depth, step) in path.0[..height].iter_mut().enumerate() {
+        let (mut child, height) = self.top();
+        for (depth, step) in path.0[..height as usize].iter_mut().enumerate() {
             let node = child as u32;
-            if depth + 1 == height {
+            if depth + 1 == height as usize {
                 latches.change(node);
             }
             let (slot, next) = self.nodes.search(&self.separators, node, key);

@@ -1,17 +1,17 @@
 //! Nodes in an arena of lines: their layout and their words.
 //!
-//! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block is a line of separator words
-//! and a line of children (and a line of handles where the word is not all). Slots are dense: every block but the last is full.
-//! The first word of block `b` (from 1) is repeated as pivot `b - 1`; what is unused of pivots, and of the last block's words, is
-//! `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The last pivot word is the node's own
-//! ([`NodeWord`]: count, lock, version): to a search that looks like padding.
+//! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block is a line of separator
+//! words and a line of children (and a line of handles where the word is not all). Slots are dense: every block but the last is
+//! full. The first word of block `b` (from 1) is repeated as pivot `b - 1`; what is unused of pivots, and of the last block's
+//! words, is `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The last pivot word is
+//! the node's own ([`NodeWord`]: count, lock, version): to a search that looks like padding.
 //!
 //! Nodes of up to 512 slots are one segment. Larger ones are `[pivots of segments, count][table of 8 segments]`, and segments
 //! are taken as they fill up, so that a half-full node of 4096 does not take the memory of a full one.
 //!
-//! Readers may race with one that changes the node, and are told so afterwards. Until then whatever they read must not lead them out of
-//! the arena: a segment never has more pivots than its blocks allow, child numbers are checked before they are followed, and what is
-//! not in use leads nowhere or to something of the same kind.
+//! Readers may race with one that changes the node, and are told so afterwards. Until then whatever they read must not lead
+//! them out of the arena: a segment never has more pivots than its blocks allow, child numbers are checked before they are
+//! followed, and what is not in use leads nowhere or to something of the same kind.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -2,13 +2,16 @@
 
 use crate::support::latch::LatchWord;
 
-/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0. Stored complemented, so that it is greater than every
-/// unambiguous search word and looks like padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least that it can be.
+/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0. Stored complemented, so that
+/// it is greater than every unambiguous search word and looks like padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least
+/// that it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::support) struct NodeWord(u64);
 
 /// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of all.
 pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !NodeWord::ALL;
+
+const _: () = assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
 
 impl NodeWord {
     const COUNT: u64 = (1 << 13) - 1;
@@ -60,8 +63,8 @@ impl LatchWord for NodeWord {
     }
 }
 
-/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that root and height are read together; the version,
-/// so that whoever saw an earlier root notices, even if the same node is the root again.
+/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that root and height are read
+/// together; the version, so that whoever saw an earlier root notices, even if the same node is the root again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RootWord(pub(super) u64);
 
@@ -128,6 +131,5 @@ mod tests {
     fn an_unused_node_is_padding_and_not_locked() {
         assert_eq!((NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()), (u64::MAX, 0, false));
         assert_eq!((RootWord::NO_NODE.height(), RootWord::NO_NODE.node()), (0, 0));
-        const { assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search") };
     }
 }

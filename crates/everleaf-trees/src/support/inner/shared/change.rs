@@ -11,7 +11,8 @@ use super::seek::Which;
 use super::{NodeWord, SharedInner, Stand};
 use crate::support::latch;
 
-/// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set aside. Dropped, it gives both back.
+/// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set aside. Dropped, it gives both
+/// back.
 #[derive(Debug)]
 #[must_use = "it is given back when this is dropped"]
 pub struct Prepared<'i, 'k, K: InnerKey> {
@@ -94,10 +95,11 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Ok(Prepared { separator, kept, inserted: false, separators: &self.tree.separators, _room: room })
     }
 
-    /// Adds the prepared child: it takes over the keys from its separator on. Returns how many inner nodes were split. The caller still holds
-    /// the lock of the leaf to the left.
+    /// Adds the prepared child: it takes over the keys from its separator on. Returns how many inner nodes were split. The
+    /// caller still holds the lock of the leaf to the left.
     ///
-    /// Where the node has room: a find, one atomic exchange and one store to lock and unlock, and the move of the words behind the slot.
+    /// Where the node has room: a find, one atomic exchange and one store to lock and unlock, and the move of the words behind
+    /// the slot.
     pub fn insert(&self, relax: &impl Fn(), mut prepared: Prepared<'_, '_, K>, child: u64) -> u64 {
         debug_assert!(std::ptr::eq(prepared.separators, &self.tree.separators), "prepared for another tree");
         let entry = Entry { kept: prepared.kept, child };

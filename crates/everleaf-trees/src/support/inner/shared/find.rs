@@ -8,7 +8,8 @@ use super::{NodeWord, RootWord, SharedInner, Stand, Ticket};
 use crate::support::latch::{self, LatchWord};
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
-    /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs, and two loads a level of lines that it reads anyway.
+    /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs, and two loads a level of lines
+    /// that it reads anyway.
     #[inline]
     pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
         loop {
@@ -39,7 +40,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         RootWord(self.tree.root.load(Acquire))
     }
 
-    /// Goes to a child node, whose number may be nonsense; none if where it came from is no longer current. Waits while the node is locked.
+    /// Goes to a child node, whose number may be nonsense; none if where it came from is no longer current. Waits while the
+    /// node is locked.
     #[inline(always)]
     pub(super) fn enter(&self, relax: &impl Fn(), child: u64, came_from_current: impl Fn() -> bool) -> Option<Stand> {
         let (node, atom) = self.tree.nodes.atom_of_child(child)?;
@@ -55,8 +57,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// The children that cover `keys`, in their order, each with its ticket. Keys go down together, [`BATCH`] at a time; one that meets a change is
-    /// looked for again alone. Stops at the end of the shortest slice.
+    /// The children that cover `keys`, in their order, each with its ticket. Keys go down together, [`BATCH`] at a time; one
+    /// that meets a change is looked for again alone. Stops at the end of the shortest slice.
     pub fn find_many(&self, relax: &impl Fn(), keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket]) {
         let count = keys.len().min(children.len()).min(tickets.len());
         let (keys, children, tickets) = (&keys[..count], &mut children[..count], &mut tickets[..count]);

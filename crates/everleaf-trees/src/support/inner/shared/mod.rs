@@ -1,20 +1,24 @@
-//! The handle for many threads: optimistic lock coupling (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", 2019) on the nodes of [`Inner`].
+//! The handle for many threads: optimistic lock coupling (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", 2019) on the
+//! nodes of [`Inner`].
 //!
-//! **Readers never write.** A descent loads the word of a node, searches the node, loads the word of the child, and then asks whether the node's word is still
-//! the same; if not it starts again. Until it has asked, what it read may be nonsense: numbers are checked before they are followed, loops are bounded.
-//! What it returns comes with a [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key. (The upper bound of a
-//! node's last child stands further up, but falls only by a change of this node: a split of that child.)
+//! **Readers never write.** A descent loads the word of a node, searches the node, loads the word of the child, and then asks
+//! whether the node's word is still the same; if not it starts again. Until it has asked, what it read may be nonsense: numbers
+//! are checked before they are followed, loops are bounded. What it returns comes with a [`Ticket`]: as long as the bottom
+//! node's word has not changed, its child covers the key. (The upper bound of a node's last child stands further up, but falls
+//! only by a change of this node: a split of that child.)
 //!
-//! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its first, locks this one node: an exchange that succeeds only if the
-//! node is what the descent has seen. It waits for nothing while it holds the lock. All else takes the *structure lock*,
-//! goes down again, and locks every node before it changes it or decides by it; all are unlocked at the end. There is one such writer
-//! at a time, and the nodes above the bottom ones change by it alone, so it needs to wait for bottom nodes only, and cannot deadlock.
-//! A reader that meets a node which was already changed waits for its lock, and then finds that the node above has changed too, or has not seen any of the change.
+//! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its first, locks this one node:
+//! an exchange that succeeds only if the node is what the descent has seen. It waits for nothing while it holds the lock. All
+//! else takes the *structure lock*, goes down again, and locks every node before it changes it or decides by it; all are
+//! unlocked at the end. There is one such writer at a time, and the nodes above the bottom ones change by it alone, so it needs
+//! to wait for bottom nodes only, and cannot deadlock. A reader that meets a node which was already changed waits for its lock,
+//! and then finds that the node above has changed too, or has not seen any of the change.
 //!
-//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is called in every turn of a wait for a node.
+//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is called in every turn of a wait
+//! for a node.
 //!
-//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has locked the leaf that is split; whoever removes a child
-//! has locked its leaf, and the one to the left where the protocol of the leaves wants it.
+//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has locked the leaf that is
+//! split; whoever removes a child has locked its leaf, and the one to the left where the protocol of the leaves wants it.
 //!
 //! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and removal).
 
@@ -68,7 +72,8 @@ pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
     conflicts: CachePadded<Conflicts>,
 }
 
-/// What a descent has seen last: as long as it [is current](SharedInner::is_current), its answer holds. The default is never current.
+/// What a descent has seen last: as long as it [is current](SharedInner::is_current), its answer holds. The default is never
+/// current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The bottom node; [`Ticket::ROOT`] where there is no node.
@@ -157,8 +162,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Inner::build(simd, first_child, others, fill_percent).map(Self::from)
     }
 
-    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a line
-    /// that the descent has read.
+    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a
+    /// line that the descent has read.
     #[inline(always)]
     pub fn is_current(&self, ticket: Ticket) -> bool {
         if ticket.node == Ticket::ROOT {
@@ -235,7 +240,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes the tree: else it reports what is under way.
+    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes the tree: else it reports
+    /// what is under way.
     pub fn check(&self) -> Vec<String> {
         self.tree.check()
     }

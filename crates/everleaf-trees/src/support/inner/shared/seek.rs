@@ -14,8 +14,9 @@ pub struct Sought<O> {
     pub child: u64,
     /// As long as it is current, the child covers the key and its range is not smaller.
     pub ticket: Ticket,
-    /// Forward: the first key that the child does not cover; none if it is the last child. Backward: the smallest key that it covers; none if it
-    /// is the first child.
+    /// Forward: the first key that the child does not cover; none if it is the last child. The range may have grown since, by the
+    /// removal of the next child: the child after the bound may be this one again. Backward: the smallest key that the child
+    /// covers; none if it is the first.
     pub bound: Option<O>,
     /// The child after it (before it, backward), if the same node leads to it: for prefetching. It may be another one by now.
     pub hint: Option<u64>,
@@ -28,7 +29,8 @@ pub(super) struct Place {
     pub(super) ticket: Ticket,
     /// The bottom node and the slot in it; none where there is no node.
     pub(super) slot: Option<(Stand, usize)>,
-    /// The lowest node with a slot behind the one taken, and that slot: its separator is the upper bound. None for the last child.
+    /// The lowest node with a slot behind the one taken, and that slot: its separator is the upper bound. None for the last
+    /// child.
     upper: Option<(Stand, usize)>,
     pub(super) height: u32,
 }
@@ -90,8 +92,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return (last, nodes.child(at.node, last));
         }
         let (slot, child) = nodes.search(separators, at.node, key);
-        // Where the separator is the key itself, the keys below it are one slot before; a first slot is never met so, because the node above
-        // has the same separator. Further down all separators are less.
+        // Where the separator is the key itself, the keys below it are one slot before; a first slot is never met so, because
+        // the node above has the same separator. Further down all separators are less.
         if which == Which::Below && slot > 0 && K::compare(separators, nodes.kept(at.node, slot), key, 0).is_eq() {
             return (slot - 1, nodes.child(at.node, slot - 1));
         }
@@ -123,8 +125,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Sought { child: place.child, ticket: place.ticket, bound, hint }
     }
 
-    /// The child that covers `key`, and where its range ends in this direction: a forward scan goes on with `seek` from there, a
-    /// backward scan with [`seek_before`](SharedInner::seek_before). Costs a find, and a copy of the bound.
+    /// The child that covers `key`, and where its range ends in this direction: a forward scan goes on with `seek` from there,
+    /// a backward scan with [`seek_before`](SharedInner::seek_before). Costs a find, and a copy of the bound.
     pub fn seek(&self, relax: &impl Fn(), key: K::Ref<'_>, direction: Direction) -> Sought<K::Owned> {
         self.sought(relax, key, Which::Covering, direction)
     }

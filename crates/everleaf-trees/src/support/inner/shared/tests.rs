@@ -132,6 +132,10 @@ fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + '
     prop::collection::vec((key, prop::bool::weighted(0.3)), 1..300)
 }
 
+fn u64_key() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..200, any::<u64>(), (0u64..99).prop_map(|distance| u64::MAX - distance)]
+}
+
 fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
     prop_oneof![
         prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 0xff]), 0..12),
@@ -145,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn u64_separators_behave_like_a_sorted_map(steps in steps(prop_oneof![0u64..200, any::<u64>(), (0u64..99).prop_map(|n| u64::MAX - n)])) {
+    fn u64_separators_behave_like_a_sorted_map(steps in steps(u64_key())) {
         run::<U64Keys, 4>(0, &steps);
         run::<U64Keys, 8>(0, &steps);
         run::<U64Keys, 64>(0, &steps);
@@ -156,6 +160,13 @@ proptest! {
         run::<BytesKeys, 4>(Box::default(), &steps);
         run::<BytesKeys, 32>(Box::default(), &steps);
     }
+}
+
+#[test]
+fn threads_may_share_it() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&SharedInner::<BytesKeys, 64>::new(simd(), 1).unwrap());
+    shared(&SharedInner::<U64Keys, 4096>::new(simd(), 1).unwrap());
 }
 
 #[test]

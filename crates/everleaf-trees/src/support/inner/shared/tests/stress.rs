@@ -1,8 +1,8 @@
 //! Threads that read and change one tree of small nodes, so that splits, merges and new roots are everywhere.
 //!
-//! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that stays, all others come and go. A range belongs
-//! to one writer, who therefore knows exactly what must be found in it; the others know that a child must be of the
-//! key's range and not above the key. The child of a separator is its number.
+//! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that stays, all others come and
+//! go. A range belongs to one writer, who therefore knows exactly what must be found in it; the others know that a child must
+//! be of the key's range and not above the key. The child of a separator is its number.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,7 +158,7 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
             let key = (self.run.key)(number);
             self.change(number, K::borrow(&key), random.random_range(0..100) < removes);
             self.ask(self.own(random));
-            if step % 16 == 0 {
+            if step.is_multiple_of(16) {
                 self.run.read(random);
             }
         }
