@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use crate::micro::{Session, Steps};
-use crate::options::{CompareOptions, MicroOptions};
+use crate::options::{CompareOptions, MicroOptions, separate_name};
+use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
 /// What `bench compare` prints for a phase of an engine. Serialised, it is one JSON object whose keys are these fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Name of the engine.
+    /// Name of the engine, with `:separate` after it if every thread had an index of its own.
     pub engine: String,
     /// What was done.
     pub phase: Phase,
@@ -61,7 +61,11 @@ pub fn run_compare_with_progress(
     }
     let session = |engine: &String, round: u32| {
         let seed = options.micro.seed.wrapping_add(round.into());
-        Session::new(&MicroOptions { engine: engine.clone(), seed, ..options.micro.clone() })
+        let of_engine = |engine: &str| MicroOptions { engine: engine.to_owned(), seed, ..options.micro.clone() };
+        match separate_name(engine) {
+            Some(engine) => Session::separate(&of_engine(engine)),
+            None => Session::shared(&of_engine(engine)),
+        }
     };
     let mut operations = 0;
     for engine in &options.engines {
@@ -117,15 +121,15 @@ impl Rates {
 
 /// A typical value and the extremes of some rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spread {
-    middle: f64,
-    min: f64,
-    max: f64,
+pub(crate) struct Spread {
+    pub middle: f64,
+    pub min: f64,
+    pub max: f64,
 }
 
 impl Spread {
     /// Median and extremes.
-    fn of(values: &[f64]) -> Self {
+    pub fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let half = sorted.len() / 2;
@@ -172,6 +176,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BenchKeyType;
 
     fn options(phases: &[Phase]) -> CompareOptions {
         let micro = MicroOptions { keys: 300, phases: phases.to_vec(), ..Default::default() };
@@ -217,6 +222,47 @@ mod tests {
     }
 
     #[test]
+    fn separate_indexes_do_as_many_operations_as_a_shared_one() {
+        let phases = [Phase::Insert, Phase::Mixed, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete];
+        let engines = ["fptree-c:separate", "fptree-c", "fptree:separate", "btreemap:separate"];
+        for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
+            let micro = MicroOptions { threads: 3, warm: 600, key_type, ..options(&phases).micro };
+            let options = CompareOptions { engines: engines.map(Into::into).into(), rounds: 2, micro };
+            let mut told = Vec::new();
+            let rows = run_compare_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
+            let seen: Vec<_> = rows.iter().take(4).map(|row| (row.engine.as_str(), row.keys, row.threads)).collect();
+            assert_eq!(seen, engines.map(|engine| (engine, 300, 3)));
+            let total = 4 * 2 * (600 + 7 * 300);
+            assert!(told.iter().all(|progress| progress.total == total), "{:?}", told[0]);
+            assert_eq!(told.last().unwrap().done, total - 300, "the last phase began when all others were done");
+        }
+    }
+
+    #[test]
+    fn separate_indexes_take_equal_parts_and_need_keys_in_each() {
+        let right = |change: fn(&mut MicroOptions)| {
+            let mut micro = MicroOptions { threads: 4, keys: 400, phases: vec![Phase::Insert], ..Default::default() };
+            change(&mut micro);
+            CompareOptions { engines: vec!["fptree:separate".into()], rounds: 1, micro }
+        };
+        run_compare(&right(|_| {})).unwrap();
+        let refused = |change| {
+            let error = run_compare(&right(change)).unwrap_err();
+            assert!(error.is_wrong_usage(), "{error}");
+            error.to_string()
+        };
+        let sentence = refused(|o| o.keys = 401);
+        assert_eq!(sentence, "--keys 401 is no multiple of --threads 4, and separate indexes take equal parts: give a multiple");
+        assert!(refused(|o| o.warm = 2).starts_with("--warm 2 is no multiple"));
+        assert!(refused(|o| o.threads = 0).starts_with("--threads 0 is out of range"));
+        assert!(refused(|o| (o.threads, o.keys) = (65, 65)).starts_with("--threads 65 is out of range"));
+        assert!(refused(|o| o.keys = 0).starts_with("--keys 0 is out of range"));
+        assert!(refused(|o| o.phases = vec![Phase::Find]).contains("phase find needs keys"));
+        let shared = CompareOptions { engines: vec!["fptree".into()], ..right(|_| {}) };
+        assert!(matches!(run_compare(&shared), Err(BenchError::SerialEngine { .. })));
+    }
+
+    #[test]
     fn nothing_to_compare_and_an_engine_that_is_not_there_are_wrong_usage() {
         let right = options(&[Phase::Insert]);
         for wrong in [
@@ -224,6 +270,8 @@ mod tests {
             CompareOptions { rounds: 0, ..right.clone() },
             CompareOptions { engines: vec!["btreemap".into(), "bogus".into()], ..right.clone() },
             CompareOptions { engines: vec!["btreemap".into(), "masstree".into()], ..right.clone() },
+            CompareOptions { engines: vec!["btreemap:apart".into()], ..right.clone() },
+            CompareOptions { engines: vec![":separate".into()], ..right.clone() },
         ] {
             let error = run_compare(&wrong).unwrap_err();
             assert!(error.is_wrong_usage(), "{error}");

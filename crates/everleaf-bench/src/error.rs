@@ -18,7 +18,7 @@ pub enum BenchError {
     #[error(transparent)]
     Store(#[from] everleaf::Error),
     /// A phase that there is not.
-    #[error("there is no phase {name}; choose among insert, find, multiget, update, delete, scan")]
+    #[error("there is no phase {name}; choose among insert, find, multiget, update, delete, scan, mixed")]
     UnknownPhase {
         /// What was asked for.
         name: String,
@@ -49,6 +49,24 @@ pub enum BenchError {
         /// What was given.
         threads: u32,
     },
+    /// Separate indexes where one engine is looked at.
+    #[error(
+        "{name} stands for an index for each thread, against which a shared one is compared: use it in bench compare --engines"
+    )]
+    SeparateAlone {
+        /// What was given.
+        name: String,
+    },
+    /// Operations that cannot be shared in equal parts.
+    #[error("--{option} {value} is no multiple of --threads {threads}, and separate indexes take equal parts: give a multiple")]
+    UnequalParts {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: u64,
+        /// Threads.
+        threads: u32,
+    },
     /// More distinct keys than there are numbers.
     #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
     TooFewBits {
@@ -76,6 +94,15 @@ pub enum BenchError {
     /// Nothing to compare, or no round.
     #[error("a comparison takes at least one engine and one round")]
     NothingToCompare,
+    /// No recovery to measure.
+    #[error("a measurement of recoveries takes at least one number of threads and one round")]
+    NothingToRecover,
+    /// Nothing to recover from.
+    #[error("{engine} persists nothing, so there is nothing to recover: choose another engine")]
+    NothingPersists {
+        /// The engine.
+        engine: Engine,
+    },
     /// The medium or the memory is too small.
     #[error(
         "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys, or name another place with --pool"
@@ -140,10 +167,14 @@ impl BenchError {
             | Self::OutOfRange { .. }
             | Self::NodeBytes { .. }
             | Self::SerialEngine { .. }
+            | Self::SeparateAlone { .. }
+            | Self::UnequalParts { .. }
             | Self::TooFewBits { .. }
             | Self::NothingPresent { .. }
             | Self::TooFewPresent { .. }
             | Self::NothingToCompare
+            | Self::NothingToRecover
+            | Self::NothingPersists { .. }
             | Self::Index(IndexError::Parameter { .. })
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::NoRoom { .. }

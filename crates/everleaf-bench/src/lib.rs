@@ -1,4 +1,4 @@
-//! Workloads and measurements: what stands behind `everleaf bench micro` and `everleaf bench compare`.
+//! Workloads and measurements: what stands behind `everleaf bench micro`, `compare` and `recovery`.
 //!
 //! A benchmark warms an index up, then does one *phase* after the other, each of `keys` operations of one kind. Keys are a
 //! bijection of a counter, so they are distinct, random and the same for the same seed, and no set of them is kept. The keys of a phase are
@@ -8,7 +8,8 @@
 //! they do not, is in `docs/benchmarks.md`.
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `target` (indexes
-//! and the peer) · `measure` (the loops and the clocks) · `place` (where pools live) · `micro` `compare` (the two commands) · `report`.
+//! and the peer) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
+//! `recovery` (the commands) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -19,14 +20,19 @@ mod measure;
 mod micro;
 mod options;
 mod place;
+mod recovery;
 mod report;
+mod session;
 mod target;
 mod workload;
 
 pub use compare::{Comparison, run_compare, run_compare_with_progress};
 pub use error::BenchError;
 pub use micro::{run_micro, run_micro_with_progress};
-pub use options::{BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, SCAN_RECORDS};
+pub use options::{
+    BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, RecoveryOptions, SCAN_RECORDS,
+};
+pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
 
 /// How far a benchmark is; told when something begins, never while it is timed.

@@ -14,6 +14,7 @@ use crate::Phase;
 use crate::keys::BenchKey;
 use crate::options::MULTIGET_KEYS;
 use crate::target::{Operations, Target};
+use crate::workload::{Drawn, Part};
 
 /// What stands around each operation.
 pub trait Clock: Send {
@@ -122,13 +123,21 @@ impl Answers {
         }
     }
 
-    /// What `keys` must be answered in `phase`.
-    pub fn expected<K: BenchKey>(phase: Phase, keys: &[K]) -> Self {
+    /// Takes those of another thread.
+    pub fn merge(&mut self, other: Self) {
+        self.right += other.right;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+
+    /// What `part` must be answered in `phase`.
+    pub fn expected<K: BenchKey>(phase: Phase, part: Part<'_, K>) -> Self {
+        let all = |keys: &mut dyn Iterator<Item = &K>| keys.fold(0, |sum: u64, key| sum.wrapping_add(key.word() >> 8));
         let sum = match phase {
             Phase::Insert | Phase::Scan => 0,
-            _ => keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(key.word() >> 8)),
+            Phase::Mixed => all(&mut part.keys.iter().zip(part.inserts).filter(|(_, insert)| !**insert).map(|(key, _)| key)),
+            _ => all(&mut part.keys.iter()),
         };
-        Self { right: keys.len() as u64, sum }
+        Self { right: part.keys.len() as u64, sum }
     }
 }
 
@@ -143,10 +152,10 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
     target: &mut O,
     clock: &mut C,
     phase: Phase,
-    keys: &[K],
+    part: Part<'_, K>,
     generation: u8,
 ) -> Result<Answers, IndexError> {
-    let mut answers = Answers::default();
+    let (keys, mut answers) = (part.keys, Answers::default());
     match phase {
         Phase::Insert => {
             for key in keys {
@@ -181,8 +190,47 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
                 answers.right += u64::from(clock.time(1, || target.scan(key))?);
             }
         }
+        Phase::Mixed => answers = perform_mixture(target, clock, part, generation)?,
     }
     Ok(answers)
+}
+
+/// Does the operations of a mixture, each of which is either of two.
+fn perform_mixture<K: BenchKey, O: Operations<K>, C: Clock>(
+    target: &mut O,
+    clock: &mut C,
+    part: Part<'_, K>,
+    generation: u8,
+) -> Result<Answers, IndexError> {
+    let mut answers = Answers::default();
+    for (key, insert) in part.keys.iter().zip(part.inserts) {
+        if *insert {
+            answers.right += u64::from(clock.time(1, || target.insert(key, value_of(key, generation)))?);
+        } else {
+            answers.take(clock.time(1, || target.get(key))?);
+        }
+    }
+    Ok(answers)
+}
+
+/// What one thread works with, and on.
+pub struct Lane<'d, H, K> {
+    handle: H,
+    part: Part<'d, K>,
+}
+
+/// One lane for each of `threads` threads of each target: the operations that were drawn for a target are shared among its threads in equal parts.
+pub fn lanes<'d, K, T: Target<K>>(
+    targets: &'d mut [T],
+    drawn: &'d [Drawn<K>],
+    threads: usize,
+) -> Vec<Lane<'d, T::Handle<'d>, K>> {
+    let of_target = |(target, drawn): (&'d mut T, &'d Drawn<K>)| {
+        let handles = target.handles(threads);
+        let threads = handles.len();
+        handles.into_iter().enumerate().map(move |(thread, handle)| Lane { handle, part: drawn.part(thread, threads) })
+    };
+    targets.iter_mut().zip(drawn).flat_map(of_target).collect()
 }
 
 /// What one phase gave.
@@ -195,33 +243,31 @@ pub struct Measured<C> {
     pub clocks: Vec<C>,
 }
 
-/// Does the operations of a phase with as many threads as there are clocks, which share `keys` in equal parts.
-pub fn measure<K: BenchKey, T: Target<K>, C: Clock>(
-    target: &mut T,
+/// Does the operations of a phase, with a thread for each lane and its clock, all at the same time.
+pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
+    mut lanes: Vec<Lane<'_, H, K>>,
     mut clocks: Vec<C>,
     phase: Phase,
-    keys: &[K],
     generation: u8,
 ) -> Result<Measured<C>, IndexError> {
-    let mut handles = target.handles(clocks.len());
-    if let [handle] = &mut handles[..] {
+    if let ([lane], [clock]) = (&mut lanes[..], &mut clocks[..]) {
         let start = Instant::now();
-        let answers = perform(handle, &mut clocks[0], phase, keys, generation)?;
+        let answers = perform(&mut lane.handle, clock, phase, lane.part, generation)?;
         return Ok(Measured { elapsed: start.elapsed(), answers, clocks });
     }
-    let (threads, barrier) = (handles.len(), Barrier::new(handles.len()));
+    let (threads, barrier) = (lanes.len(), Barrier::new(lanes.len()));
     let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = handles
+        let running: Vec<_> = lanes
             .into_iter()
             .zip(clocks)
             .enumerate()
-            .map(|(thread, (mut handle, mut clock))| {
-                let (part, barrier) = (share(keys, thread, threads), &barrier);
+            .map(|(thread, (mut lane, mut clock))| {
+                let barrier = &barrier;
                 scope.spawn(move || {
                     pin(thread, threads);
                     barrier.wait();
                     let start = Instant::now();
-                    let answers = perform(&mut handle, &mut clock, phase, part, generation);
+                    let answers = perform(&mut lane.handle, &mut clock, phase, lane.part, generation);
                     (start, Instant::now(), answers, clock)
                 })
             })
@@ -233,18 +279,10 @@ pub fn measure<K: BenchKey, T: Target<K>, C: Clock>(
     let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
     let mut measured = Measured { elapsed, answers: Answers::default(), clocks: Vec::new() };
     for (_, _, answers, clock) in outcomes {
-        let answers = answers?;
-        measured.answers.right += answers.right;
-        measured.answers.sum = measured.answers.sum.wrapping_add(answers.sum);
+        measured.answers.merge(answers?);
         measured.clocks.push(clock);
     }
     Ok(measured)
-}
-
-/// The part of `keys` that thread `thread` of `threads` works on.
-fn share<K>(keys: &[K], thread: usize, threads: usize) -> &[K] {
-    let bound = |thread: usize| (keys.len() as u128 * thread as u128 / threads as u128) as usize;
-    &keys[bound(thread)..bound(thread + 1)]
 }
 
 /// Binds the calling thread to a processor of its own, if there are enough; a thread that wanders measures its wandering.
@@ -263,24 +301,39 @@ mod tests {
     use everleaf_index::{BytesKeys, Model, Serialized, U64Keys};
 
     use super::*;
+    use crate::MicroOptions;
     use crate::keys::String16;
+    use crate::options::Plan;
     use crate::target::{IndexTarget, MapTarget};
+    use crate::workload::Workload;
 
-    /// Inserts, then does each phase; answers must be what they must be.
-    fn answers_are_right<K: BenchKey, T: Target<K>, C: Clock + Clone>(mut target: T, clocks: Vec<C>) {
-        let keys: Vec<K> = (0..205).map(|i| K::of(i * 7)).collect();
-        for (generation, phase) in
-            [Phase::Insert, Phase::Find, Phase::Update, Phase::Update, Phase::Multiget, Phase::Scan, Phase::Delete]
-                .iter()
-                .enumerate()
-        {
-            let measured = measure(&mut target, clocks.clone(), *phase, &keys, generation as u8).unwrap();
-            assert_eq!(measured.answers, Answers::expected(*phase, &keys), "{phase}");
+    /// What `phase` answers on 205 keys of each target, and what it must.
+    fn answers<K: BenchKey, T: Target<K>, C: Clock + Clone>(
+        targets: &mut [T],
+        clocks: &[C],
+        phase: Phase,
+        generation: u8,
+    ) -> (Answers, Answers) {
+        let drawn = |target: u64| Drawn::alike((0..205).map(|i| K::of((i + target * 1000) * 7)).collect());
+        let drawn: Vec<_> = (0..targets.len() as u64).map(drawn).collect();
+        let mut expected = Answers::default();
+        drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole())));
+        let threads = clocks.len() / targets.len();
+        (measure(lanes(targets, &drawn, threads), clocks.to_vec(), phase, generation).unwrap().answers, expected)
+    }
+
+    /// Inserts, then does each phase; answers must be what they must be, and each target must have its own keys.
+    fn answers_are_right<K: BenchKey, T: Target<K>, C: Clock + Clone>(mut targets: Vec<T>, clocks: Vec<C>) {
+        let phases = [Phase::Insert, Phase::Find, Phase::Update, Phase::Update, Phase::Multiget, Phase::Scan, Phase::Delete];
+        for (generation, phase) in phases.iter().enumerate() {
+            let (answered, expected) = answers(&mut targets, &clocks, *phase, generation as u8);
+            assert_eq!(answered, expected, "{phase}");
+            let left = if *phase == Phase::Delete { 0 } else { 205 };
+            assert!(targets.iter().all(|target| target.len() == left), "{phase}");
         }
-        assert_eq!(target.len(), 0);
         for phase in [Phase::Find, Phase::Update, Phase::Multiget, Phase::Scan, Phase::Delete] {
-            let measured = measure(&mut target, clocks.clone(), phase, &keys, 0).unwrap();
-            assert_eq!(measured.answers, Answers::default(), "{phase} of absent keys");
+            let (answered, _) = answers(&mut targets, &clocks, phase, 0);
+            assert_eq!(answered, Answers::default(), "{phase} of absent keys");
         }
     }
 
@@ -290,31 +343,41 @@ mod tests {
 
     #[test]
     fn answers_of_every_target_are_right() {
-        answers_are_right::<u64, _, _>(model::<u64, 1>(), vec![Unobserved]);
-        answers_are_right::<u64, _, _>(model::<u64, 3>(), vec![Unobserved]);
-        answers_are_right::<u64, _, _>(MapTarget::<u64, 1>::new(), vec![Unobserved]);
-        answers_are_right::<u64, _, _>(MapTarget::<u64, 3>::new(), vec![Latencies::new()]);
-        answers_are_right::<String16, _, _>(MapTarget::<String16, 2>::new(), vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![model::<u64, 3>()], vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 1>::new()], vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 3>::new()], vec![Latencies::new()]);
+        answers_are_right::<String16, _, _>(vec![MapTarget::<String16, 2>::new()], vec![Unobserved]);
         let strings = IndexTarget::<String16>::new(Box::new(Serialized::new(Model::<BytesKeys>::new())));
-        answers_are_right::<String16, _, _>(strings, vec![Latencies::new()]);
-        answers_are_right::<u64, _, _>(model::<u64, 1>(), vec![Latencies::new(); 3]);
+        answers_are_right::<String16, _, _>(vec![strings], vec![Latencies::new()]);
+        answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Latencies::new(); 3]);
+        answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 2]);
+        answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 6]);
+        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 1>::new(), MapTarget::<u64, 1>::new()], vec![Latencies::new(); 2]);
     }
 
+    /// A mixture on an index in which the first 100 keys are, which is all that its lookups may ask for.
     #[test]
-    fn threads_share_all_keys_and_no_key_twice() {
-        for (len, threads) in [(0, 2), (1, 3), (10, 3), (64, 64), (100, 7)] {
-            let keys: Vec<usize> = (0..len).collect();
-            let parts: Vec<usize> = (0..threads).flat_map(|thread| share(&keys, thread, threads)).copied().collect();
-            assert_eq!(parts, keys);
-        }
+    fn answers_of_a_mixture_are_right() {
+        let options = MicroOptions { warm: 100, keys: 1001, phases: vec![Phase::Mixed], ..Default::default() };
+        let mut workload = Workload::new(&Plan::new(&options).unwrap(), 0);
+        let mut targets = [model::<u64, 1>()];
+        let warm = [Drawn::alike((0..100).map(|place| workload.key(place)).collect())];
+        measure(lanes(&mut targets, &warm, 1), vec![Unobserved], Phase::Insert, 0).unwrap();
+        let drawn = [workload.operations(Phase::Mixed)];
+        let measured = measure(lanes(&mut targets, &drawn, 3), vec![Unobserved; 3], Phase::Mixed, 1).unwrap();
+        assert_eq!(measured.answers, Answers::expected(Phase::Mixed, drawn[0].whole()));
+        assert_eq!(targets[0].len(), 600);
+        let again = measure(lanes(&mut targets, &drawn, 1), vec![Unobserved], Phase::Mixed, 2).unwrap();
+        assert_eq!(again.answers.right, 501, "only lookups succeed where every key is there");
     }
 
     #[test]
     fn latencies_are_recorded_for_every_operation() {
-        let mut target = MapTarget::<u64, 1>::new();
-        let keys: Vec<u64> = (0..1000).collect();
+        let mut targets = [MapTarget::<u64, 1>::new()];
+        let drawn = [Drawn::alike((0..1000).collect())];
         for phase in [Phase::Insert, Phase::Multiget] {
-            let measured = measure(&mut target, vec![Latencies::new()], phase, &keys, 0).unwrap();
+            let measured = measure(lanes(&mut targets, &drawn, 1), vec![Latencies::new()], phase, 0).unwrap();
             assert_eq!(measured.clocks[0].histogram.len(), 1000, "{phase}");
         }
     }

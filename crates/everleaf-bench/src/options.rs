@@ -28,11 +28,15 @@ pub enum Phase {
     Delete,
     /// Visit [`SCAN_RECORDS`] records from a present key drawn at random; an operation is a scan.
     Scan,
+    /// Insert and look up in random sequence: half of the operations insert new distinct keys, the others look up keys drawn at random
+    /// from those that were present before the phase.
+    Mixed,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Phase; 6] = [Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Delete, Phase::Scan];
+    pub const ALL: [Phase; 7] =
+        [Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Delete, Phase::Scan, Phase::Mixed];
 
     /// The name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
@@ -43,6 +47,7 @@ impl Phase {
             Phase::Update => "update",
             Phase::Delete => "delete",
             Phase::Scan => "scan",
+            Phase::Mixed => "mixed",
         }
     }
 }
@@ -166,12 +171,50 @@ impl Default for MicroOptions {
 /// What `bench compare` measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareOptions {
-    /// Names of engines; the others are compared with the first. A name may come twice: that shows the noise.
+    /// Names of engines; the others are compared with the first. A name may come twice: that shows the noise. After the name may stand
+    /// `:separate`: then every thread has an index of its own, in a pool of its own, with its part of the keys. This is what the hardware
+    /// gives where nothing is shared, for single-threaded engines too.
     pub engines: Vec<String>,
     /// How often each is measured.
     pub rounds: u32,
     /// All but the engine.
     pub micro: MicroOptions,
+}
+
+/// What `bench recovery` measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecoveryOptions {
+    /// Numbers of threads that rebuild what the index keeps in DRAM; each is measured.
+    pub threads: Vec<u32>,
+    /// How often each is measured.
+    pub rounds: u32,
+    /// The engine, its sizes, its keys, the flush instruction and the place. Warm-up, threads, phases and added latencies do not apply.
+    pub micro: MicroOptions,
+}
+
+/// What follows the name of an engine whose threads have an index each.
+const SEPARATE: &str = ":separate";
+
+/// The engine in `name:separate`; none if it is the name of an engine alone.
+pub(crate) fn separate_name(name: &str) -> Option<&str> {
+    name.strip_suffix(SEPARATE)
+}
+
+/// Refuses a number of threads that is not offered.
+pub(crate) fn within_threads(threads: u32) -> Result<(), BenchError> {
+    within("threads", threads.into(), 1, MOST_THREADS)
+}
+
+/// The part of each thread, in equal parts, so that the operations are as many in all as those of threads that share an index.
+pub(crate) fn divide(options: &MicroOptions) -> Result<MicroOptions, BenchError> {
+    within_threads(options.threads)?;
+    let (threads, parts) = (options.threads, u64::from(options.threads));
+    for (option, value) in [("keys", options.keys), ("warm", options.warm)] {
+        if !value.is_multiple_of(parts) {
+            return Err(BenchError::UnequalParts { option, value, threads });
+        }
+    }
+    Ok(MicroOptions { keys: options.keys / parts, warm: options.warm / parts, threads: 1, ..options.clone() })
 }
 
 /// Options that were looked through.
@@ -192,18 +235,23 @@ fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(),
 
 /// Operations, keys and latencies beyond which arithmetic would overflow; far beyond what a machine holds.
 const MOST: u64 = 1 << 40;
+/// As many as a pool has workers.
+const MOST_THREADS: u64 = 64;
 
 impl Plan {
     /// Finds everything that is wrong before any work is done.
     pub fn new(options: &MicroOptions) -> Result<Self, BenchError> {
         within("keys", options.keys, 1, MOST)?;
         within("warm", options.warm, 0, MOST)?;
-        within("threads", options.threads.into(), 1, 64)?;
+        within_threads(options.threads)?;
         within("value-words", options.value_words.into(), 1, 14)?;
         within("key-bits", options.key_bits.into(), 1, 64)?;
         within("phases", options.phases.len() as u64, 1, 1000)?;
         for (option, ns) in [("flush-ns", options.flush_ns), ("fence-ns", options.fence_ns), ("read-ns", options.read_ns)] {
             within(option, ns, 0, 1_000_000_000)?;
+        }
+        if separate_name(&options.engine).is_some() {
+            return Err(BenchError::SeparateAlone { name: options.engine.clone() });
         }
         let engine: Engine = options.engine.parse()?;
         if options.threads > 1 && !engine.is_concurrent() {
@@ -223,15 +271,13 @@ impl Plan {
         let mut peak = present;
         for &phase in &options.phases {
             match phase {
-                Phase::Insert => {
-                    total += options.keys;
-                    present += options.keys;
-                }
+                Phase::Insert => (total, present) = (total + options.keys, present + options.keys),
                 Phase::Delete if present < options.keys => {
                     return Err(BenchError::TooFewPresent { keys: options.keys, present });
                 }
                 Phase::Delete => present -= options.keys,
                 _ if present == 0 => return Err(BenchError::NothingPresent { phase }),
+                Phase::Mixed => (total, present) = (total + options.keys / 2, present + options.keys / 2),
                 _ => {}
             }
             peak = peak.max(present);
@@ -270,6 +316,7 @@ mod tests {
             "phase delete removes 100 keys and there are only 99: insert more before it, or warm up with --warm"
         );
         assert!(refused(|o| o.phases = vec![Phase::Insert, Phase::Delete, Phase::Scan]).contains("phase scan"));
+        assert!(refused(|o| o.phases = vec![Phase::Mixed, Phase::Insert]).contains("phase mixed"));
         refused(|o| o.phases.clear());
     }
 
@@ -279,6 +326,9 @@ mod tests {
         let options = MicroOptions { keys: 100, warm: 50, phases, ..MicroOptions::default() };
         let plan = Plan::new(&options).unwrap();
         assert_eq!((plan.total_keys, plan.peak_keys), (350, 250));
+        let options = MicroOptions { keys: 101, phases: vec![Phase::Mixed; 2], ..options };
+        let plan = Plan::new(&options).unwrap();
+        assert_eq!((plan.total_keys, plan.peak_keys), (150, 150));
     }
 
     #[test]

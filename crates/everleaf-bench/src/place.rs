@@ -40,9 +40,14 @@ impl Need {
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
         let pool_bytes = plan.peak_keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
-        let drawn = options.keys * key_bytes + plan.peak_keys * 8;
+        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
         let counted = pool_bytes / 8;
         Self { pool_bytes, dram_bytes: plan.peak_keys * (key_bytes / 4 + 1) + drawn + counted + 16 * MIB }
+    }
+
+    /// Of so many at the same time.
+    pub fn times(self, runs: u64) -> Self {
+        Self { pool_bytes: self.pool_bytes * runs, dram_bytes: self.dram_bytes * runs }
     }
 
     /// Of the peer, which lives in memory.
@@ -53,7 +58,7 @@ impl Need {
             BenchKeyType::String16 => (16, 16 + 32), // A fat pointer and a block.
         };
         let entry_bytes = held_bytes + 8 * u64::from(options.value_words);
-        let drawn = options.keys * key_bytes + plan.peak_keys * 8;
+        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
         Self { pool_bytes: 0, dram_bytes: plan.peak_keys * entry_bytes * 2 + drawn + 16 * MIB }
     }
 }

@@ -35,6 +35,51 @@ impl Present {
     }
 }
 
+/// The operations of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn<K> {
+    keys: Vec<K>,
+    /// Of a mixture: whether the operation on the key at the same place inserts it. Empty otherwise.
+    inserts: Vec<bool>,
+}
+
+/// The operations of one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'d, K> {
+    /// Keys in the order of their operations.
+    pub keys: &'d [K],
+    /// As of [`Drawn`].
+    pub inserts: &'d [bool],
+}
+
+impl<K> Drawn<K> {
+    /// The same operation with every key.
+    pub const fn alike(keys: Vec<K>) -> Self {
+        Self { keys, inserts: Vec::new() }
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// Everything.
+    pub fn whole(&self) -> Part<'_, K> {
+        self.part(0, 1)
+    }
+
+    /// What thread `thread` of `threads` works on.
+    pub fn part(&self, thread: usize, threads: usize) -> Part<'_, K> {
+        Part { keys: share(&self.keys, thread, threads), inserts: share(&self.inserts, thread, threads) }
+    }
+}
+
+/// One of `threads` equal parts.
+fn share<T>(all: &[T], thread: usize, threads: usize) -> &[T] {
+    let bound = |thread: usize| (all.len() as u128 * thread as u128 / threads as u128) as usize;
+    &all[bound(thread)..bound(thread + 1)]
+}
+
 /// Draws the keys of one phase after the other. The same plan and seed give the same keys.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -46,12 +91,13 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// At its beginning: the keys of the warm-up are present.
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// At its beginning: the keys of the warm-up are present. `index` tells the indexes of a run apart, which have keys of their own.
+    pub(crate) fn new(plan: &Plan, index: u64) -> Self {
         let options = &plan.options;
-        let sequence = KeySequence::new(options.order, options.key_bits, plan.total_keys, options.seed);
+        let seed = options.seed.wrapping_add(index << 32); // Far from the seeds of other rounds.
+        let sequence = KeySequence::new(options.order, options.key_bits, plan.total_keys, seed);
         let present = Present { survivors: Vec::new(), recent: 0..options.warm };
-        Self { sequence, present, keys: options.keys, seed: mix(options.seed), phase: 0 }
+        Self { sequence, present, keys: options.keys, seed: mix(seed), phase: 0 }
     }
 
     /// The key at a place of the sequence of insertions.
@@ -59,22 +105,42 @@ impl Workload {
         K::of(self.sequence.number(place))
     }
 
-    /// The keys of the next phase, whose effect is taken as done.
-    pub fn operations<K: BenchKey>(&mut self, phase: Phase) -> Vec<K> {
+    /// The operations of the next phase, whose effect is taken as done.
+    pub fn operations<K: BenchKey>(&mut self, phase: Phase) -> Drawn<K> {
         self.phase += 1;
         let seed = mix(self.seed.wrapping_add(self.phase));
         match phase {
             Phase::Insert => {
                 let start = self.present.recent.end;
                 self.present.recent.end += self.keys;
-                (start..self.present.recent.end).map(|place| self.key(place)).collect()
+                Drawn::alike((start..self.present.recent.end).map(|place| self.key(place)).collect())
             }
-            Phase::Delete => self.present.remove(self.keys, seed).into_iter().map(|place| self.key(place)).collect(),
+            Phase::Delete => {
+                let removed = self.present.remove(self.keys, seed);
+                Drawn::alike(removed.into_iter().map(|place| self.key(place)).collect())
+            }
             Phase::Find | Phase::Multiget | Phase::Update | Phase::Scan => {
                 let (mut draws, len) = (Draws::new(seed), self.present.len());
-                (0..self.keys).map(|_| self.key(self.present.at(draws.below(len)))).collect()
+                Drawn::alike((0..self.keys).map(|_| self.key(self.present.at(draws.below(len)))).collect())
             }
+            Phase::Mixed => self.mixture(seed),
         }
+    }
+
+    /// Half of the operations insert, at places that a shuffle chooses; the others ask for what was there before.
+    fn mixture<K: BenchKey>(&mut self, seed: u64) -> Drawn<K> {
+        let (mut draws, len, half) = (Draws::new(seed), self.present.len(), self.keys / 2);
+        let shuffle = Shuffle::new(self.keys, mix(seed));
+        let inserts: Vec<bool> = (0..self.keys).map(|i| shuffle.at(i) < half).collect();
+        let mut keys = Vec::with_capacity(inserts.len());
+        let mut new = self.present.recent.end;
+        for &insert in &inserts {
+            let place = if insert { new } else { self.present.at(draws.below(len)) };
+            new += u64::from(insert);
+            keys.push(self.key(place));
+        }
+        self.present.recent.end = new;
+        Drawn { keys, inserts }
     }
 
     /// Keys that are present now.
@@ -95,14 +161,19 @@ mod tests {
     fn follow(order: Order, warm: u64, keys: u64, phases: &[Phase]) {
         let options = MicroOptions { order, warm, keys, phases: phases.to_vec(), key_bits: 16, seed: 11, ..Default::default() };
         let plan = Plan::new(&options).unwrap();
-        let mut workload = Workload::new(&plan);
+        let mut workload = Workload::new(&plan, 0);
         let mut present: BTreeSet<u64> = (0..warm).map(|place| workload.key(place)).collect();
         assert_eq!(present.len() as u64, warm);
         for &phase in phases {
-            let drawn: Vec<u64> = workload.operations(phase);
-            assert_eq!(drawn.len() as u64, keys);
-            for key in drawn {
+            let before = present.clone();
+            let drawn: Drawn<u64> = workload.operations(phase);
+            assert_eq!(drawn.len(), keys);
+            assert_eq!(drawn.inserts.len() as u64, if phase == Phase::Mixed { keys } else { 0 });
+            assert_eq!(drawn.inserts.iter().filter(|insert| **insert).count(), drawn.inserts.len() / 2);
+            for (i, key) in drawn.keys.into_iter().enumerate() {
                 match phase {
+                    Phase::Mixed if drawn.inserts[i] => assert!(present.insert(key), "{order:?} {phase}: {key} is not new"),
+                    Phase::Mixed => assert!(before.contains(&key), "{order:?} {phase}: {key} was not there"),
                     Phase::Insert => assert!(present.insert(key), "{order:?} {phase}: {key} is not new"),
                     Phase::Delete => assert!(present.remove(&key), "{order:?} {phase}: {key} is not there"),
                     _ => assert!(present.contains(&key), "{order:?} {phase}: {key} is not there"),
@@ -118,7 +189,8 @@ mod tests {
         for order in [Order::Random, Order::Ascending, Order::Descending] {
             follow(order, 0, 1000, &[Insert, Find, Multiget, Update, Scan, Delete, Insert, Find]);
             follow(order, 950, 300, &[Delete, Find, Delete, Insert, Delete, Scan, Insert, Delete, Delete, Insert, Update]);
-            follow(order, 1, 1, &[Find, Delete, Insert]);
+            follow(order, 1, 1, &[Find, Mixed, Delete, Insert]);
+            follow(order, 7, 301, &[Mixed, Find, Mixed, Delete, Mixed, Mixed, Delete]);
         }
     }
 
@@ -126,7 +198,7 @@ mod tests {
     fn the_order_governs_insertions_and_not_deletions() {
         let drawn = |order, phase| {
             let options = MicroOptions { order, warm: 1000, keys: 1000, phases: vec![phase], ..Default::default() };
-            Workload::new(&Plan::new(&options).unwrap()).operations::<u64>(phase)
+            Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(phase).keys
         };
         assert!(drawn(Order::Ascending, Phase::Insert).is_sorted());
         assert!(drawn(Order::Descending, Phase::Insert).iter().rev().is_sorted());
@@ -135,12 +207,37 @@ mod tests {
     }
 
     #[test]
+    fn a_mixture_alternates_at_random_and_no_thread_only_inserts() {
+        let options = MicroOptions { warm: 10, keys: 4096, phases: vec![Phase::Mixed], ..Default::default() };
+        let drawn = Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(Phase::Mixed);
+        let changes = drawn.inserts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!((1900..2200).contains(&changes), "{changes} changes of 4095");
+        for thread in 0..4 {
+            let part = drawn.part(thread, 4);
+            let inserts = part.inserts.iter().filter(|insert| **insert).count();
+            assert!(part.keys.len() == 1024 && (440..585).contains(&inserts), "{inserts} insertions of 1024");
+        }
+    }
+
+    #[test]
+    fn threads_share_all_keys_and_no_key_twice() {
+        for (len, threads) in [(0, 2), (1, 3), (10, 3), (64, 64), (100, 7)] {
+            let drawn = Drawn::alike((0..len).collect::<Vec<usize>>());
+            let parts: Vec<usize> = (0..threads).flat_map(|thread| drawn.part(thread, threads).keys).copied().collect();
+            assert_eq!(parts, drawn.keys);
+        }
+    }
+
+    #[test]
     fn the_seed_decides_the_keys() {
         let drawn = |seed| {
             let options = MicroOptions { seed, warm: 10, keys: 100, phases: vec![Phase::Find], ..Default::default() };
-            Workload::new(&Plan::new(&options).unwrap()).operations::<u64>(Phase::Find)
+            Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(Phase::Find)
         };
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
+        let plan = Plan::new(&MicroOptions { keys: 100, ..Default::default() }).unwrap();
+        let of_index = |index| Workload::new(&plan, index).operations::<u64>(Phase::Insert);
+        assert_ne!(of_index(0), of_index(1));
     }
 }

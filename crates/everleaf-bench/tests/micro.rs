@@ -85,6 +85,30 @@ fn orders_and_wide_values_are_run() {
 }
 
 #[test]
+fn a_mixture_inserts_with_half_of_its_operations() {
+    for (engine, threads) in [("fptree", 1), ("btreemap", 1), ("fptree-c", 1), ("fptree-c", 3)] {
+        for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
+            let phases = vec![Phase::Insert, Phase::Mixed, Phase::Find, Phase::Mixed, Phase::Delete];
+            let reports = micro(&MicroOptions { phases, key_type, threads, ..options(engine, 1001) }).unwrap();
+            let seen: Vec<_> = reports.iter().map(|report| report.keys_after).collect();
+            assert_eq!(seen, [1001, 1501, 1501, 2001, 1000], "{engine} {threads} {key_type:?}");
+            assert_eq!(reports[1].keys, 1001);
+            if engine == "fptree" && key_type == BenchKeyType::U64 {
+                let flushes = reports[1].flushes.unwrap();
+                assert!((1000..1700).contains(&flushes), "{flushes} flushes of 500 insertions and 501 lookups");
+            }
+        }
+    }
+}
+
+#[test]
+fn separate_indexes_are_no_engine_of_their_own() {
+    let error = micro(&MicroOptions { threads: 2, ..options("fptree:separate", 10) }).unwrap_err();
+    assert!(error.is_wrong_usage(), "{error}");
+    assert!(error.to_string().contains("use it in bench compare"), "{error}");
+}
+
+#[test]
 fn the_peer_counts_nothing() {
     for report in micro(&options("btreemap", 100)).unwrap() {
         let missing = [report.flushes, report.fences, report.leaf_probes, report.allocations, report.pm_bytes, report.dram_bytes];

@@ -83,6 +83,40 @@ fn compare_prints_ratios_to_the_first() {
 }
 
 #[test]
+fn compare_sets_a_shared_index_against_one_for_each_thread() {
+    let bench = Bench::new();
+    let arguments = ["bench", "compare", "--engines", "fptree-c:separate,fptree-c,fptree:separate", "--keys", "300", "--rounds"];
+    let rest = ["1", "--threads", "2", "--phases", "insert,mixed", "--pool", "q", "--json"];
+    let rows: Vec<_> = bench.ok(arguments.iter().chain(&rest)).lines().map(json).collect();
+    let seen: Vec<_> = rows.iter().map(|row| (row["phase"].as_str().unwrap(), row["engine"].as_str().unwrap())).collect();
+    let engines = ["fptree-c:separate", "fptree-c", "fptree:separate"];
+    assert_eq!(seen, [engines.map(|engine| ("insert", engine)), engines.map(|engine| ("mixed", engine))].concat());
+    assert!(rows.iter().all(|row| row["threads"] == 2 && row["keys"] == 300));
+    assert!(!bench.path("q").exists());
+    let alone = ["bench", "micro", "--engine", "fptree-c:separate", "--threads", "2", "--keys", "100"];
+    assert!(bench.refused(alone).contains("bench compare"));
+    let unequal = ["bench", "compare", "--engines", "fptree:separate", "--threads", "2", "--keys", "101"];
+    assert!(bench.refused(unequal).contains("no multiple of --threads 2"));
+}
+
+#[test]
+fn recovery_prints_an_object_for_each_number_of_threads() {
+    let bench = Bench::new();
+    let arguments = ["bench", "recovery", "--engine", "fptree-c", "--keys", "2000", "--threads", "1,2", "--rounds", "2"];
+    let rows: Vec<_> = bench.ok(arguments.iter().chain(&["--pool", "q", "--json"])).lines().map(json).collect();
+    let keys = ["engine", "keys", "threads", "recovery_ms", "min", "max", "insert_seconds", "times_faster_than_inserting"];
+    assert!(rows.iter().all(|row| row.keys().eq(keys)), "{rows:?}");
+    assert_eq!(rows.iter().map(|row| row["threads"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    assert!(!bench.path("q").exists());
+    assert_eq!(bench.ok(arguments).lines().count(), 3);
+    for wrong in [&["--threads", "0"][..], &["--rounds", "0"], &["--phases", "find"], &["--engine", "btreemap"]] {
+        let given = ["bench", "recovery", "--keys", "100"];
+        let engine = if wrong[0] == "--engine" { &[][..] } else { &["--engine", "fptree"] };
+        bench.refused(given.iter().chain(engine).chain(wrong));
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_any_work() {
     let bench = Bench::new();
     let micro = ["bench", "micro", "--engine", "fptree", "--keys", "100"];

@@ -76,6 +76,19 @@ pub fn create_index<K: StoreKey, M: Media>(
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::WrongKeyType`], or damage.
 pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
+    open_index_with_threads(pool, shutdown, None)
+}
+
+/// As [`open_index`], and says how many threads rebuild what the index keeps in DRAM; none: as many as there are processors for that much
+/// work.
+///
+/// # Errors
+/// As [`open_index`].
+pub fn open_index_with_threads<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    shutdown: Shutdown,
+    threads: Option<usize>,
+) -> Result<(Box<dyn Index<K>>, Engine), Error> {
     let format = pool.format();
     if format.key_type != K::TYPE {
         return Err(Error::WrongKeyType { expected: format.key_type });
@@ -83,7 +96,7 @@ pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown
     let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
     match kind(engine)? {
-        Kind::FpTree(variant) => Ok((fptree::open(pool, variant, shutdown)?, engine)),
+        Kind::FpTree(variant) => Ok((fptree::open_with_threads(pool, variant, shutdown, threads)?, engine)),
         Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
     }
 }

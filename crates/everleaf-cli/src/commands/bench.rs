@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf_bench::{
-    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Order, Phase, PhaseReport, Progress,
-    run_compare_with_progress, run_micro_with_progress,
+    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Order, Phase, PhaseReport, Progress, Recovery,
+    RecoveryOptions, run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -18,7 +18,8 @@ use crate::progress;
 #[command(after_help = "\
 Examples:
   everleaf bench micro --engine fptree --keys 1000000 --json
-  everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5")]
+  everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
+  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -28,6 +29,7 @@ pub struct Args {
 enum What {
     Micro(MicroArgs),
     Compare(CompareArgs),
+    Recovery(RecoveryArgs),
 }
 
 /// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
@@ -46,10 +48,11 @@ struct MicroArgs {
 /// Measure the same phases on several engines, interleaved, and compare them with the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json")]
+Examples:
+  everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
+  everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
 struct CompareArgs {
-    /// The engines, with commas between.
+    /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys.
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// How often each is measured.
@@ -59,15 +62,57 @@ struct CompareArgs {
     load: Load,
 }
 
+/// Measure how long an index that was not closed takes to open, with some numbers of threads.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf bench recovery --engine fptree-c --keys 10000000 --threads 1,2 --rounds 5 --json")]
+struct RecoveryArgs {
+    /// The engine.
+    #[arg(long, value_name = "E")]
+    engine: String,
+    /// Numbers of threads that rebuild what the index keeps in DRAM, with commas between.
+    #[arg(long, value_name = "T,..", value_delimiter = ',', default_value = "1")]
+    threads: Vec<u32>,
+    /// How often each is measured.
+    #[arg(long, value_name = "R", default_value_t = 5)]
+    rounds: u32,
+    #[command(flatten)]
+    subject: Subject,
+}
+
 /// What is done, and on what.
 #[derive(Debug, clap::Args)]
 struct Load {
-    /// Operations of each phase.
-    #[arg(long, value_name = "N")]
-    keys: u64,
+    #[command(flatten)]
+    subject: Subject,
     /// Keys that are inserted before the first phase.
     #[arg(long, value_name = "M", default_value_t = 0)]
     warm: u64,
+    /// Threads that share the index.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: u32,
+    /// Among insert, find, multiget, update, delete, scan, mixed, in the order in which they are done.
+    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
+    #[arg(default_value = "insert,find,multiget,update,scan,delete")]
+    phases: Vec<Phase>,
+    /// Nanoseconds added to each flush.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    flush_ns: u64,
+    /// Nanoseconds added to each fence.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    fence_ns: u64,
+    /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
+    #[arg(long, value_name = "X", default_value_t = 0)]
+    read_ns: u64,
+}
+
+/// An index and its keys.
+#[derive(Debug, clap::Args)]
+struct Subject {
+    /// Operations of each phase, or keys of the index.
+    #[arg(long, value_name = "N")]
+    keys: u64,
     /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
@@ -77,13 +122,6 @@ struct Load {
     /// Words of a value, 1 to 14.
     #[arg(long, value_name = "W", default_value_t = 1)]
     value_words: u32,
-    /// Threads that share the index.
-    #[arg(long, value_name = "T", default_value_t = 1)]
-    threads: u32,
-    /// Among insert, find, multiget, update, delete, scan, in the order in which they are done.
-    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
-    #[arg(default_value = "insert,find,multiget,update,scan,delete")]
-    phases: Vec<Phase>,
     /// The sequence of inserted keys.
     #[arg(long, default_value = "random")]
     order: KeyOrder,
@@ -96,15 +134,6 @@ struct Load {
     /// The flush instruction.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
-    /// Nanoseconds added to each flush.
-    #[arg(long, value_name = "X", default_value_t = 0)]
-    flush_ns: u64,
-    /// Nanoseconds added to each fence.
-    #[arg(long, value_name = "X", default_value_t = 0)]
-    fence_ns: u64,
-    /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
-    #[arg(long, value_name = "X", default_value_t = 0)]
-    read_ns: u64,
     /// Decides all that is random.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -142,14 +171,25 @@ enum FlushKind {
 impl Load {
     fn options(&self, engine: &str) -> MicroOptions {
         MicroOptions {
+            warm: self.warm,
+            threads: self.threads,
+            phases: self.phases.clone(),
+            flush_ns: self.flush_ns,
+            fence_ns: self.fence_ns,
+            read_ns: self.read_ns,
+            ..self.subject.options(engine)
+        }
+    }
+}
+
+impl Subject {
+    fn options(&self, engine: &str) -> MicroOptions {
+        MicroOptions {
             engine: engine.to_owned(),
             keys: self.keys,
-            warm: self.warm,
             node_bytes: self.node_bytes,
             inner_keys: self.inner_keys,
             value_words: self.value_words,
-            threads: self.threads,
-            phases: self.phases.clone(),
             order: match self.order {
                 KeyOrder::Random => Order::Random,
                 KeyOrder::Ascending => Order::Ascending,
@@ -167,11 +207,9 @@ impl Load {
                 FlushKind::Clflush => Flush::Clflush,
                 FlushKind::None => Flush::None,
             },
-            flush_ns: self.flush_ns,
-            fence_ns: self.fence_ns,
-            read_ns: self.read_ns,
             seed: self.seed,
             pool: self.pool.clone(),
+            ..MicroOptions::default()
         }
     }
 }
@@ -188,12 +226,13 @@ pub fn run(args: Args) -> Outcome {
     match args.what {
         What::Micro(args) => micro(&args),
         What::Compare(args) => compare(args),
+        What::Recovery(args) => recovery(args),
     }
 }
 
 fn micro(args: &MicroArgs) -> Outcome {
     let bar = progress::operations_bar();
-    let mut printer = Printer::new(args.load.json, PhaseReport::table_heading());
+    let mut printer = Printer::new(args.load.subject.json, PhaseReport::table_heading());
     let measured =
         run_micro_with_progress(&args.load.options(&args.engine), &mut |progress| tell(&bar, progress), &mut |report| {
             bar.suspend(|| printer.row(&report, PhaseReport::table_row));
@@ -209,9 +248,22 @@ fn compare(args: CompareArgs) -> Outcome {
     let options = CompareOptions { engines: args.engines, rounds: args.rounds, micro };
     let compared = run_compare_with_progress(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
-    let mut printer = Printer::new(args.load.json, Comparison::table_heading());
+    let mut printer = Printer::new(args.load.subject.json, Comparison::table_heading());
     for row in compared? {
         printer.row(&row, Comparison::table_row);
+    }
+    printer.outcome
+}
+
+fn recovery(args: RecoveryArgs) -> Outcome {
+    let bar = progress::operations_bar();
+    let micro = args.subject.options(&args.engine);
+    let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, micro };
+    let recovered = run_recovery_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.subject.json, Recovery::table_heading());
+    for row in recovered? {
+        printer.row(&row, Recovery::table_row);
     }
     printer.outcome
 }

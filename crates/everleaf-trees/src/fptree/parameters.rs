@@ -132,20 +132,37 @@ pub fn open<K: LeafKey, M: Media>(
     variant: Variant,
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
+    open_with_threads(pool, variant, shutdown, None)
+}
+
+/// As [`open`], and says how many threads look at the leaves; none: as many as there are processors for that much work.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with_threads<K: LeafKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+    shutdown: Shutdown,
+    threads: Option<usize>,
+) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
     let offered =
         || IndexError::Parameter { parameter: "leaf_slots", value: parameters.leaf_slots, offered: format!("{SLOTS:?}") };
     // The default sizes are compiled in; every other one is a value, which costs a multiplication an access.
     match (variant, slots, words) {
-        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, shutdown),
-        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, shutdown),
+        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, shutdown, threads),
+        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, shutdown, threads),
         (Variant::Concurrent, ..) => {
-            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown)
+            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
         }
-        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, shutdown),
-        (Variant::FpTree, ..) => open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown),
-        (Variant::PTree, ..) => open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, shutdown),
+        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, shutdown, threads),
+        (Variant::FpTree, ..) => {
+            open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
+        }
+        (Variant::PTree, ..) => {
+            open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
+        }
     }
 }
 
@@ -154,8 +171,9 @@ fn open_shape<K: LeafKey, M: Media, S: Shape>(
     shape: S,
     parameters: Parameters,
     shutdown: Shutdown,
+    threads: Option<usize>,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let tree = FpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, parameters.group_bytes, shutdown)?;
+    let tree = FpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, parameters.group_bytes, shutdown, threads)?;
     Ok(Box::new(Serialized::new(tree)))
 }
 
@@ -164,6 +182,7 @@ fn open_concurrent<K: LeafKey, M: Media, S: Shape>(
     shape: S,
     parameters: Parameters,
     shutdown: Shutdown,
+    threads: Option<usize>,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, shutdown, None)?))
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, shutdown, threads)?))
 }

@@ -60,7 +60,7 @@ pub(super) struct Survey {
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
-    /// look.
+    /// look. `threads`: how many look at leaves; none: as many as there are processors for that much work.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for one group of leaves.
@@ -70,11 +70,12 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         inner_keys: u64,
         group_bytes: u64,
         shutdown: Shutdown,
+        threads: Option<usize>,
     ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
-        let mut survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash)?;
+        let mut survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
         for stray in &survey.strays {
             remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
         }
@@ -168,10 +169,17 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
     Ok(())
 }
 
-/// Looks at the heads of all leaves, in as many threads as there are processors for that much work.
-fn survey<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S, slots: bool) -> Result<Survey, IndexError> {
+/// Looks at the heads of all leaves.
+fn survey<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    runs: &[Run],
+    shape: S,
+    slots: bool,
+    threads: Option<usize>,
+) -> Result<Survey, IndexError> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    in_parts(runs, threads_for(leaves), |part| survey_runs::<K, M, S>(pool, part, shape, slots))
+    let threads = threads.unwrap_or_else(|| threads_for(leaves));
+    in_parts(runs, threads, |part| survey_runs::<K, M, S>(pool, part, shape, slots))
 }
 
 /// Threads that are worth their start for a pass over so many leaves.

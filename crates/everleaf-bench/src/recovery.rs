@@ -1,0 +1,308 @@
+//! `bench recovery`: how long it takes to open an index again that was not closed.
+//!
+//! An index is filled and dropped without being closed, so that its pool is what a killed process leaves. Then it is opened, looked through, and
+//! dropped in the same way, as often as is asked for. The file has no name meanwhile (see `place`); it is reached through a descriptor.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use everleaf::{Engine, registry};
+use everleaf_pmem::{Hardware, Region};
+use everleaf_pool::{OpenMode, Pool, open_file};
+use serde::Serialize;
+
+use crate::compare::Spread;
+use crate::keys::{BenchKey, String16};
+use crate::measure::{Unobserved, lanes, measure};
+use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions, within_threads};
+use crate::session::{Session, Steps, verify};
+use crate::target::{IndexTarget, Target};
+use crate::workload::{Drawn, Workload};
+use crate::{BenchError, Phase, Progress};
+
+/// Keys that are looked up after each recovery, untimed.
+const SAMPLE: u64 = 10_000;
+
+/// What `bench recovery` prints for a number of threads. Serialised, it is one JSON object whose keys are these fields in this order, `min` and
+/// `max` without their unit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recovery {
+    /// Name of the engine.
+    pub engine: String,
+    /// Keys in the index.
+    pub keys: u64,
+    /// Threads that rebuilt what the index keeps in DRAM.
+    pub threads: u32,
+    /// From the opening of the file to an index that answers: median of the rounds.
+    pub recovery_ms: f64,
+    /// The fastest round.
+    #[serde(rename = "min")]
+    pub min_ms: f64,
+    /// The slowest round.
+    #[serde(rename = "max")]
+    pub max_ms: f64,
+    /// What it took one thread to insert the keys, one after the other.
+    pub insert_seconds: f64,
+    /// `insert_seconds` in terms of `recovery_ms`.
+    pub times_faster_than_inserting: f64,
+}
+
+/// Fills an index, leaves it as a crash would, and measures how long it takes to open it, with each number of threads in each round.
+///
+/// # Errors
+/// [`BenchError`]; what is wrong with the options is said before any work is done.
+///
+/// # Examples
+/// ```
+/// use everleaf_bench::{MicroOptions, RecoveryOptions, run_recovery};
+///
+/// let micro = MicroOptions { engine: "fptree-c".into(), keys: 1000, ..MicroOptions::default() };
+/// let rows = run_recovery(&RecoveryOptions { threads: vec![1, 2], rounds: 3, micro })?;
+/// assert_eq!((rows.len(), rows[1].threads), (2, 2));
+/// # Ok::<(), everleaf_bench::BenchError>(())
+/// ```
+pub fn run_recovery(options: &RecoveryOptions) -> Result<Vec<Recovery>, BenchError> {
+    run_recovery_with_progress(options, &mut |_| {})
+}
+
+/// As [`run_recovery`], and tells how far it is.
+///
+/// # Errors
+/// As [`run_recovery`].
+pub fn run_recovery_with_progress(
+    options: &RecoveryOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Recovery>, BenchError> {
+    if options.threads.is_empty() || options.rounds == 0 {
+        return Err(BenchError::NothingToRecover);
+    }
+    options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
+    let session = Session::shared(&MicroOptions {
+        warm: 0,
+        threads: 1,
+        phases: vec![Phase::Insert],
+        flush_ns: 0,
+        fence_ns: 0,
+        read_ns: 0,
+        ..options.micro.clone()
+    })?;
+    if session.plan.engine == Engine::BTreeMap {
+        return Err(BenchError::NothingPersists { engine: session.plan.engine });
+    }
+    let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
+    let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
+    match options.micro.key_type {
+        BenchKeyType::U64 => Subject::<u64>::fill(&session, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::String16 => Subject::<String16>::fill(&session, &mut steps)?.measure(options, &mut steps),
+    }
+}
+
+/// A pool file without a name that nobody has open as a pool.
+struct Unclosed(File);
+
+impl Unclosed {
+    /// The path by which the system reaches an open file. Opening it gives a descriptor with a lock of its own.
+    fn path(file: &File) -> PathBuf {
+        format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+    }
+
+    /// Of a pool that is open; it can be opened again when `region` is gone.
+    fn of(region: &Region) -> Result<Self, BenchError> {
+        let file = region.file().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound));
+        let opened = file.and_then(|file| File::open(Self::path(file)));
+        opened.map(Self).map_err(|source| BenchError::Io { action: "keeping", path: "the pool".into(), source })
+    }
+
+    fn region(&self) -> Result<Region, BenchError> {
+        Ok(open_file(&Self::path(&self.0), OpenMode::ReadWrite)?)
+    }
+}
+
+/// An index that waits to be opened.
+struct Subject<'s, K> {
+    session: &'s Session,
+    file: Unclosed,
+    insert_seconds: f64,
+    /// Some of its keys.
+    sample: [Drawn<K>; 1],
+}
+
+/// What opening it gave.
+struct Reopened<K: BenchKey> {
+    elapsed: Duration,
+    target: IndexTarget<K>,
+}
+
+impl<'s, K: BenchKey> Subject<'s, K> {
+    /// Inserts the keys by one thread and drops everything but the file.
+    fn fill(session: &'s Session, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
+        let region = session.region()?;
+        let file = Unclosed::of(&region)?;
+        let (_, target) = session.index::<K, Hardware>(session.hardware(region)?)?;
+        let mut insert_seconds = 0.0;
+        session.drive(steps, "filled", &mut [target], &Unobserved, &mut || {}, &mut |_, measured, _| {
+            insert_seconds = measured.elapsed.as_secs_f64().max(1e-9);
+            Ok(())
+        })?;
+        let (workload, keys) = (Workload::new(&session.plan, 0), session.plan.options.keys);
+        let places = (0..keys).step_by((keys / SAMPLE).max(1) as usize).take(SAMPLE as usize);
+        let sample = [Drawn::alike(places.map(|place| workload.key(place)).collect())];
+        Ok(Self { session, file, insert_seconds, sample })
+    }
+
+    /// Opens the index by so many threads.
+    fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
+        let start = Instant::now();
+        let (pool, opened) = Pool::open(self.session.hardware(self.file.region()?)?)?;
+        let (index, _) = registry::open_index_with_threads::<K::Kind, _>(&pool, opened.shutdown, Some(threads as usize))?;
+        Ok(Reopened { elapsed: start.elapsed(), target: IndexTarget::new(index) })
+    }
+
+    /// Whether all keys are there, by their number, and some, by their values.
+    fn look_through(&self, target: IndexTarget<K>) -> Result<(), BenchError> {
+        let (engine, asked, right) = (self.session.plan.engine, self.session.plan.options.keys, target.len());
+        if right != asked {
+            return Err(BenchError::WrongAnswers { engine, phase: Phase::Insert, asked, right });
+        }
+        let found = measure(lanes(&mut [target], &self.sample, 1), vec![Unobserved], Phase::Find, 0)?;
+        verify(engine, Phase::Find, &self.sample, found.answers)
+    }
+
+    /// All rounds; each begins with another number of threads.
+    fn measure(&self, options: &RecoveryOptions, steps: &mut Steps<'_>) -> Result<Vec<Recovery>, BenchError> {
+        let numbers = options.threads.len();
+        let mut times = vec![Vec::new(); numbers];
+        for round in 0..options.rounds as usize {
+            for turn in 0..numbers {
+                let place = (turn + round) % numbers;
+                let threads = options.threads[place];
+                steps.begin(self.session.plan.engine, &format!("recovery by {threads}"));
+                let reopened = self.reopen(threads)?;
+                self.look_through(reopened.target)?;
+                times[place].push(reopened.elapsed.as_secs_f64().max(1e-9) * 1e3);
+                steps.end(self.sample[0].len());
+            }
+        }
+        let row = |(threads, times): (&u32, &Vec<f64>)| {
+            let times = Spread::of(times);
+            Recovery {
+                engine: options.micro.engine.clone(),
+                keys: options.micro.keys,
+                threads: *threads,
+                recovery_ms: times.middle,
+                min_ms: times.min,
+                max_ms: times.max,
+                insert_seconds: self.insert_seconds,
+                times_faster_than_inserting: self.insert_seconds * 1e3 / times.middle,
+            }
+        };
+        Ok(options.threads.iter().zip(&times).map(row).collect())
+    }
+}
+
+impl Recovery {
+    /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
+    pub fn table_heading() -> String {
+        format!(
+            "{:<18} {:>12} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12}",
+            "engine", "keys", "threads", "recovery ms", "min", "max", "inserting s", "times faster"
+        )
+    }
+
+    /// One row of the table for people.
+    pub fn table_row(&self) -> String {
+        format!(
+            "{:<18} {:>12} {:>7} {:>12.2} {:>12.2} {:>12.2} {:>12.2} {:>12.1}",
+            self.engine,
+            self.keys,
+            self.threads,
+            self.recovery_ms,
+            self.min_ms,
+            self.max_ms,
+            self.insert_seconds,
+            self.times_faster_than_inserting
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pool::Shutdown;
+
+    use super::*;
+
+    fn options(engine: &str, keys: u64) -> RecoveryOptions {
+        let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
+        RecoveryOptions { threads: vec![1, 3], rounds: 2, micro }
+    }
+
+    #[test]
+    fn what_is_opened_is_what_a_crash_leaves_every_time() {
+        for engine in ["fptree", "fptree-c", "ptree"] {
+            let options = MicroOptions { phases: vec![Phase::Insert], ..options(engine, 20_000).micro };
+            let session = Session::shared(&options).unwrap();
+            let subject = Subject::<u64>::fill(&session, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+            for threads in [1, 2, 5, 1] {
+                let reopened = subject.reopen(threads).unwrap();
+                assert_eq!(reopened.target.len(), 20_000, "{engine}");
+                assert!(subject.file.region().is_err(), "{engine}: the pool is locked while it is open");
+                subject.look_through(reopened.target).unwrap();
+                let (_, opened) = Pool::open(session.hardware(subject.file.region().unwrap()).unwrap()).unwrap();
+                assert_eq!(opened.shutdown, Shutdown::Crash, "{engine}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_missing_after_a_recovery_is_found_out() {
+        let options = MicroOptions { phases: vec![Phase::Insert], ..options("fptree-c", 100).micro };
+        let session = Session::shared(&options).unwrap();
+        let mut subject = Subject::<u64>::fill(&session, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+        let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);
+        subject.sample = [absent];
+        let error = subject.look_through(subject.reopen(1).unwrap().target).unwrap_err();
+        assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Find, asked: 1, right: 0, .. }), "{error}");
+        let mut reopened = subject.reopen(1).unwrap();
+        let removed = [Drawn::alike(vec![Workload::new(&session.plan, 0).key(0)])];
+        measure(lanes(std::slice::from_mut(&mut reopened.target), &removed, 1), vec![Unobserved], Phase::Delete, 0).unwrap();
+        let error = subject.look_through(reopened.target).unwrap_err();
+        assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Insert, asked: 100, right: 99, .. }), "{error}");
+    }
+
+    #[test]
+    fn every_number_of_threads_is_reported() {
+        for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
+            let mut options = options("fptree-c", 3000);
+            options.micro.key_type = key_type;
+            let mut told = Vec::new();
+            let rows = run_recovery_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
+            assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
+            for row in &rows {
+                assert!(0.0 < row.min_ms && row.min_ms <= row.recovery_ms && row.recovery_ms <= row.max_ms, "{row:?}");
+                let ratio = row.insert_seconds * 1e3 / row.recovery_ms;
+                assert_eq!((row.keys, row.times_faster_than_inserting), (3000, ratio));
+                assert_eq!(row.table_row().len(), Recovery::table_heading().len());
+            }
+            let (last, total) = (told.last().unwrap(), 3000 + 4 * 3000);
+            assert_eq!((last.done, last.total), (total - 3000, total));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_recovered_is_wrong_usage() {
+        let right = options("fptree", 100);
+        for (wrong, words) in [
+            (RecoveryOptions { threads: Vec::new(), ..right.clone() }, "at least one number of threads"),
+            (RecoveryOptions { threads: vec![1, 0], ..right.clone() }, "--threads 0 is out of range"),
+            (RecoveryOptions { threads: vec![65], ..right.clone() }, "--threads 65 is out of range"),
+            (RecoveryOptions { rounds: 0, ..right.clone() }, "one round"),
+            (options("btreemap", 100), "btreemap persists nothing"),
+            (options("fptree:separate", 100), "bench compare"),
+        ] {
+            let error = run_recovery(&wrong).unwrap_err();
+            assert!(error.is_wrong_usage() && error.to_string().contains(words), "{error}");
+        }
+    }
+}
