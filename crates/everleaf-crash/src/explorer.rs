@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::known::{Known, Moment};
-use crate::machine::{Effect, Machine, ONLY_THREAD, Scope, is_crash_point};
+use crate::machine::{Effect, Machine, Scope, is_crash_point};
 use crate::trace::{Recording, Trace, barrier, caught, new_machine, site_of};
 use crate::violation::{Crash, During};
 use crate::{Options, Progress, Subject, images};
@@ -154,7 +154,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let mut complete = !machine.has_pending() || self.tally.left_out == 0;
         let mut failed = false;
         for (i, event) in walk.trace.events.iter().enumerate() {
-            let effect = machine.apply(ONLY_THREAD, event, &walk.trace.fresh);
+            let effect = machine.apply(walk.trace.ran_on, event, &walk.trace.fresh);
             if failed || !is_crash_point(&walk.trace.events, i) {
                 continue;
             }
@@ -337,7 +337,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let end = self.subject.operation_count().min(next + self.options.follow_up);
             for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
                 self.subject.run(&mut state, operation)?;
-                traces.push((operation, Trace::take(&media)));
+                traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
             }
             Ok(())
         });

@@ -38,6 +38,8 @@ pub enum ExploreError {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub events: Vec<Event>,
+    /// The thread that it ran on.
+    pub ran_on: u16,
     /// What grown memory held before anything was stored there, by word from offset 0; empty if nothing grew.
     pub fresh: Vec<u64>,
 }
@@ -69,7 +71,12 @@ impl Trace {
                 }
             }
         }
-        Self { events, fresh }
+        Self { events, ran_on: ONLY_THREAD, fresh }
+    }
+
+    /// The same, of an operation that ran on `thread`.
+    pub fn on_thread(self, thread: u16) -> Self {
+        Self { ran_on: thread, ..self }
     }
 
     pub fn stores_anything(&self) -> bool {
@@ -91,7 +98,7 @@ impl Trace {
                 advance_store(&mut events, i);
             }
         }
-        Self { events, fresh: self.fresh.clone() }
+        Self { events, ran_on: self.ran_on, fresh: self.fresh.clone() }
     }
 }
 
@@ -141,17 +148,19 @@ pub(crate) fn record<S: Subject>(subject: &S, options: &Options) -> Result<Recor
     for operation in 0..subject.operation_count() {
         let failed = |message| ExploreError::Operation { operation, description: subject.describe_operation(operation), message };
         let mut restart = None;
+        let mut thread = subject.thread(operation);
         if subject.is_crash(operation) {
             drop(state);
             let image = machine.floor().to_vec();
             media = Traced::from_image(&image, options.max_len, options.seed)?;
             machine = new_machine(image.clone(), options.assumptions, options);
             restart = Some(image);
+            thread = ONLY_THREAD;
             state = caught(|| subject.recover(media.clone())).map_err(failed)?;
         } else {
             caught(|| subject.run(&mut state, operation)).map_err(failed)?;
         }
-        let trace = Trace::take(&media);
+        let trace = Trace::take(&media).on_thread(thread);
         machine.feed(&trace);
         steps.push(Step { restart, trace });
     }
@@ -166,7 +175,7 @@ impl Machine {
     /// Takes a whole trace in.
     pub fn feed(&mut self, trace: &Trace) {
         for event in &trace.events {
-            self.apply(ONLY_THREAD, event, &trace.fresh);
+            self.apply(trace.ran_on, event, &trace.fresh);
         }
     }
 }
@@ -195,7 +204,7 @@ mod tests {
     const FENCE: Event = Event::Fence { site: site!("test.fence") };
 
     fn without(site: Site, events: &[Event]) -> Vec<Event> {
-        Trace { events: events.to_vec(), fresh: Vec::new() }.without(site).events
+        Trace { events: events.to_vec(), ..Trace::default() }.without(site).events
     }
 
     #[test]
