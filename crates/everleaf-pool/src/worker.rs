@@ -149,9 +149,12 @@ impl<M: Media> Worker<M> {
     ///     COMMIT the caller's index durably points to new, no longer to old
     ///     Crash: the owner looks into the index: resolve_link does what is left.
     /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
-    /// L4  intent := nothing                           flush, and a fence if a block was freed
+    /// L4  intent := nothing                           flush, fence
     /// ```
-    /// Insert: 3 flushes and the record's lines, 1 fence. Replace: 4 and the lines, 3. Remove: 3, 3.
+    /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3, 3.
+    ///
+    /// L4 is fenced even where nothing was freed: others see the new record already, and may free it before this thread fences again. The
+    /// stale intent would then take back a block that is somebody else's.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`] if `old` is no record.
@@ -191,11 +194,11 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
-        if let Some(block) = freed {
-            media.fence(site!("pool.link.L4.fence"));
-            pool.chunks().freed(media, block)?;
+        media.fence(site!("pool.link.L4.fence"));
+        match freed {
+            Some(block) => pool.chunks().freed(media, block),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes, 2 fences; idempotent.
