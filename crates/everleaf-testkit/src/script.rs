@@ -11,7 +11,8 @@ use rand::{RngExt, SeedableRng};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, reopen, explore, thread"
+        "line {line}: `{word}` is no operation; known are insert, update, upsert, remove, batch, sync, epoch, crash, reopen, close, \
+         open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
         /// Its number, from 1.
@@ -43,6 +44,14 @@ pub enum ScriptError {
         /// What it is.
         what: &'static str,
     },
+    /// An operation stands where it makes no sense.
+    #[error("line {line}: {rule}")]
+    Misplaced {
+        /// Its number, from 1.
+        line: usize,
+        /// Where it may stand.
+        rule: &'static str,
+    },
     /// Nothing to explore.
     #[error("the script has no operation to explore; add one, or move the line `explore` up")]
     Empty,
@@ -65,6 +74,23 @@ pub enum Operation {
     Crash,
     /// Close cleanly, open again, go on.
     Reopen,
+    /// Close cleanly.
+    Close,
+    /// Open what was closed, or what a crash left.
+    Open,
+    /// Make a new, empty pool, whatever the memory holds.
+    Create,
+    /// An operation that the pool has no room for: it must be refused and change nothing.
+    Refused(Box<Operation>),
+}
+
+/// An operation that a power failure cuts in the preparation, so that the exploration begins with the recovery from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The power fails when this barrier is first reached, everything stored before it being durable.
+    pub site: String,
+    /// What is cut.
+    pub operation: Operation,
 }
 
 /// A key of a script, of either type.
@@ -95,6 +121,10 @@ impl fmt::Display for Operation {
             Operation::Sync => f.write_str("sync"),
             Operation::Crash => f.write_str("crash"),
             Operation::Reopen => f.write_str("reopen"),
+            Operation::Close => f.write_str("close"),
+            Operation::Open => f.write_str("open"),
+            Operation::Create => f.write_str("create"),
+            Operation::Refused(operation) => write!(f, "refused {operation}"),
         }
     }
 }
@@ -115,6 +145,8 @@ pub struct Scenario {
     pub keys: ScriptKeys,
     /// Done before anything is explored.
     pub prepare: Vec<Operation>,
+    /// Begun after the preparation and cut by a power failure; the first explored operation then opens what is left.
+    pub cut: Option<Cut>,
     /// Explored, one after the other.
     pub explore: Vec<Operation>,
 }
@@ -133,10 +165,12 @@ impl Scenario {
             .collect();
         let numeric = || lines.iter().filter_map(|(_, words)| key_word(words)).all(|key| key.parse::<u64>().is_ok());
         let keys = keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
-        let mut scenario = Self { keys, prepare: Vec::new(), explore: Vec::new() };
+        let mut scenario = Self { keys, prepare: Vec::new(), cut: None, explore: Vec::new() };
         for (line, words) in &lines {
-            if words[..] == ["explore"] {
+            if words[..] == ["explore"] && scenario.cut.is_none() {
                 scenario.prepare.append(&mut scenario.explore);
+            } else if words[0] == "cut" {
+                scenario.read_cut(*line, &words[1..])?;
             } else if let Some(operation) = parse_operation(*line, words, keys)? {
                 scenario.explore.push(operation);
             }
@@ -144,12 +178,29 @@ impl Scenario {
         if scenario.explore.is_empty() { Err(ScriptError::Empty) } else { Ok(scenario) }
     }
 
+    /// `cut SITE OPERATION`: what is above it prepares.
+    fn read_cut(&mut self, line: usize, words: &[&str]) -> Result<(), ScriptError> {
+        let form = ScriptError::Form { line, form: "cut SITE OPERATION" };
+        let [site, operation @ ..] = words else { return Err(form) };
+        let operation = parse_operation(line, operation, self.keys)?.ok_or(form)?;
+        if self.cut.is_some() {
+            return Err(ScriptError::Misplaced {
+                line,
+                rule: "a script has one `cut` at most; put further crashes into scripts of their own",
+            });
+        }
+        self.prepare.append(&mut self.explore);
+        self.cut = Some(Cut { site: (*site).to_owned(), operation });
+        self.explore.push(Operation::Open);
+        Ok(())
+    }
+
     /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow the tree beyond its leaves.
     pub fn random(keys: ScriptKeys, count: usize, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let space = (count as u64 / 2).max(6);
         let explore = (0..count).map(|_| random_operation(&mut rng, keys, space)).collect();
-        Self { keys, prepare: Vec::new(), explore }
+        Self { keys, prepare: Vec::new(), cut: None, explore }
     }
 }
 
@@ -177,6 +228,11 @@ fn random_write(kind: u32, key: Key, value: u64) -> Operation {
 
 /// The word of a line that is a key.
 fn key_word<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let words = match *words {
+        ["refused", ..] => &words[1..],
+        ["cut", _, ..] => &words[2..],
+        _ => words,
+    };
     matches!(*words.first()?, "insert" | "update" | "upsert" | "remove").then(|| words.get(1).copied()).flatten()
 }
 
@@ -197,11 +253,18 @@ fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Opti
         ["epoch"] => return Ok(None), // Every engine of this release is strict.
         ["crash"] => Operation::Crash,
         ["reopen"] => Operation::Reopen,
+        ["close"] => Operation::Close,
+        ["open"] => Operation::Open,
+        ["create"] => Operation::Create,
+        ["refused", ref operation @ ..] => {
+            let form = ScriptError::Form { line, form: "refused OPERATION" };
+            Operation::Refused(Box::new(parse_operation(line, operation, keys)?.ok_or(form)?))
+        }
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
         ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
         ["remove", ..] => return Err(ScriptError::Form { line, form: "remove KEY" }),
-        ["sync" | "epoch" | "crash" | "reopen" | "explore", ..] => {
+        ["sync" | "epoch" | "crash" | "reopen" | "close" | "open" | "create" | "explore", ..] => {
             return Err(ScriptError::Form { line, form: "the word alone" });
         }
         ["batch", ..] => return Err(ScriptError::NotAvailable { line, what: "a batch" }),

@@ -41,16 +41,3 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
         explored(Engine::FpTree, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
     }
 }
-
-#[test]
-fn barriers_of_plain_operations_are_needed() {
-    let script =
-        "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 1\ninsert 2 1\ninsert 6 1\nremove 5\n";
-    let report = explored(Engine::FpTree, Level::Index, Scenario::parse(script, None).unwrap(), true);
-    let operation = |name: &str| {
-        ["fptree.insert", "fptree.update", "fptree.remove", "fptree.split"].iter().any(|part| name.starts_with(part))
-    };
-    let survivors: Vec<&str> = report.survivors.iter().map(|site| site.name()).filter(|name| operation(name)).collect();
-    assert_eq!(survivors, Vec::<&str>::new());
-    assert!(report.mutants_killed.unwrap_or(0) >= 15, "{:?}", report.mutants_killed);
-}
