@@ -45,6 +45,7 @@ pub fn explore_with<S: Subject>(
     {
         *first = violation(&smaller, Some(&kept), &failure);
     }
+    report.images = known.images();
     report.exhaustive = tally.left_out == 0 && failures.is_empty();
     if options.mutate && failures.is_empty() {
         mutate(subject, options, &recording, &known, &tally, progress, &mut report);
@@ -92,7 +93,7 @@ fn mutate<S: Subject>(
     report: &mut Report,
 ) {
     let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
-    let sites = &tally.barriers;
+    let sites: Vec<Site> = tally.barriers.difference(&options.spared).copied().collect();
     for (done, site) in sites.iter().enumerate() {
         progress(Progress::Mutants { done, of: sites.len() });
         let first = if in_recoveries.contains(site) { 0 } else { first_use(recording, *site) };

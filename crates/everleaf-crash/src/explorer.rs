@@ -388,7 +388,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let end = self.subject.operation_count().min(next + self.options.follow_up);
             for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
                 self.subject.run(&mut state, operation)?;
-                traces.push((operation, Trace::take(&media)));
+                traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
             }
             Ok(())
         });

@@ -1,6 +1,6 @@
 //! Which images were found good already.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use everleaf_pmem::Site;
@@ -50,6 +50,13 @@ impl Known {
         let Some(passed) = self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash)) else { return false };
         let changed = || suppressed.is_some_and(|site| self.site_sets[passed.sites as usize].binary_search(&site).is_ok());
         (passed.strictly || moment.cut.is_some()) && passed.depth >= depth && (depth == 0 || !changed())
+    }
+
+    /// Distinct images.
+    pub fn images(&self) -> u64 {
+        let images: HashSet<u128, BuildHasherDefault<Folded>> =
+            self.moments.iter().flat_map(|images| images.keys().copied()).collect();
+        images.len() as u64
     }
 
     /// The barriers of all recoveries (and of what followed them) that were explored.

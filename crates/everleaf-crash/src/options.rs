@@ -1,5 +1,9 @@
 //! How thoroughly, and under which assumptions about the hardware.
 
+use std::collections::BTreeSet;
+
+use everleaf_pmem::Site;
+
 /// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumptions {
@@ -31,6 +35,8 @@ pub struct Options {
     pub assumptions: Assumptions,
     /// Whether to suppress each barrier in turn and see whether anything notices.
     pub mutate: bool,
+    /// Barriers that need no mutant, because another exploration has shown that they are needed.
+    pub spared: BTreeSet<Site>,
     /// The exploration stops after so many violations (each is the first one of its operation).
     pub violation_limit: usize,
     /// Accesses to memory that one recovery with its checks may make, before it counts as endless.
@@ -55,6 +61,7 @@ impl Default for Options {
             follow_up: 1,
             assumptions: Assumptions::default(),
             mutate: false,
+            spared: BTreeSet::new(),
             violation_limit: 4,
             access_limit: 10_000_000,
             preemption_bound: 2,

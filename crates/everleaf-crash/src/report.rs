@@ -14,6 +14,8 @@ pub struct Report {
     pub crash_points: u64,
     /// Distinct crash states: an image together with how many operations were acknowledged when it was left.
     pub states: u64,
+    /// Distinct images among these states.
+    pub images: u64,
     /// Recoveries run, those inside which a crash was tried included.
     pub recoveries: u64,
     /// What broke; at most one for each operation and for each time between two.

@@ -31,6 +31,13 @@ pub trait Subject: Sized {
     /// One sentence; the exploration cannot go on then.
     fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String>;
 
+    /// The thread that runs an operation. Operations run one after another all the same, but a fence completes the flushes of its own
+    /// thread only: what an operation leaves without a fence is still at the mercy of the crash when the next one runs on another
+    /// thread. Preparations and recoveries run on thread 0.
+    fn thread(&self, _operation: usize) -> u16 {
+        0
+    }
+
     /// Opens what a crash left.
     ///
     /// # Errors

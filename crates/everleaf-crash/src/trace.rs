@@ -65,6 +65,8 @@ pub(crate) struct Trace {
     pub threads: Vec<u16>,
     /// What is promised after so many events; empty if it is the same all the time.
     pub moments: Vec<Moment>,
+    /// The thread that it ran on, where there is but one.
+    pub ran_on: u16,
     /// What grown memory held before anything was stored there, by word from offset 0; empty if nothing grew.
     pub fresh: Vec<u64>,
 }
@@ -105,12 +107,17 @@ impl Trace {
                 }
             }
         }
-        Self { events, threads, fresh, moments: Vec::new() }
+        Self { events, threads, ran_on: ONLY_THREAD, fresh, moments: Vec::new() }
     }
 
     /// The thread of event `i`.
     pub fn thread(&self, i: usize) -> u16 {
-        self.threads.get(i).copied().unwrap_or(ONLY_THREAD)
+        self.threads.get(i).copied().unwrap_or(self.ran_on)
+    }
+
+    /// The same, of an operation that ran on `thread`.
+    pub fn on_thread(self, thread: u16) -> Self {
+        Self { ran_on: thread, ..self }
     }
 
     pub fn stores_anything(&self) -> bool {
@@ -204,17 +211,19 @@ pub(crate) fn record<S: Subject>(subject: &S, options: &Options) -> Result<Recor
     for operation in 0..subject.operation_count() {
         let failed = |message| ExploreError::Operation { operation, description: subject.describe_operation(operation), message };
         let mut restart = None;
+        let mut thread = subject.thread(operation);
         if subject.is_crash(operation) {
             drop(state);
             let image = machine.floor().to_vec();
             media = Traced::from_image(&image, options.max_len, options.seed)?;
             machine = new_machine(image.clone(), options.assumptions, options);
             restart = Some(image);
+            thread = ONLY_THREAD;
             state = caught(|| subject.recover(media.clone())).map_err(failed)?;
         } else {
             caught(|| subject.run(&mut state, operation)).map_err(failed)?;
         }
-        let trace = Trace::take(&media);
+        let trace = Trace::take(&media).on_thread(thread);
         machine.feed(&trace);
         steps.push(Step { restart, trace });
     }

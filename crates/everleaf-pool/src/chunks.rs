@@ -184,6 +184,10 @@ impl Chunks {
             self.fill(chunk, usage.chunks(), shadow_byte(usage));
             match usage {
                 Usage::Free => free.chunks += 1,
+                Usage::NodeBlocks(_) | Usage::RecordBlocks(_) if self.is_empty(media, chunk)? => {
+                    self.fill(chunk, 1, shadow::FREE);
+                    free.chunks += 1;
+                }
                 Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
                     let room = self.first_free_block(media, chunk, class)?;
                     room.into_iter().for_each(|_| self.list(free, chunk, usage));
@@ -276,6 +280,11 @@ impl Chunks {
             }
         }
         Ok(None)
+    }
+
+    /// Whether no block of a chunk is allocated.
+    fn is_empty<M: Media>(&self, media: &M, chunk: u64) -> Result<bool, PoolError> {
+        Ok(self.line(media, chunk)?.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO))
     }
 
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
@@ -371,14 +380,14 @@ impl Chunks {
         }
     }
 
-    /// Makes a free chunk one of blocks, all free. Bitmap and descriptor share a line, so the descriptor is durable no earlier than
-    /// the cleared bitmap, and no later than any bit that is set afterwards: one flush, no fence.
+    /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out, and whoever freed the last block made it
+    /// so durably. Bitmap and descriptor share a line, so the descriptor is durable no later than any bit that is set afterwards:
+    /// one flush, no fence.
     fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
-        let line = self.line(media, chunk)?;
-        for cell in &line.bitmap {
-            media.store(cell, Sealed::ZERO);
+        if !self.is_empty(media, chunk)? {
+            return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
         }
-        media.order(site!("pool.chunk.type.order"));
+        let line = self.line(media, chunk)?;
         media.store(&line.descriptor, usage.seal());
         media.flush(site!("pool.chunk.type"), &line.descriptor);
         Ok(())
@@ -473,11 +482,8 @@ impl Chunks {
         }
         let usage = self.usage(media, chunk)?;
         let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
-        let line = self.line(media, chunk)?;
-        if line.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO) {
-            // Not fenced: whatever the chunk becomes next is written to the same line. Crash: an empty chunk of blocks, to be found by a scan.
-            media.store(&line.descriptor, Usage::Free.seal());
-            media.flush(site!("pool.chunk.release"), &line.descriptor);
+        if self.is_empty(media, chunk)? {
+            // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
             flags.store(0, Ordering::Relaxed);
             self.release(free, chunk, 1);
         } else if flags.load(Ordering::Relaxed) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
@@ -494,6 +500,7 @@ impl Chunks {
         drop(free);
         self.for_each_usage(media, |chunk, usage| {
             if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
+                && self.shadow_of(chunk) != shadow::FREE
                 && let Ok(line) = self.line(media, chunk)
             {
                 let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{Line, Media, Medium, PCell, PPtr, Persistent, Word, site};
+use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Word, site};
 use parking_lot::Mutex;
 
 use crate::chunks::{Chunks, lock_relaxing, table_chunks};
@@ -109,18 +109,23 @@ impl<M: Media> Pool<M> {
         Ok(Arc::new(pool))
     }
 
-    /// Empties intents, anchor and extents, adds the extents that the region has room for, and marks the pool open.
+    /// Empties intents, anchor and extents, adds the extents that the region has room for, and marks the pool open. A pool that was there
+    /// before is none from the first fence on; what is not fenced here is with the identity.
     fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
         let header = self.header()?;
         self.media.store(&header.identity.magic, 0);
+        self.media.flush(site!("pool.create.void"), &header.identity.magic);
+        self.media.fence(site!("pool.create.void.fence"));
         for extent in &header.extents {
             self.media.store(extent, Sealed::ZERO);
         }
         self.write_state(header, STATE_OPEN);
-        self.media.flush_object(site!("pool.create.header"), header);
+        self.media.flush(site!("pool.create.header"), &header.state);
+        for line in header.extents.chunks(LINE / WORD) {
+            self.media.flush(site!("pool.create.header"), &line[0]);
+        }
         self.fill(INTENTS_OFFSET, CHUNK, Sealed::ZERO)?;
         self.fill(ANCHOR_OFFSET, CHUNK, 0)?;
-        self.media.fence(site!("pool.create.fence"));
         let total = bytes / CHUNK;
         let largest = (GROWTH_STEP / CHUNK).max(total / (MAX_EXTENTS as u64 / 2));
         let mut laid_out = FIRST_EXTENT_CHUNK;
@@ -221,13 +226,12 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// Boot id first, then the state, in one line.
+    /// Boot id first, then the state. Where the boot id matters only the process can die, so the order of the program suffices.
     fn write_state(&self, header: &Header, state: u64) {
         let boot_id = if self.media.region().file().is_some() { boot_id() } else { [0; 3] };
         for (cell, part) in header.boot_id.iter().zip(boot_id) {
             self.media.store(cell, Sealed::of(part));
         }
-        self.media.order(site!("pool.open.order"));
         self.media.store(&header.state, Sealed::of(state));
     }
 

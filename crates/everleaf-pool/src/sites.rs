@@ -1,13 +1,18 @@
-//! Every barrier of the pool, by name. Allocation is the only part that runs inside operations.
+//! Every barrier of the pool, by name.
 
 use everleaf_pmem::{Site, site};
 
-/// The barriers of allocation, freeing, links, runs, growth and recovery, in the order of the code.
+/// The barriers of creation, allocation, freeing, links, runs, growth, recovery, opening and closing, in the order of the code.
 pub const SITES: &[Site] = &[
+    site!("pool.create.void"),
+    site!("pool.create.void.fence"),
+    site!("pool.create.header"),
+    site!("pool.create.identity"),
+    site!("pool.create.identity.fence"),
+    site!("pool.create.magic"),
+    site!("pool.create.magic.fence"),
     site!("pool.record.write"),
     site!("pool.chunk.type"),
-    site!("pool.chunk.type.order"),
-    site!("pool.chunk.release"),
     site!("pool.intent.order"),
     site!("pool.exchange.A1.intent"),
     site!("pool.exchange.A1.fence"),
@@ -36,7 +41,6 @@ pub const SITES: &[Site] = &[
     site!("pool.recover.blocks.fence"),
     site!("pool.recover.retire"),
     site!("pool.recover.retire.fence"),
-    site!("pool.open.order"),
     site!("pool.open.state"),
     site!("pool.open.fence"),
     site!("pool.close.state"),

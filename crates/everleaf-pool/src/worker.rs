@@ -158,6 +158,9 @@ impl<M: Media> Worker<M> {
     /// ```
     /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3, 3.
     ///
+    /// L4 is fenced even where nothing was freed: others see the new record already, and may free it before this thread fences again. The
+    /// stale intent would then take back a block that is somebody else's.
+    ///
     /// # Errors
     /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`] if `old` is no record.
     pub fn begin_link(&mut self, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<PPtr<Record>, PoolError> {
@@ -196,13 +199,11 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
-        // Whether a block was freed or not: from here on another worker may replace `new`, and this intent would then judge a record
-        // that is no longer its own.
         media.fence(site!("pool.link.L4.fence"));
-        if let Some(block) = freed {
-            pool.chunks().freed(media, block)?;
+        match freed {
+            Some(block) => pool.chunks().freed(media, block),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes, 2 fences; idempotent.

@@ -42,7 +42,8 @@ pub(crate) fn answer<K: ScriptKind>(index: &dyn Index<K>, operation: &Operation)
         Operation::Remove(key) => index.remove(K::borrow_key(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
         Operation::Batch(_) => return Err("this engine has no batches".to_owned()),
-        Operation::Sync | Operation::Crash | Operation::Reopen => index.sync().map(|()| Answer::Done),
+        Operation::Sync | Operation::Crash => index.sync().map(|()| Answer::Done),
+        other => return Err(format!("{other} is not for an open index")),
     }
     .map_err(sentence)
 }
@@ -55,7 +56,7 @@ fn specification(content: &mut Content, operation: &Operation) -> Answer {
         Operation::Get(key) | Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) => {
             Answer::Value(content.get(key).copied())
         }
-        Operation::Batch(_) | Operation::Sync | Operation::Crash | Operation::Reopen => Answer::Done,
+        _ => Answer::Done,
     };
     model(content, operation);
     told
@@ -109,12 +110,12 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
         }
         let mut target = state.target.write();
         target.take().map_or(Ok(()), |target| target.close())?;
-        *target = Some((self.shared)(self.subject.open(state.media.clone())?, &state.media));
+        *target = Some((self.shared)(self.subject.open(state.media.clone())?.0, &state.media));
         Ok(Answer::Done)
     }
 
     fn recover(&self, image: Traced) -> Result<Opened, String> {
-        let target = (self.shared)(self.subject.open(image.clone())?, &image);
+        let target = (self.shared)(self.subject.open(image.clone())?.0, &image);
         Ok(Opened { target: RwLock::new(Some(target)), media: image })
     }
 

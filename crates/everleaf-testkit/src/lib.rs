@@ -2,15 +2,20 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod allocator;
 mod concurrent;
 mod conformance;
 mod lines;
 mod script;
 mod subject;
+mod suite;
 mod torture;
 
+pub use allocator::{Action, AllocatorOperation, AllocatorSubject};
 pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
-pub use script::{Key, Operation, Scenario, ScriptError, ScriptKeys};
-pub use subject::{EngineSubject, Level, Target};
+pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
+use subject::holds_a_pool;
+pub use subject::{EngineSubject, Level, PATHS, Path, Target};
+pub use suite::{ARGUED, Case, CaseSubject, SuiteProgress, SuiteReport, directed_cases, full_suite, run_suite};
 pub use torture::{TortureError, TortureOptions, TortureReport, torture, torture_child};

@@ -119,7 +119,7 @@ impl Scenario {
         let prepare = (0..SHARED_KEYS as usize).map(|_| draw(1)).collect();
         let thread =
             |i: usize| Operation::Thread { thread: (i % threads) as u16 + 1, round: i / threads, operation: Box::new(draw(0)) };
-        Self { keys, prepare, explore: (0..count).map(thread).collect() }
+        Self { keys, prepare, cut: None, explore: (0..count).map(thread).collect() }
     }
 }
 

@@ -14,7 +14,8 @@ use crate::lines::{batch_operations, parse_batch, parse_thread};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, batch, sync, epoch, crash, reopen, explore, thread"
+        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, batch, sync, epoch, crash, reopen, close, \
+          open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
         /// Its number, from 1.
@@ -49,6 +50,14 @@ pub enum ScriptError {
     NoBatches {
         /// The engine.
         engine: Engine,
+    },
+    /// An operation stands where it makes no sense.
+    #[error("line {line}: {rule}")]
+    Misplaced {
+        /// Its number, from 1.
+        line: usize,
+        /// Where it may stand.
+        rule: &'static str,
     },
     /// Nothing to explore.
     #[error("the script has no operation to explore; add one, or move the line `explore` up")]
@@ -85,6 +94,23 @@ pub enum Operation {
         /// What it does.
         operation: Box<Operation>,
     },
+    /// Close cleanly.
+    Close,
+    /// Open what was closed, or what a crash left.
+    Open,
+    /// Make a new, empty pool, whatever the memory holds.
+    Create,
+    /// An operation that the pool has no room for: it must be refused and change nothing.
+    Refused(Box<Operation>),
+}
+
+/// An operation that a power failure cuts in the preparation, so that the exploration begins with the recovery from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The power fails when this barrier is first reached, everything stored before it being durable.
+    pub site: String,
+    /// What is cut.
+    pub operation: Operation,
 }
 
 /// A key of a script, of either type.
@@ -121,6 +147,10 @@ impl fmt::Display for Operation {
                 write!(f, "batch {}", operations.join("; "))
             }
             Operation::Thread { thread, operation, .. } => write!(f, "thread {thread} {operation}"),
+            Operation::Close => f.write_str("close"),
+            Operation::Open => f.write_str("open"),
+            Operation::Create => f.write_str("create"),
+            Operation::Refused(operation) => write!(f, "refused {operation}"),
         }
     }
 }
@@ -141,6 +171,8 @@ pub struct Scenario {
     pub keys: ScriptKeys,
     /// Done before anything is explored.
     pub prepare: Vec<Operation>,
+    /// Begun after the preparation and cut by a power failure; the first explored operation then opens what is left.
+    pub cut: Option<Cut>,
     /// Explored, one after the other.
     pub explore: Vec<Operation>,
 }
@@ -159,7 +191,7 @@ impl Scenario {
             .collect();
         let numeric = || lines.iter().flat_map(|(_, words)| key_words(words)).all(|key| key.parse::<u64>().is_ok());
         let keys = keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
-        let mut scenario = Self { keys, prepare: Vec::new(), explore: Vec::new() };
+        let mut scenario = Self { keys, prepare: Vec::new(), cut: None, explore: Vec::new() };
         let mut round = 0;
         for (line, words) in &lines {
             if words[0] == "thread" {
@@ -167,8 +199,10 @@ impl Scenario {
                 continue;
             }
             round += 1;
-            if words[..] == ["explore"] {
+            if words[..] == ["explore"] && scenario.cut.is_none() {
                 scenario.prepare.append(&mut scenario.explore);
+            } else if words[0] == "cut" {
+                scenario.read_cut(*line, &words[1..])?;
             } else if let Some(operation) = parse_operation(*line, words, keys)? {
                 scenario.explore.push(operation);
             }
@@ -176,12 +210,29 @@ impl Scenario {
         if scenario.explore.is_empty() { Err(ScriptError::Empty) } else { Ok(scenario) }
     }
 
+    /// `cut SITE OPERATION`: what is above it prepares.
+    fn read_cut(&mut self, line: usize, words: &[&str]) -> Result<(), ScriptError> {
+        let form = ScriptError::Form { line, form: "cut SITE OPERATION" };
+        let [site, operation @ ..] = words else { return Err(form) };
+        let operation = parse_operation(line, operation, self.keys)?.ok_or(form)?;
+        if self.cut.is_some() {
+            return Err(ScriptError::Misplaced {
+                line,
+                rule: "a script has one `cut` at most; put further crashes into scripts of their own",
+            });
+        }
+        self.prepare.append(&mut self.explore);
+        self.cut = Some(Cut { site: (*site).to_owned(), operation });
+        self.explore.push(Operation::Open);
+        Ok(())
+    }
+
     /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow the tree beyond its leaves.
     pub fn random(keys: ScriptKeys, count: usize, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let space = (count as u64 / 2).max(6);
         let explore = (0..count).map(|_| random_operation(&mut rng, keys, space)).collect();
-        Self { keys, prepare: Vec::new(), explore }
+        Self { keys, prepare: Vec::new(), cut: None, explore }
     }
 }
 
@@ -216,6 +267,7 @@ pub(crate) fn random_write(kind: u32, key: Key, value: u64) -> Operation {
 fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
     match *words {
         ["thread", _, ref operation @ ..] => key_words(operation),
+        ["refused", ref operation @ ..] | ["cut", _, ref operation @ ..] => key_words(operation),
         ["batch", ref operations @ ..] => {
             batch_operations(operations).iter().flat_map(|operation| key_words(operation)).collect()
         }
@@ -243,11 +295,18 @@ pub(crate) fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> 
         ["crash"] => Operation::Crash,
         ["reopen"] => Operation::Reopen,
         ["get", ..] => return Err(ScriptError::Form { line, form: "get KEY" }),
+        ["close"] => Operation::Close,
+        ["open"] => Operation::Open,
+        ["create"] => Operation::Create,
+        ["refused", ref operation @ ..] => {
+            let form = ScriptError::Form { line, form: "refused OPERATION" };
+            Operation::Refused(Box::new(parse_operation(line, operation, keys)?.ok_or(form)?))
+        }
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
         ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
         ["remove", ..] => return Err(ScriptError::Form { line, form: "remove KEY" }),
-        ["sync" | "epoch" | "crash" | "reopen" | "explore", ..] => {
+        ["sync" | "epoch" | "crash" | "reopen" | "close" | "open" | "create" | "explore", ..] => {
             return Err(ScriptError::Form { line, form: "the word alone" });
         }
         ["batch", ref operations @ ..] => parse_batch(line, operations, keys)?,

@@ -95,8 +95,10 @@ pub(super) fn add_entry<K: LeafKey, M: Media, S: Shape>(
         return Err(error);
     }
     leaf.store_value(media, slot, value);
-    if K::RECORDS && !S::FINGERPRINTS {
-        leaf.flush_value(media, site!("fptree.insert.P1.value"), slot); // The record's allocation has flushed the key word.
+    if K::RECORDS {
+        // The record's allocation has flushed the key word.
+        let site = if S::FINGERPRINTS { site!("fptree.insert.P1.entry") } else { site!("fptree.insert.P1.value") };
+        leaf.flush_value(media, site, slot);
     } else {
         leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
     }

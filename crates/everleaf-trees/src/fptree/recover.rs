@@ -147,9 +147,11 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
             media.flush(site!("fptree.recover.R2.new"), new.bitmap());
             media.store(left.bitmap(), left_bitmap);
             media.flush(site!("fptree.recover.R2.left"), left.bitmap());
-            media.fence(site!("fptree.recover.R2.fence"));
-            if K::RECORDS {
-                // R3: dead slots forget what the new leaf has. Not every dead slot's pointer: one may be a cut insertion's.
+            if !K::RECORDS {
+                media.fence(site!("fptree.recover.R2.fence")); // Records: R3 fences before the log is retired.
+            } else {
+                // R3: dead slots forget what the new leaf has. Crash: the log is still valid, and one of the bitmaps tells that the split
+                // was committed. Not every dead slot's pointer: one may be a cut insertion's.
                 let held = |word: u64| new_bitmap.into_iter().any(|slot| media.load(new.key(slot)) == word);
                 for slot in all.minus(left_bitmap) {
                     if held(media.load(left.key(slot))) {

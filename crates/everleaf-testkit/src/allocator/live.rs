@@ -1,0 +1,253 @@
+//! An opened pool and its two workers.
+
+use std::sync::Arc;
+
+use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
+use everleaf_pool::{Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Worker};
+
+use super::operation::{Content, Kind, SLOTS};
+use super::{Action, AllocatorOperation};
+
+persistent! {
+    /// What the anchor holds: the destinations of exchanges, and an index of one word a key.
+    struct Slots {
+        records: [PCell<PPtr<Record>>; SLOTS],
+        nodes: [PCell<PPtr<Node>>; SLOTS],
+        links: [PCell<PPtr<Record>>; SLOTS],
+    }
+
+    struct Node {
+        words: [PCell; 4 * LINE / WORD],
+    }
+}
+
+pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
+/// The first word of a run: this and its place.
+const RUN_STAMP: u64 = 0x5eaf_0000_0000_0000;
+const CHUNK: u64 = 4096;
+
+/// An opened pool.
+pub struct Live {
+    media: Traced,
+    /// None before there is a pool, and between a close and an open that failed.
+    open: Option<(Arc<Pool<Traced>>, [Worker<Traced>; 2])>,
+}
+
+fn sentence(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The bytes of a record: they tell its length.
+fn content_of(bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 7 + bytes) as u8).collect()
+}
+
+impl Live {
+    /// Memory without a pool.
+    pub fn without_pool(media: Traced) -> Self {
+        Self { media, open: None }
+    }
+
+    /// Whether there is a pool.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    pub fn create(media: Traced) -> Result<Self, String> {
+        let format = Format { engine: "allocator".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        let pool = Pool::create(media.clone(), &format).map_err(sentence)?;
+        Self::over(media, pool)
+    }
+
+    pub fn open(media: Traced) -> Result<Self, String> {
+        let (pool, opened) = Pool::open(media.clone()).map_err(sentence)?;
+        let mut live = Self::over(media, pool)?;
+        let (pool, [worker, _]) = live.parts()?;
+        for pending in opened.pending_links {
+            let changed = holds(pool, pending).map_err(sentence)?;
+            worker.resolve_link(pending, changed).map_err(sentence)?;
+        }
+        Ok(live)
+    }
+
+    fn over(media: Traced, pool: Arc<Pool<Traced>>) -> Result<Self, String> {
+        let workers = [pool.worker().map_err(sentence)?, pool.worker().map_err(sentence)?];
+        Ok(Self { media, open: Some((pool, workers)) })
+    }
+
+    fn parts(&mut self) -> Result<(&Arc<Pool<Traced>>, &mut [Worker<Traced>; 2]), String> {
+        let (pool, workers) = self.open.as_mut().ok_or("the pool is closed")?;
+        Ok((pool, workers))
+    }
+
+    /// Runs an operation.
+    pub fn run(&mut self, operation: &AllocatorOperation) -> Result<(), String> {
+        if operation.action == Action::Create {
+            *self = Self::create(self.media.clone())?;
+            return Ok(());
+        }
+        if operation.action == Action::Reopen {
+            let (pool, workers) = self.open.take().ok_or("the pool is closed")?;
+            drop(workers);
+            pool.close().map_err(sentence)?;
+            *self = Self::open(self.media.clone())?;
+            return Ok(());
+        }
+        let (pool, workers) = self.parts()?;
+        act(pool, &mut workers[operation.worker], &operation.action).map_err(sentence)
+    }
+
+    /// What is allocated, as its owners see it.
+    pub fn content(&mut self) -> Result<Content, String> {
+        let (pool, _) = self.parts()?;
+        let slots = pool.anchor::<Slots>().map_err(sentence)?;
+        let mut content = Content::new();
+        for slot in 0..SLOTS {
+            for (kind, cell) in [(Kind::Record, &slots.records[slot]), (Kind::Link, &slots.links[slot])] {
+                let pointer = pool.media().load(cell);
+                if pointer.is_null() {
+                    continue;
+                }
+                let found = pool.record(pointer).map_err(|e| format!("{kind:?} {slot}: {e}"))?;
+                if found != content_of(found.len() as u64) {
+                    return Err(format!("{kind:?} {slot} has another content than was written"));
+                }
+                content.insert((kind, slot), found.len() as u64);
+            }
+            if !pool.media().load(&slots.nodes[slot]).is_null() {
+                content.insert((Kind::Node, slot), NODE_BYTES);
+            }
+        }
+        for run in pool.runs().map_err(sentence)? {
+            let stamp = pool.media().load(&pool.media().region().cells(run.offset, 1).ok_or("a run outside the pool")?[0]);
+            let slot = (stamp ^ RUN_STAMP) as usize;
+            if slot >= SLOTS || content.insert((Kind::Run, slot), run.bytes / CHUNK).is_some() {
+                return Err(format!("the run at {:#x} is none that was prepared", run.offset));
+            }
+        }
+        Ok(content)
+    }
+
+    /// The leak audit.
+    pub fn check(&mut self) -> Result<(), String> {
+        let (pool, _) = self.parts()?;
+        let slots = pool.anchor::<Slots>().map_err(sentence)?;
+        let mut audit = Audit::new();
+        let media = pool.media();
+        let records = slots.records.iter().chain(&slots.links).map(|cell| media.load(cell).offset());
+        let nodes = slots.nodes.iter().map(|cell| media.load(cell).offset());
+        let runs = pool.runs().map_err(sentence)?;
+        let runs = runs.iter().map(|run| run.offset);
+        records.chain(nodes).chain(runs).filter(|offset| *offset != 0).for_each(|offset| audit.reach(offset));
+        let report = pool.finish_audit(audit);
+        match (report.violations.into_iter().next(), report.leaked_blocks) {
+            (Some(violation), _) => Err(violation),
+            (None, 0) => Ok(()),
+            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+        }
+    }
+
+    /// The allocator must also work: every place is filled by both workers in turn, then emptied.
+    pub fn go_on(&mut self) -> Result<(), String> {
+        let mut content = self.content()?;
+        let there = |content: &Content, kind, slot| content.contains_key(&(kind, slot));
+        for round in 0..2 {
+            for slot in 0..SLOTS {
+                let worker = (slot + round) % 2;
+                let bytes = 30 + 40 * slot as u64;
+                let actions = [
+                    if there(&content, Kind::Record, slot) { Action::FreeRecord(slot) } else { Action::Record(slot, bytes) },
+                    if there(&content, Kind::Node, slot) { Action::FreeNode(slot) } else { Action::Node(slot) },
+                    Action::Link(slot, bytes),
+                ];
+                for action in actions {
+                    let operation = AllocatorOperation { worker, action };
+                    match self.run(&operation) {
+                        Ok(()) => operation.model(&mut content),
+                        Err(e) if e.contains("full") => {}
+                        Err(e) => return Err(format!("{operation}: {e}")),
+                    }
+                }
+            }
+        }
+        let found = self.content()?;
+        if found != content {
+            return Err(format!("what is allocated is {found:?} and should be {content:?}"));
+        }
+        self.check()
+    }
+}
+
+fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Result<(), PoolError> {
+    let slots = pool.anchor::<Slots>()?;
+    let media = pool.media();
+    match *action {
+        Action::Record(slot, bytes) => {
+            worker.alloc_record_into(&slots.records[slot], &[&content_of(bytes)])?;
+            // What an allocation leaves without a fence is its caller's to fence, before another thread sees the block.
+            media.fence(site!("testkit.caller.fence"));
+        }
+        Action::FreeRecord(slot) => worker.free_from(&slots.records[slot])?,
+        Action::Node(slot) => {
+            worker.alloc_node_into(&slots.nodes[slot])?;
+            media.fence(site!("testkit.caller.fence"));
+        }
+        Action::FreeNode(slot) => worker.free_from(&slots.nodes[slot])?,
+        Action::Link(slot, bytes) => link(pool, worker, &slots.links[slot], Some(&content_of(bytes)))?,
+        Action::Unlink(slot) => link(pool, worker, &slots.links[slot], None)?,
+        Action::RefusedLink(bytes) => {
+            worker.begin_link(PPtr::NULL, Some(&[&content_of(bytes)]))?;
+            worker.end_link(false)?;
+        }
+        Action::Run(slot, chunks) => {
+            worker.alloc_run(chunks * CHUNK, |pool, run| stamp(pool, run, slot))?;
+        }
+        Action::FreeRun(slot) => {
+            let of_slot = |run: &Run| {
+                media.region().cells(run.offset, 1).is_some_and(|cells| media.load(&cells[0]) == RUN_STAMP ^ slot as u64)
+            };
+            if let Some(run) = pool.runs()?.into_iter().find(of_slot) {
+                worker.free_run(run.offset)?;
+            }
+        }
+        Action::RefusedRun(chunks) => {
+            let refusal = || PoolError::PoolFull { requested_bytes: 0 };
+            match worker.alloc_run(chunks * CHUNK, |_, _| Err(refusal())) {
+                Err(PoolError::PoolFull { .. }) => {}
+                other => _ = other?,
+            }
+        }
+        Action::Reopen | Action::Create => {}
+    }
+    Ok(())
+}
+
+/// An index of one word a key: one p-atomic store is its commit.
+fn link(
+    pool: &Pool<Traced>,
+    worker: &mut Worker<Traced>,
+    cell: &PCell<PPtr<Record>>,
+    content: Option<&[u8]>,
+) -> Result<(), PoolError> {
+    let media = pool.media();
+    let new = worker.begin_link(media.load(cell), content.as_ref().map(std::slice::from_ref))?;
+    media.store(cell, new);
+    media.flush(site!("testkit.index.slot"), cell);
+    media.fence(site!("testkit.index.fence"));
+    worker.end_link(true)
+}
+
+fn stamp(pool: &Pool<Traced>, run: Run, slot: usize) -> Result<(), PoolError> {
+    let cells = pool.media().region().cells(run.offset, 1);
+    let cell = cells.ok_or(PoolError::PoolFull { requested_bytes: run.bytes })?;
+    pool.media().store(&cell[0], RUN_STAMP ^ slot as u64);
+    pool.media().flush(site!("testkit.run.stamp"), &cell[0]);
+    Ok(())
+}
+
+/// Whether the index holds what a pending link was to put there.
+fn holds(pool: &Pool<Traced>, link: PendingLink) -> Result<bool, PoolError> {
+    let links = &pool.anchor::<Slots>()?.links;
+    let held = |pointer: PPtr<Record>| links.iter().any(|cell| pool.media().load(cell) == pointer);
+    Ok(if link.new.is_null() { !held(link.old) } else { held(link.new) })
+}

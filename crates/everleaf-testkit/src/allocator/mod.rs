@@ -1,0 +1,125 @@
+//! The pool's allocator as a subject of the crash explorer, without any engine: two workers, each on a thread of its own.
+//!
+//! The engines of this release have one worker, or two behind one lock; much of what the allocator persists is there for others, which
+//! may have a block that was freed a moment ago. Here they have it.
+//!
+//! Map of the files: `operation` (what is done, and the model of it) · `live` (an opened pool).
+
+mod live;
+mod operation;
+
+use everleaf_crash::Subject;
+use everleaf_pmem::{Site, Traced, site};
+
+use live::Live;
+use operation::Content;
+pub use operation::{Action, AllocatorOperation};
+
+/// Operations on an allocator, with the model's content after each.
+#[derive(Clone, Debug)]
+pub struct AllocatorSubject {
+    prepare: Vec<AllocatorOperation>,
+    explore: Vec<AllocatorOperation>,
+    contents: Vec<Content>,
+}
+
+impl AllocatorSubject {
+    /// Does `prepare`, then explores `explore`.
+    pub fn new(prepare: Vec<AllocatorOperation>, explore: Vec<AllocatorOperation>) -> Self {
+        let mut content = Content::new();
+        prepare.iter().for_each(|operation| operation.model(&mut content));
+        let mut contents = vec![content.clone()];
+        for operation in &explore {
+            operation.model(&mut content);
+            contents.push(content.clone());
+        }
+        Self { prepare, explore, contents }
+    }
+
+    /// `count` operations drawn from a seed.
+    pub fn random(count: usize, seed: u64) -> Self {
+        Self::new(Vec::new(), AllocatorOperation::random(count, seed))
+    }
+
+    /// Whether the pool is made by the first operation that is explored.
+    fn creates(&self) -> bool {
+        self.explore.first().is_some_and(|first| first.action == Action::Create)
+    }
+
+    /// What is explored.
+    pub fn operations(&self) -> &[AllocatorOperation] {
+        &self.explore
+    }
+}
+
+impl Subject for AllocatorSubject {
+    type State = Live;
+
+    fn prepare(&self, media: Traced) -> Result<Live, String> {
+        if self.creates() {
+            return Ok(Live::without_pool(media));
+        }
+        let mut live = Live::create(media)?;
+        self.prepare.iter().try_for_each(|operation| live.run(operation))?;
+        Ok(live)
+    }
+
+    fn operation_count(&self) -> usize {
+        self.explore.len()
+    }
+
+    fn run(&self, state: &mut Live, operation: usize) -> Result<(), String> {
+        state.run(&self.explore[operation])
+    }
+
+    fn thread(&self, operation: usize) -> u16 {
+        1 + self.explore[operation].worker as u16
+    }
+
+    fn recover(&self, image: Traced) -> Result<Live, String> {
+        if crate::holds_a_pool(&image) { Live::open(image) } else { Ok(Live::without_pool(image)) }
+    }
+
+    fn verify(&self, state: &mut Live, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+        if !state.is_open() && acknowledged == 0 && self.creates() {
+            return Ok(());
+        }
+        state.check().map_err(|e| format!("after recovery: {e}"))?;
+        let found = state.content()?;
+        let done = &self.contents[acknowledged];
+        if found != *done && cut.is_none_or(|cut| found != self.contents[cut + 1]) {
+            return Err(format!("what is allocated is {found:?} and should be {done:?}"));
+        }
+        state.go_on().map_err(|e| format!("after recovery and more operations: {e}"))
+    }
+
+    fn completed(&self, state: &mut Live, acknowledged: usize, cut: Option<usize>) -> Option<usize> {
+        let found = state.content().ok()?;
+        match cut {
+            Some(cut) if found == self.contents[cut + 1] => Some(cut + 1),
+            _ => (found == self.contents[acknowledged]).then_some(acknowledged),
+        }
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        let parts = ["create", "record", "chunk", "intent", "exchange", "link", "run", "grow", "recover", "open", "close"];
+        let of_allocator = |site: &&Site| parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")));
+        let mut sites: Vec<Site> = everleaf_pool::SITES.iter().filter(of_allocator).copied().collect();
+        sites.extend([
+            site!("testkit.caller.fence"),
+            site!("testkit.index.slot"),
+            site!("testkit.index.fence"),
+            site!("testkit.run.stamp"),
+        ]);
+        sites
+    }
+
+    fn describe_operation(&self, operation: usize) -> String {
+        self.explore[operation].to_string()
+    }
+
+    fn subset(&self, operations: &[usize]) -> Option<Self> {
+        let explore = operations.iter().map(|i| self.explore[*i].clone()).collect();
+        Some(Self::new(self.prepare.clone(), explore))
+    }
+}

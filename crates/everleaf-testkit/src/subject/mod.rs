@@ -1,0 +1,342 @@
+//! Engines as subjects of the crash explorer: an index alone, or the whole store with its values.
+
+mod cut;
+mod paths;
+mod sites;
+mod target;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use everleaf::{BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, U64Keys, registry};
+use everleaf_crash::Subject;
+use everleaf_pmem::{Media, Site, Traced};
+use everleaf_pool::{Pool, Shutdown};
+
+use crate::{Key, Operation, Scenario, ScriptKeys};
+pub use paths::{PATHS, Path};
+use target::PooledIndex;
+pub use target::Target;
+pub(crate) use target::ScriptKind;
+
+/// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing to recover.
+pub(crate) fn holds_a_pool(image: &Traced) -> bool {
+    let magic = image.region().cells(0, 1).map(|cells| image.load(&cells[0]).to_le_bytes());
+    magic == Some(*b"Everleaf")
+}
+
+/// What is explored of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The index: keys to words.
+    Index,
+    /// The store: keys to byte strings, each in a record that is linked to the index.
+    Store,
+}
+
+/// A scenario on an engine, with the model's content after each operation.
+///
+/// Every operation runs on a thread of its own, and so do recoveries: an operation must have fenced what it did when it returns.
+#[derive(Clone, Debug)]
+pub struct EngineSubject {
+    engine: Engine,
+    parameters: EngineParameters,
+    value_words: usize,
+    level: Level,
+    pub(crate) scenario: Scenario,
+    demands_clean: bool,
+    /// Content after each number of explored operations, if the cut operation of the scenario has not happened, and if it has.
+    contents: [Vec<Content>; 2],
+    cut_happened: OnceLock<bool>,
+}
+
+/// What an index or a store holds.
+pub(crate) type Content = BTreeMap<Key, u64>;
+
+impl EngineSubject {
+    /// A scenario on an engine of the given sizes, with values of one word.
+    pub fn new(engine: Engine, parameters: EngineParameters, level: Level, scenario: Scenario) -> Self {
+        let mut content = Content::new();
+        scenario.prepare.iter().for_each(|operation| model(&mut content, operation));
+        let mut after_cut = content.clone();
+        scenario.cut.iter().for_each(|cut| model(&mut after_cut, &cut.operation));
+        let contents = [content, after_cut].map(|mut content| {
+            let mut contents = vec![content.clone()];
+            for operation in &scenario.explore {
+                model(&mut content, operation);
+                contents.push(content.clone());
+            }
+            contents
+        });
+        let (value_words, demands_clean, cut_happened) = (1, false, OnceLock::new());
+        Self { engine, parameters, value_words, level, scenario, demands_clean, contents, cut_happened }
+    }
+
+    /// The same with values of so many words. A store's values are records of any size; its index has one word for each.
+    #[must_use]
+    pub fn with_value_words(self, value_words: usize) -> Self {
+        Self { value_words, ..self }
+    }
+
+    /// The same, and what was closed must be found closed: for explorations that do not crash in the recovery, which marks it open again.
+    #[must_use]
+    pub fn demanding_clean_shutdown(self) -> Self {
+        Self { demands_clean: true, ..self }
+    }
+
+    /// What is explored.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The smallest sizes, which bring every path within reach of a few operations.
+    pub fn tiny_parameters(engine: Engine) -> EngineParameters {
+        let tiny = EngineParameters::default().leaf_slots(4).inner_keys(4);
+        if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { tiny.group_bytes(4096) } else { tiny }
+    }
+
+    pub(crate) fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+        match (self.level, self.scenario.keys) {
+            (Level::Index, ScriptKeys::U64) => self.create_index::<U64Keys>(media),
+            (Level::Index, ScriptKeys::Bytes) => self.create_index::<BytesKeys>(media),
+            (Level::Store, keys) => {
+                let key_type = if keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
+                let options = CreateOptions::new().engine(self.engine).key_type(key_type).parameters(self.parameters);
+                Ok(Box::new(options.create_on(media).map_err(sentence)?.0))
+            }
+        }
+    }
+
+    fn create_index<K: ScriptKind>(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+        let format = registry::pool_format(self.engine, K::TYPE, &self.parameters, self.value_words).map_err(sentence)?;
+        let pool = Pool::create(media, &format).map_err(sentence)?;
+        let index = registry::create_index::<K, Traced>(&pool, self.engine, &self.parameters, self.value_words);
+        let index = index.map_err(sentence)?;
+        Ok(Box::new(PooledIndex { index, pool }))
+    }
+
+    /// Opens what is there, and says how it was left where that can be told.
+    pub(crate) fn open(&self, media: Traced) -> Result<Opened, String> {
+        match (self.level, self.scenario.keys) {
+            (Level::Index, ScriptKeys::U64) => open_index::<U64Keys>(media),
+            (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media),
+            (Level::Store, _) => Ok((Box::new(OpenOptions::new().open_on(media).map_err(sentence)?.0), None)),
+        }
+    }
+
+    /// Whether there was a pool before the first explored operation.
+    fn begins_with_a_pool(&self) -> bool {
+        !self.scenario.prepare.is_empty() || self.scenario.explore.first() != Some(&Operation::Create)
+    }
+
+    fn contents(&self) -> &[Content] {
+        &self.contents[usize::from(self.cut_happened.get() == Some(&true))]
+    }
+
+    /// How a pool must have been left by so many operations, unless one that opens or closes it was cut.
+    fn shutdown_after(&self, acknowledged: usize, cut: Option<usize>) -> Option<Shutdown> {
+        let opens = |operation: &Operation| matches!(operation, Operation::Open | Operation::Reopen | Operation::Create);
+        let closes = |operation: &Operation| *operation == Operation::Close;
+        let undecided = cut.map(|cut| &self.scenario.explore[cut]).is_some_and(|cut| opens(cut) || closes(cut));
+        let done = self.scenario.prepare.iter().chain(&self.scenario.explore[..acknowledged]);
+        match done.rev().find(|operation| opens(operation) || closes(operation)) {
+            _ if undecided => None,
+            Some(Operation::Close) => self.demands_clean.then_some(Shutdown::Clean),
+            _ => Some(Shutdown::Crash),
+        }
+    }
+}
+
+/// An opened target, and how it was left.
+pub(crate) type Opened = (Box<dyn Target>, Option<Shutdown>);
+
+fn open_index<K: ScriptKind>(media: Traced) -> Result<Opened, String> {
+    let (pool, opened) = Pool::open(media).map_err(sentence)?;
+    let (index, _) = registry::open_index::<K, Traced>(&pool, opened.shutdown).map_err(sentence)?;
+    Ok((Box::new(PooledIndex { index, pool }), Some(opened.shutdown)))
+}
+
+impl Subject for EngineSubject {
+    type State = Live;
+
+    fn prepare(&self, media: Traced) -> Result<Self::State, String> {
+        let mut state = Live { target: None, shutdown: None, media };
+        match &self.scenario.cut {
+            Some(cut) => self.prepare_cut(&state.media, cut)?,
+            None => self.prepare_whole(&mut state)?,
+        }
+        Ok(state)
+    }
+
+    fn operation_count(&self) -> usize {
+        self.scenario.explore.len()
+    }
+
+    fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String> {
+        self.step(state, &self.scenario.explore[operation])
+    }
+
+    fn thread(&self, operation: usize) -> u16 {
+        operation as u16 + 1
+    }
+
+    fn recover(&self, image: Traced) -> Result<Self::State, String> {
+        if !holds_a_pool(&image) {
+            return Ok(Live { target: None, shutdown: None, media: image });
+        }
+        let (target, shutdown) = self.open(image.clone())?;
+        Ok(Live { target: Some(target), shutdown, media: image })
+    }
+
+    fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+        let creating = cut.is_some_and(|cut| self.scenario.explore[cut] == Operation::Create);
+        if state.target.is_none() && (creating || acknowledged == 0 && !self.begins_with_a_pool()) {
+            return Ok(());
+        }
+        let shutdown = state.shutdown;
+        let target = state.target()?;
+        target.check().map_err(|e| format!("after recovery: {e}"))?;
+        let found = target.content()?;
+        let done = &self.contents()[acknowledged];
+        let maybe = cut.map(|cut| &self.contents()[cut + 1]);
+        if found != *done && Some(&found) != maybe {
+            return Err(format!(
+                "the content is {} and should be {}{}",
+                show(&found),
+                show(done),
+                match maybe {
+                    Some(maybe) if maybe != done => format!(" or {}", show(maybe)),
+                    _ => String::new(),
+                }
+            ));
+        }
+        if let (Some(found), Some(expected)) = (shutdown, self.shutdown_after(acknowledged, cut))
+            && found != expected
+        {
+            return Err(format!("the pool says that it was left by {found:?} and not by {expected:?}"));
+        }
+        self.go_on(target, found)
+    }
+
+    fn completed(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Option<usize> {
+        let found = state.target().ok()?.content().ok()?;
+        match cut {
+            Some(cut) if found == self.contents()[cut + 1] => Some(cut + 1),
+            _ => (found == self.contents()[acknowledged]).then_some(acknowledged),
+        }
+    }
+
+    fn is_crash(&self, operation: usize) -> bool {
+        self.scenario.explore[operation] == Operation::Crash
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        self.reachable_sites()
+    }
+
+    fn describe_operation(&self, operation: usize) -> String {
+        self.scenario.explore[operation].to_string()
+    }
+
+    fn subset(&self, operations: &[usize]) -> Option<Self> {
+        let explore = operations.iter().map(|i| self.scenario.explore[*i].clone()).collect();
+        let scenario = Scenario { explore, ..self.scenario.clone() };
+        let smaller = Self::new(self.engine, self.parameters, self.level, scenario);
+        Some(Self { value_words: self.value_words, demands_clean: self.demands_clean, ..smaller })
+    }
+}
+
+/// An opened target, or none before it is made and between a close and an open.
+pub struct Live {
+    target: Option<Box<dyn Target>>,
+    /// How the recovered pool was left.
+    shutdown: Option<Shutdown>,
+    media: Traced,
+}
+
+impl Live {
+    fn target(&self) -> Result<&dyn Target, String> {
+        self.target.as_deref().ok_or_else(|| "the pool is not open".to_owned())
+    }
+}
+
+impl EngineSubject {
+    fn prepare_whole(&self, state: &mut Live) -> Result<(), String> {
+        if self.begins_with_a_pool() {
+            state.target = Some(self.create(state.media.clone())?);
+        }
+        self.scenario.prepare.iter().try_for_each(|operation| self.step(state, operation))
+    }
+
+    fn step(&self, state: &mut Live, operation: &Operation) -> Result<(), String> {
+        match operation {
+            Operation::Open if state.target.is_some() => return Err("the pool is open already".to_owned()),
+            Operation::Open => state.target = Some(self.open(state.media.clone())?.0),
+            Operation::Close => state.target.take().ok_or("the pool is not open")?.close()?,
+            Operation::Reopen => {
+                self.step(state, &Operation::Close)?;
+                self.step(state, &Operation::Open)?;
+            }
+            Operation::Create => {
+                state.target = None;
+                state.target = Some(self.create(state.media.clone())?);
+            }
+            Operation::Refused(operation) => match state.target()?.apply(operation) {
+                Err(refusal) if refusal.contains("full") => {}
+                Err(other) => return Err(other),
+                Ok(()) => return Err("the pool has room for it".to_owned()),
+            },
+            operation => return state.target()?.apply(operation),
+        }
+        Ok(())
+    }
+
+    /// A recovered tree must also work: keys beside those that are there are inserted until leaves split, then everything is removed.
+    pub(crate) fn go_on(&self, state: &dyn Target, mut content: Content) -> Result<(), String> {
+        let key = |i: u64| match self.scenario.keys {
+            ScriptKeys::U64 => Key::U64(i * 3 + 1),
+            ScriptKeys::Bytes => Key::Bytes(format!("key{i}").into_bytes()),
+        };
+        let mut operations: Vec<Operation> = (0..6).map(|i| Operation::Upsert(key(i), i)).collect();
+        operations.extend(content.keys().take(5).cloned().map(Operation::Remove));
+        operations.extend((3..8).map(|i| Operation::Upsert(key(i), i + 1)));
+        for operation in &operations {
+            match state.apply(operation) {
+                Ok(()) => model(&mut content, operation),
+                Err(e) if e.contains("full") => {}
+                Err(e) => return Err(format!("after recovery, {operation}: {e}")),
+            }
+        }
+        let found = state.content()?;
+        if found != content {
+            return Err(format!(
+                "after recovery and more operations the content is {} and should be {}",
+                show(&found),
+                show(&content)
+            ));
+        }
+        state.check().map_err(|e| format!("after recovery and more operations: {e}"))
+    }
+}
+
+pub(crate) fn model(content: &mut Content, operation: &Operation) {
+    match operation {
+        Operation::Insert(key, value) => drop(content.entry(key.clone()).or_insert(*value)),
+        Operation::Update(key, value) => drop(content.get_mut(key).map(|old| *old = *value)),
+        Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
+        Operation::Remove(key) => drop(content.remove(key)),
+        Operation::Create => content.clear(),
+        Operation::Batch(operations) => operations.iter().for_each(|operation| model(content, operation)),
+        Operation::Thread { operation, .. } => model(content, operation),
+        Operation::Get(_) | Operation::Sync | Operation::Crash | Operation::Reopen | Operation::Close | Operation::Open | Operation::Refused(_) => {}
+    }
+}
+
+pub(crate) fn show(content: &Content) -> String {
+    let entries: Vec<String> = content.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{{{}}}", entries.join(" "))
+}
+
+pub(crate) fn sentence(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

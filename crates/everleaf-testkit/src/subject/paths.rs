@@ -1,0 +1,106 @@
+//! Which way each operation of a scenario takes.
+
+use everleaf_index::IndexStatistics;
+use everleaf_pmem::{Media, Traced};
+
+use super::{EngineSubject, Level, Live, sentence};
+use crate::Operation;
+
+/// An operation and the way it takes: `("insert", "split of a leaf")`.
+pub type Path = (&'static str, &'static str);
+
+/// Every way that an operation on the trees of this release can take; recoveries are told apart by their barriers.
+pub const PATHS: &[Path] = &[
+    ("insert", "plain"),
+    ("insert", "split of a leaf"),
+    ("insert", "split of an inner node"),
+    ("insert", "split of the root"),
+    ("insert", "growth of the pool"),
+    ("insert", "key is there"),
+    ("insert", "no room"),
+    ("update", "in place"),
+    ("update", "to another slot"),
+    ("update", "split of a leaf"),
+    ("update", "key is not there"),
+    ("remove", "plain"),
+    ("remove", "last entry of a leaf"),
+    ("remove", "last entry of the tree"),
+    ("remove", "key is not there"),
+    ("create", "plain"),
+    ("open", "after a clean close"),
+    ("open", "after a crash"),
+    ("close", "plain"),
+];
+
+impl EngineSubject {
+    /// The paths of the explored operations, found by running them on memory of `len` bytes that can grow to `max_len`; none of a store, whose index
+    /// cannot be asked.
+    ///
+    /// # Errors
+    /// What an operation says that fails.
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Path>, String> {
+        if self.level == Level::Store {
+            return Ok(Vec::new());
+        }
+        let media = Traced::new(len, max_len, 0).map_err(sentence)?;
+        let mut state = Live { target: None, shutdown: None, media: media.clone() };
+        match &self.scenario.cut {
+            Some(cut) => self.prepare_cut(&media, cut)?,
+            None => self.prepare_whole(&mut state)?,
+        }
+        let mut paths = Vec::new();
+        let mut closed = false;
+        let whole = |operation: &&Operation| **operation != Operation::Crash;
+        for (i, operation) in self.scenario.explore.iter().take_while(whole).enumerate() {
+            let (before, len) = (shape(&state), media.region().len());
+            self.step(&mut state, operation)?;
+            let grown = media.region().len() > len;
+            match operation {
+                Operation::Reopen => paths.extend([("close", "plain"), ("open", "after a clean close")]),
+                Operation::Open if closed => paths.push(("open", "after a clean close")),
+                Operation::Open => paths.push(("open", "after a crash")),
+                Operation::Close => paths.push(("close", "plain")),
+                Operation::Create => paths.push(("create", "plain")),
+                other => paths.extend(before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown))),
+            }
+            closed = *operation == Operation::Close;
+        }
+        Ok(paths)
+    }
+
+    fn path(
+        &self,
+        at: usize,
+        operation: &Operation,
+        (before, after): (IndexStatistics, IndexStatistics),
+        grown: bool,
+    ) -> Option<Path> {
+        let split = after.leaves > before.leaves;
+        Some(match operation {
+            Operation::Refused(_) => ("insert", "no room"),
+            Operation::Remove(_) if after.keys == before.keys => ("remove", "key is not there"),
+            Operation::Remove(_) if after.keys == 0 => ("remove", "last entry of the tree"),
+            Operation::Remove(_) if after.leaves < before.leaves => ("remove", "last entry of a leaf"),
+            Operation::Remove(_) => ("remove", "plain"),
+            Operation::Insert(..) | Operation::Upsert(..) if after.keys > before.keys => match () {
+                () if grown => ("insert", "growth of the pool"),
+                () if after.height > before.height => ("insert", "split of the root"),
+                () if after.inner_nodes > before.inner_nodes => ("insert", "split of an inner node"),
+                () if split => ("insert", "split of a leaf"),
+                () => ("insert", "plain"),
+            },
+            Operation::Insert(..) => ("insert", "key is there"),
+            Operation::Update(key, _) | Operation::Upsert(key, _) => match () {
+                () if !self.contents()[at].contains_key(key) => ("update", "key is not there"),
+                () if split => ("update", "split of a leaf"),
+                () if self.value_words > 1 => ("update", "to another slot"),
+                () => ("update", "in place"),
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn shape(state: &Live) -> Option<IndexStatistics> {
+    state.target.as_ref().and_then(|target| target.shape())
+}

@@ -1,0 +1,58 @@
+//! Which barriers a configuration of an engine can reach at all.
+
+use everleaf::{Engine, registry};
+use everleaf_pmem::Site;
+
+use super::{EngineSubject, Level};
+use crate::ScriptKeys;
+
+/// Only where keys are records.
+const BYTES: &[&str] = &[
+    "fptree.group.G1.bound",
+    "fptree.group.G1.keys",
+    "fptree.insert.P1.refused",
+    "fptree.split.S1.fence",
+    "fptree.split.S4.",
+    "fptree.update.W3.",
+    "fptree.recover.R1.",
+    "fptree.recover.R3.",
+    "fptree.recover.R5.",
+    "pool.exchange.",
+];
+/// Only where keys are words.
+const U64: &[&str] = &["fptree.remove.P1.fence", "fptree.split.S2.bound", "fptree.recover.R2.fence", "fptree.recover.R6."];
+/// Only where keys or values are records.
+const RECORDS: &[&str] = &["pool.chunk.", "pool.intent.", "pool.record.", "pool.recover."];
+/// Only with fingerprints.
+const FPTREE: &[&str] = &["fptree.insert.P2.order", "fptree.split.S2.fingerprints", "fptree.update.W2.order"];
+/// Only where keys and values are apart.
+const PTREE: &[&str] = &["fptree.insert.P1.value", "fptree.split.S2.values", "fptree.update.W1.value"];
+const ONE_WORD: &[&str] = &["fptree.update.P1."];
+const WIDE: &[&str] = &["fptree.update.W"];
+/// Only below a store.
+const STORE: &[&str] = &["pool.link."];
+
+impl EngineSubject {
+    /// The barriers that this engine, with these keys and values, can execute.
+    pub(super) fn reachable_sites(&self) -> Vec<Site> {
+        let bytes = self.scenario.keys == ScriptKeys::Bytes;
+        let ptree = self.engine == Engine::PTree;
+        let wide = self.value_words > 1;
+        let excluded = [
+            (BYTES, !bytes),
+            (U64, bytes),
+            (RECORDS, !bytes && self.level == Level::Index),
+            (FPTREE, ptree),
+            (PTREE, !ptree),
+            (ONE_WORD, wide),
+            (WIDE, !wide),
+            (STORE, self.level == Level::Index),
+            // Here the record's allocation flushes the whole entry.
+            (&["fptree.insert.P1.entry"], ptree && bytes),
+        ];
+        let names = |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
+        let possible = |site: &&Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
+        let declared = registry::sites(self.engine).iter().chain(everleaf_pool::SITES);
+        declared.filter(possible).copied().collect()
+    }
+}

@@ -1,0 +1,224 @@
+//! An opened index or store, as operations of a script see it.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use everleaf::{BytesKeys, OwnedKey, Store, StoreKey, U64Keys};
+use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
+use everleaf_pmem::Traced;
+use everleaf_pool::{Audit, Pool};
+
+use super::{Content, sentence};
+use crate::concurrent::answer;
+use crate::{Answer, Key, Operation};
+
+/// An opened index or store.
+pub trait Target: Send + Sync {
+    /// Runs an operation; a refusal (insert of a present key) is no error.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn apply(&self, operation: &Operation) -> Result<(), String>;
+    /// As [`apply`](Target::apply), and tells what the caller was told.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn answer(&self, operation: &Operation) -> Result<Answer, String>;
+    /// Everything in it.
+    ///
+    /// # Errors
+    /// What the engine says, or that a value is none that was ever stored.
+    fn content(&self) -> Result<Content, String>;
+    /// The sizes of the index, where it can be asked.
+    fn shape(&self) -> Option<IndexStatistics> {
+        None
+    }
+    /// Its invariants and the leak audit.
+    ///
+    /// # Errors
+    /// The first violation.
+    fn check(&self) -> Result<(), String>;
+    /// Closes it cleanly.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn close(self: Box<Self>) -> Result<(), String>;
+}
+
+/// Kinds of keys that scripts can have.
+pub(crate) trait ScriptKind: StoreKey {
+    fn borrow_key(key: &Key) -> <Self as KeyKind>::Ref<'_>;
+    fn script_key(key: <Self as KeyKind>::Ref<'_>) -> Key;
+}
+
+impl ScriptKind for U64Keys {
+    fn borrow_key(key: &Key) -> u64 {
+        match key {
+            Key::U64(key) => *key,
+            Key::Bytes(_) => 0, // A scenario has keys of one type.
+        }
+    }
+    fn script_key(key: u64) -> Key {
+        Key::U64(key)
+    }
+}
+
+impl ScriptKind for BytesKeys {
+    fn borrow_key(key: &Key) -> &[u8] {
+        match key {
+            Key::Bytes(key) => key,
+            Key::U64(_) => &[],
+        }
+    }
+    fn script_key(key: &[u8]) -> Key {
+        Key::Bytes(key.to_vec())
+    }
+}
+
+/// An index and the pool that it alone uses.
+pub(super) struct PooledIndex<K: KeyKind> {
+    pub index: Box<dyn Index<K>>,
+    pub pool: Arc<Pool<Traced>>,
+}
+
+/// A value of a script as words; none is like another, so that torn values are found.
+fn words_of(value: u64, words: usize) -> Vec<u64> {
+    (0..words as u64).map(|i| value ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+}
+
+impl<K: ScriptKind> Target for PooledIndex<K> {
+    fn apply(&self, operation: &Operation) -> Result<(), String> {
+        let width = self.index.value_words();
+        let mut old = vec![0; width];
+        match operation {
+            Operation::Insert(key, value) => self.index.insert_words(K::borrow_key(key), &words_of(*value, width)),
+            Operation::Update(key, value) => self.index.update_words(K::borrow_key(key), &words_of(*value, width), &mut old),
+            Operation::Upsert(key, value) => self.index.upsert_words(K::borrow_key(key), &words_of(*value, width), &mut old),
+            Operation::Remove(key) => self.index.remove_words(K::borrow_key(key), &mut old),
+            Operation::Get(key) => self.index.get_words(K::borrow_key(key), &mut old),
+            Operation::Thread { operation, .. } => return self.apply(operation),
+            other => return administrative(other),
+        }
+        .map(drop)
+        .map_err(sentence)
+    }
+
+    fn answer(&self, operation: &Operation) -> Result<Answer, String> {
+        answer::<K>(&*self.index, operation)
+    }
+
+    fn content(&self) -> Result<Content, String> {
+        let mut content = Content::new();
+        let mut torn = None;
+        let mut visit = |key: K::Ref<'_>, value: &[u64]| {
+            if value != words_of(value[0], value.len()) {
+                torn = Some(format!("the value of {} is none that was stored", K::script_key(key)));
+            }
+            content.insert(K::script_key(key), value[0]);
+            ControlFlow::Continue(())
+        };
+        self.index.scan(Bound::Unbounded, Direction::Forward, &mut visit).map_err(sentence)?;
+        let mut found = vec![0; self.index.value_words()];
+        for (key, value) in &content {
+            if !self.index.get_words(K::borrow_key(key), &mut found).map_err(sentence)? || found[0] != *value {
+                return Err(format!("a scan shows {key}={value}, a find does not"));
+            }
+        }
+        torn.map_or(Ok(()), Err)?;
+        Ok(content)
+    }
+
+    fn shape(&self) -> Option<IndexStatistics> {
+        Some(self.index.statistics())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), String> {
+        let Self { index, pool } = *self;
+        index.close().map_err(sentence)?;
+        drop(index);
+        pool.close().map_err(sentence)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut audit = Audit::new();
+        let report = self.index.check(&mut audit).map_err(sentence)?;
+        let audited = self.pool.finish_audit(audit);
+        match (report.violations.into_iter().chain(audited.violations).next(), audited.leaked_blocks) {
+            (Some(violation), _) => Err(violation),
+            (None, 0) => Ok(()),
+            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+        }
+    }
+}
+
+/// What is no operation on the content: nothing to do on a strict engine, or the business of whoever holds the target.
+fn administrative(operation: &Operation) -> Result<(), String> {
+    match operation {
+        Operation::Sync | Operation::Crash => Ok(()),
+        Operation::Batch(_) => Err("this engine has no batches".to_owned()),
+        other => Err(format!("{other} is not for an open index")),
+    }
+}
+
+/// A value of a script as bytes: 0 to 3 lines of them, so that records differ in their sizes.
+fn expand(value: u64) -> Vec<u8> {
+    value.to_le_bytes().repeat(1 + (value % 3) as usize * 10)
+}
+
+impl Target for Store {
+    fn apply(&self, operation: &Operation) -> Result<(), String> {
+        let owned = |key: &Key| match key {
+            Key::U64(key) => OwnedKey::U64(*key),
+            Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),
+        };
+        match operation {
+            Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(drop),
+            Operation::Update(key, value) => match self.contains(owned(key).as_ref()) {
+                Ok(true) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
+                other => other.map(drop),
+            },
+            Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
+            Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
+            Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
+            Operation::Thread { operation, .. } => return Target::apply(self, operation),
+            other => return administrative(other),
+        }
+        .map_err(sentence)
+    }
+
+    fn answer(&self, operation: &Operation) -> Result<Answer, String> {
+        Target::apply(self, operation).map(|()| Answer::Done)
+    }
+
+    fn content(&self) -> Result<Content, String> {
+        let mut content = Content::new();
+        for entry in self.iter() {
+            let (key, bytes) = entry.map_err(sentence)?;
+            let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
+            if bytes != expand(value) {
+                return Err(format!("the value of {key:?} is none that was stored"));
+            }
+            content.insert(
+                match key {
+                    OwnedKey::U64(key) => Key::U64(key),
+                    OwnedKey::Bytes(key) => Key::Bytes(key.into_vec()),
+                },
+                value,
+            );
+        }
+        Ok(content)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), String> {
+        Self::close(*self).map_err(sentence)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let outcome = Store::check(self).map_err(sentence)?;
+        match (outcome.violations.first(), outcome.leaked_blocks) {
+            (Some(violation), _) => Err(violation.clone()),
+            (None, 0) => Ok(()),
+            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One exploration: what is explored, and how thoroughly.
+
+use everleaf::{Engine, EngineParameters};
+use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_with};
+
+use crate::{AllocatorOperation, AllocatorSubject, EngineSubject, Level, Scenario, ScriptKeys};
+
+/// Bytes of a small pool, and what it may grow to.
+pub(super) const SMALL_POOL: (u64, u64) = (96 << 10, 256 << 10);
+
+/// One exploration of a suite.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What may go wrong there, in words joined by underscores.
+    pub name: String,
+    /// What is explored.
+    pub subject: CaseSubject,
+    /// How thoroughly.
+    pub options: Options,
+}
+
+/// What a case explores.
+#[derive(Clone, Debug)]
+pub enum CaseSubject {
+    /// An index or a store.
+    Engine(Box<EngineSubject>),
+    /// The allocator by itself.
+    Allocator(AllocatorSubject),
+}
+
+impl Case {
+    /// A scenario of an engine whose values have `value_words` words.
+    pub(super) fn of_engine(
+        name: impl Into<String>,
+        engine: Engine,
+        level: Level,
+        value_words: usize,
+        parameters: EngineParameters,
+        scenario: Scenario,
+    ) -> Self {
+        let subject = EngineSubject::new(engine, parameters, level, scenario).with_value_words(value_words);
+        Self { name: name.into(), subject: CaseSubject::Engine(Box::new(subject)), options: options() }
+    }
+
+    /// A script of an engine with the smallest sizes.
+    ///
+    /// # Panics
+    /// If the script is wrong: it is the programmer's.
+    pub(super) fn scripted(name: &str, engine: Engine, level: Level, keys: ScriptKeys, words: usize, script: &str) -> Self {
+        let scenario = Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        Self::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario)
+    }
+
+    pub(super) fn of_allocator(name: impl Into<String>, subject: AllocatorSubject) -> Self {
+        Self { name: name.into(), subject: CaseSubject::Allocator(subject), options: options() }
+    }
+
+    pub(super) fn allocating(name: &str, prepare: &[AllocatorOperation], explore: &[AllocatorOperation]) -> Self {
+        Self::of_allocator(name, AllocatorSubject::new(prepare.to_vec(), explore.to_vec()))
+    }
+
+    /// In a pool of `len` bytes that may grow to `max_len`.
+    pub(super) fn in_pool(mut self, len: u64, max_len: u64) -> Self {
+        (self.options.len, self.options.max_len) = (len, max_len);
+        self
+    }
+
+    /// With the barriers suppressed in turn.
+    pub fn judging(mut self) -> Self {
+        self.options.mutate = true;
+        self
+    }
+
+    /// With other garbage in fresh memory, and other samples.
+    pub(super) fn seeded(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// On kinder hardware.
+    pub(super) fn under(mut self, assumptions: Assumptions) -> Self {
+        let mode = if assumptions.eadr { "eadr" } else { "atomic-line" };
+        self.name = format!("{}, {mode}", self.name);
+        self.options.assumptions = assumptions;
+        // No image of one mode is counted again in another.
+        self.options.seed += if assumptions.eadr { 1000 } else { 2000 };
+        self
+    }
+
+    /// With so many images a crash point.
+    pub(super) fn with_budget(mut self, budget: u64) -> Self {
+        (self.options.budget, self.options.recovery_budget) = (budget, budget / 16 + 2);
+        self
+    }
+
+    /// Explores.
+    ///
+    /// # Errors
+    /// As [`explore_with`].
+    pub fn explore(&self, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report, ExploreError> {
+        match &self.subject {
+            CaseSubject::Engine(subject) => explore_with(&**subject, options, progress),
+            CaseSubject::Allocator(subject) => explore_with(subject, options, progress),
+        }
+    }
+}
+
+fn options() -> Options {
+    let (len, max_len) = SMALL_POOL;
+    Options { len, max_len, budget: 64, recovery_budget: 8, ..Options::default() }
+}

@@ -1,0 +1,181 @@
+//! Directed scenarios: each leads to a state in which some barrier is needed, or which is hard to reach by chance. Together they reach every
+//! barrier of an engine and of the allocator, and miss each that is left out.
+
+use everleaf::Engine;
+
+use super::case::Case;
+use crate::Level::{Index, Store};
+use crate::ScriptKeys::{Bytes, U64};
+use crate::{Action, AllocatorOperation, ScriptKeys};
+
+/// All directed scenarios of an engine, those of the allocator beneath it included.
+pub(super) fn directed(engine: Engine) -> Vec<Case> {
+    let mut cases = trees(engine);
+    cases.extend(pools(engine));
+    cases.extend(stores(engine));
+    cases.extend(allocators());
+    // Other garbage for each, so that no two leave the same image.
+    (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
+}
+
+fn lines(operations: impl IntoIterator<Item = String>) -> String {
+    operations.into_iter().map(|operation| operation + "\n").collect()
+}
+
+fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
+    lines(keys.into_iter().map(|key| format!("insert {key} {key}")))
+}
+
+fn removes(keys: impl IntoIterator<Item = u64>) -> String {
+    lines(keys.into_iter().map(|key| format!("remove {key}")))
+}
+
+fn trees(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, keys: ScriptKeys, words: usize, script: &str| {
+        let name = format!("{name}, {keys:?}, {words} words");
+        cases.push(Case::scripted(&name, engine, Index, keys, words, script));
+    };
+    for keys in [U64, Bytes] {
+        for words in [1, 2] {
+            let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 4\nremove 40\nupdate 50 5\ninsert 10 1\n\
+                          update 10 2\ninsert 20 1\ninsert 60 1\nupdate 60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
+            add("plain operations and a split", keys, words, script);
+            // The key moves to another leaf in the split that makes room for its new value.
+            let script = inserts([10, 20, 30, 40]) + "explore\nupdate 40 1\nupdate 10 1\nupdate 20 2\nupdate 30 3\nupdate 40 2\n";
+            add("updates in a full leaf", keys, words, &script);
+        }
+        let full = inserts([10, 20, 30, 40]);
+        for site in ["S2.fence", "S3.left", "S3.fence", "S5.log"] {
+            let script = format!("{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert 35 1\n");
+            add(&format!("split cut before {site}, then removals"), keys, 1, &script);
+        }
+        let script = inserts((1..60).map(|i| i * 10))
+            + "explore\n"
+            + &inserts((60..120).map(|i| i * 10))
+            + &removes((60..66).map(|i| i * 10));
+        add("inner nodes split", keys, 1, &script);
+        let script = inserts([10, 20])
+            + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove 10\nremove 30\nremove 20\n\
+                      remove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
+        add("refusals, and the last entry of the tree", keys, 1, &script);
+        // What was the bound of the leftmost leaf becomes that of another.
+        let script = inserts((1..8).map(|i| i * 10))
+            + &removes([10, 20, 40])
+            + "explore\nremove 30\nreopen\n"
+            + &inserts([11, 12, 13, 14]);
+        add("leftmost leaf emptied, then keys below its neighbour and a split", keys, 1, &script);
+        // A group of 4096 bytes has six leaves with four such entries.
+        let script = inserts((1..20).map(|i| i * 10)) + "explore\n" + &inserts([201, 202, 203, 204, 205, 206]);
+        add("leaf group taken", keys, 14, &script);
+        let script =
+            inserts((1..40).map(|i| i * 10)) + &removes((8..40).map(|i| i * 10)) + "explore\n" + &removes((1..8).map(|i| i * 10));
+        add("leaf groups given back", keys, 14, &script);
+    }
+    let script = inserts([10, 20, 30, 40]) + "cut fptree.update.W2.fence update 20 5\nupdate 30 1\nremove 20\ninsert 25 1\n";
+    let script_full = script.replace("insert 40 40\n", "");
+    add("wide update cut before its end", Bytes, 2, &script_full);
+    cases
+}
+
+/// Creation, closing, growth, and pools without room.
+fn pools(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for keys in [U64, Bytes] {
+        for level in if keys == U64 { [Index, Store].as_slice() } else { &[Index] } {
+            let named = |name: &str| format!("{name}, {keys:?}, {level:?}");
+            let scripted = |name: &str, script: &str| Case::scripted(&named(name), engine, *level, keys, 1, script);
+            let create = "create\ninsert 1 1\ninsert 2 2\nclose\nopen\ninsert 3 3\nupdate 1 4\n";
+            // Every word that is zeroed is a crash point; few of them tell much.
+            cases.push(scripted("creation", create).with_budget(3));
+            cases.push(scripted("creation over another pool", &format!("{}explore\n{create}", inserts(1..8))));
+        }
+        let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
+        cases.push(closing(Case::scripted(&format!("closed means closed, {keys:?}"), engine, Index, keys, 1, script)));
+        // The smallest pool is full after so many of them.
+        let room = if keys == U64 { 217 } else { 151 };
+        let keys_before = (1..room - 1).map(|i| i * 10);
+        let script = inserts(keys_before)
+            + "explore\n"
+            + &inserts((room - 1..room + 3).map(|i| i * 10))
+            + "remove 10\nreopen\ninsert 5 1\n";
+        cases.push(
+            Case::scripted(&format!("growth, {keys:?}"), engine, Index, keys, 14, &script)
+                .in_pool(64 << 10, 128 << 10)
+                .with_budget(8),
+        );
+    }
+    // Ten keys of a chunk each fill the smallest pool; the leaf is split before its new key is refused.
+    let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
+    let fill = lines((1..11).map(|i| format!("insert {} {i}", long(i))));
+    let script = format!("{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n", long(11), long(10), long(8));
+    cases.push(
+        Case::scripted("a split whose key is refused by a full pool", engine, Index, Bytes, 1, &script)
+            .in_pool(64 << 10, 64 << 10),
+    );
+    cases
+}
+
+/// Whoever closes it must find it closed.
+fn closing(mut case: Case) -> Case {
+    if let super::CaseSubject::Engine(subject) = case.subject {
+        case.subject = super::CaseSubject::Engine(Box::new(subject.demanding_clean_shutdown()));
+    }
+    case.options.recovery_depth = 0;
+    case
+}
+
+fn stores(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for keys in [U64, Bytes] {
+        let script = inserts([1, 2, 3])
+            + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 3\ninsert 5 7\n";
+        cases.push(Case::scripted(&format!("values replaced and removed, {keys:?}"), engine, Store, keys, 1, &script));
+    }
+    cases
+}
+
+fn allocators() -> Vec<Case> {
+    let by = |worker| move |action| AllocatorOperation { worker, action };
+    let (a, b) = (by(0), by(1));
+    let blocks = [
+        a(Action::Record(0, 40)),
+        b(Action::Node(0)),
+        b(Action::Record(1, 100)),
+        a(Action::FreeRecord(1)),
+        a(Action::Link(0, 100)),
+        b(Action::Link(0, 40)),
+        a(Action::RefusedLink(100)),
+        a(Action::Unlink(0)),
+        a(Action::FreeNode(0)),
+        b(Action::FreeRecord(0)),
+    ];
+    let freed = [a(Action::FreeRecord(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
+    let unlinked = [a(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
+    let runs = [a(Action::Run(0, 2)), b(Action::FreeRun(0)), b(Action::Run(1, 1)), a(Action::Run(0, 2)), a(Action::FreeRun(1))];
+    let grown = [a(Action::RefusedRun(3)), b(Action::Run(1, 2)), b(Action::Record(0, 100)), a(Action::FreeRun(1))];
+    let create = [a(Action::Create), b(Action::Record(0, 40)), a(Action::Run(0, 1))];
+    vec![
+        Case::allocating("creation of a pool without an index", &[], &create).with_budget(6),
+        Case::allocating("blocks come and go between two workers", &[], &blocks),
+        Case::allocating(
+            "a record that one worker frees is another's next",
+            &[a(Action::Record(0, 100)), a(Action::Reopen)],
+            &freed,
+        ),
+        Case::allocating("a linked record likewise", &[a(Action::Link(0, 100)), a(Action::Reopen)], &unlinked),
+        Case::allocating(
+            "a run that one worker linked, freed and used again by another",
+            &[a(Action::Link(0, 5000))],
+            &[b(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 40))],
+        ),
+        Case::allocating(
+            "a run that one worker allocated, freed and used again by another",
+            &[],
+            &[a(Action::Record(0, 4100)), b(Action::FreeRecord(0)), b(Action::Record(1, 100)), b(Action::Record(2, 40))],
+        )
+        .with_budget(6),
+        Case::allocating("runs are taken and given back", &[], &runs),
+        Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 11))], &grown).in_pool(64 << 10, 128 << 10),
+    ]
+}

@@ -1,0 +1,72 @@
+//! Exploring many cases, as many at a time as there are processors.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use everleaf_crash::{Options, Report};
+use everleaf_pmem::Site;
+
+use super::{Case, CaseSubject, SuiteReport};
+use crate::Path;
+
+/// How far a suite is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuiteProgress {
+    /// Explorations made.
+    pub done: usize,
+    /// Explorations in all.
+    pub of: usize,
+    /// Distinct images so far.
+    pub images: u64,
+}
+
+/// What became of the case with this number.
+type Outcome = (usize, Result<(Report, Vec<Path>), String>);
+
+/// Explores all cases on `threads` threads. A barrier that one exploration has missed is not suppressed again in those that begin later; which
+/// one is named may therefore depend on the machine, and nothing else.
+pub fn run_suite(cases: &[Case], threads: usize, progress: &mut dyn FnMut(SuiteProgress)) -> SuiteReport {
+    let next = AtomicUsize::new(0);
+    let killed = parking_lot::Mutex::new(BTreeSet::<Site>::new());
+    let (sender, outcomes) = mpsc::channel::<Outcome>();
+    let work = |sender: mpsc::Sender<Outcome>| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(at) else { break };
+            let outcome = explore(case, killed.lock().clone());
+            if let Ok((report, _)) = &outcome {
+                killed.lock().extend(report.killed.iter().map(|(site, _)| *site));
+            }
+            if sender.send((at, outcome)).is_err() {
+                break;
+            }
+        }
+    };
+    let mut report = SuiteReport::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            let sender = sender.clone();
+            scope.spawn(|| work(sender));
+        }
+        drop(sender);
+        for (done, (at, outcome)) in outcomes.iter().enumerate() {
+            match outcome {
+                Ok((found, paths)) => report.add(&cases[at].name, found, paths),
+                Err(why) => report.failures.push((cases[at].name.clone(), why)),
+            }
+            progress(SuiteProgress { done: done + 1, of: cases.len(), images: report.images });
+        }
+    });
+    report
+}
+
+fn explore(case: &Case, spared: BTreeSet<Site>) -> Result<(Report, Vec<Path>), String> {
+    let options = Options { spared, ..case.options.clone() };
+    let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
+    let paths = match &case.subject {
+        CaseSubject::Engine(subject) => subject.paths(options.len, options.max_len)?,
+        CaseSubject::Allocator(_) => Vec::new(),
+    };
+    Ok((report, paths))
+}
