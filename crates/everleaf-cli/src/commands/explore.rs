@@ -1,10 +1,12 @@
 //! `explore`: every state that a crash can leave.
 
+mod suite;
+
 use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf::Engine;
-use everleaf_crash::{Options, Progress, Report, explore_with};
+use everleaf_crash::{Assumptions, Options, Progress, Report, explore_with};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
 
@@ -23,10 +25,13 @@ const MIN_BUDGET: u64 = 8;
 Examples:
   everleaf explore --engine fptree --ops 200 --seed 1 --json
   everleaf explore --engine fptree --script split.script --mutate
+  everleaf explore --engine fptree --suite
 
 A script has one operation a line: insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, sync, epoch, crash (crash here,
-recover, go on), reopen (close, open, go on), explore (what is above only prepares), # comment.")]
-#[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops"])))]
+recover, go on), reopen, close, open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room for it),
+cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
+explore (what is above only prepares), # comment.")]
+#[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 pub struct Args {
     /// The engine.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -37,13 +42,17 @@ pub struct Args {
     /// Draw N operations at random.
     #[arg(long, value_name = "N", requires = "seed", value_parser = clap::value_parser!(u64).range(1..100_000))]
     pub ops: Option<u64>,
+    /// Explore everything: directed and random scenarios of all kinds of keys, values and assumptions, more than a million images; takes
+    /// minutes. Fails if a barrier is neither reached nor missed when it is left out, or a path through an operation is not taken.
+    #[arg(long, conflicts_with_all = ["seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads", "leaf_slots", "inner_keys", "group_bytes"])]
+    pub suite: bool,
     /// The seed of all that is drawn.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Threads whose operations run concurrently.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub threads: u64,
-    /// Suppress each barrier in turn, and see whether anybody notices.
+    /// Suppress each barrier in turn, and see whether anybody notices; the engine's directed scenarios are asked too.
     #[arg(long)]
     pub mutate: bool,
     /// Images tried at one crash point; where there are more, a sample is, and the result is not exhaustive.
@@ -55,12 +64,27 @@ pub struct Args {
     /// Explore the whole store, values in records of their own, instead of the index alone.
     #[arg(long)]
     pub store: bool,
+    /// Words of a value of the index, 1 to 14.
+    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=14))]
+    pub value_words: u64,
+    /// What to assume of the hardware beyond the model.
+    #[arg(long, value_name = "WHAT")]
+    pub assume: Option<Assume>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
     /// Parameters of the engine [default: the smallest sizes].
     #[command(flatten)]
     pub parameters: EngineParameters,
+}
+
+/// Assumptions about the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Assume {
+    /// The caches survive a power failure.
+    Eadr,
+    /// The words of one whole-line write survive together or not at all.
+    AtomicLine,
 }
 
 /// The keys are a contract; what else there is comes behind them.
@@ -78,8 +102,11 @@ struct Summary {
     mutants_killed: Option<usize>,
     redundant_flushes: u64,
     exhaustive: bool,
+    images: u64,
     left_out: u64,
     seed: u64,
+    /// Directed scenarios that were asked for what the operations do not miss; 0 if they were not needed.
+    directed_scenarios: usize,
     unreached: Vec<String>,
     survivors: Vec<String>,
 }
@@ -100,8 +127,10 @@ impl Summary {
             mutants_killed: report.mutants_killed,
             redundant_flushes: report.redundant_flush_count(),
             exhaustive: report.exhaustive,
+            images: report.images,
             left_out: report.left_out,
             seed: report.seed,
+            directed_scenarios: 0,
             unreached: names(&report.unreached),
             survivors: names(&report.survivors),
         }
@@ -117,7 +146,12 @@ pub fn run(args: Args) -> Outcome {
     if args.budget < MIN_BUDGET {
         return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
     }
+    if args.suite {
+        return suite::run(engine, args.json);
+    }
     let subject = subject(&args, engine)?;
+    let assumptions =
+        Assumptions { eadr: args.assume == Some(Assume::Eadr), atomic_line: args.assume == Some(Assume::AtomicLine) };
     let options = Options {
         len: POOL_BYTES.0,
         max_len: POOL_BYTES.1,
@@ -125,6 +159,7 @@ pub fn run(args: Args) -> Outcome {
         budget: args.budget,
         recovery_budget: args.budget / 16 + 2,
         mutate: args.mutate,
+        assumptions,
         ..Options::default()
     };
     let bar = steps_bar(0);
@@ -139,8 +174,12 @@ pub fn run(args: Args) -> Outcome {
         bar.set_message(what);
     });
     bar.finish_and_clear();
-    let report = report.map_err(|e| Failure::failed(e.to_string()))?;
-    let summary = Summary::new(engine, &report);
+    let mut report = report.map_err(|e| Failure::failed(e.to_string()))?;
+    let mut directed_scenarios = 0;
+    if args.mutate && args.assume.is_none() && report.violations.is_empty() {
+        directed_scenarios = suite::ask_directed(engine, args.script.is_none(), &mut report)?;
+    }
+    let summary = Summary { directed_scenarios, ..Summary::new(engine, &report) };
     show(&summary, args.json)?;
     verdict(&report)
 }
@@ -167,7 +206,7 @@ fn subject(args: &Args, engine: Engine) -> Result<EngineSubject, Failure> {
         inner_keys: given.inner_keys.or(tiny.inner_keys),
         group_bytes: given.group_bytes.or(tiny.group_bytes),
     };
-    Ok(EngineSubject::new(engine, parameters, level, scenario))
+    Ok(EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {

@@ -169,11 +169,12 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
 /// Looks at the heads of all leaves, in as many threads as there are processors for that much work.
 fn survey<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S, slots: bool) -> Result<Survey, IndexError> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let threads = (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize;
-    if threads == 1 {
+    // How many processors there are is asked of the system, in files: that takes longer than to look at a thousand leaves.
+    if leaves < 2 * LEAVES_PER_THREAD {
         return survey_runs::<K, M, S>(pool, runs, shape, slots);
     }
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let threads = (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize;
     let parts = std::thread::scope(|scope| {
         let survey_part = |part| scope.spawn(move || survey_runs::<K, M, S>(pool, part, shape, slots));
         let started: Vec<_> = runs.chunks(runs.len().div_ceil(threads)).map(survey_part).collect();
