@@ -1,12 +1,14 @@
 //! The directed part of the suite: no crash state is lost, every barrier and every path is reached, and each barrier is missed when it is left out.
 //! `everleaf explore --suite` explores the rest.
 
+use std::collections::BTreeSet;
+
 use everleaf::Engine;
 use everleaf_testkit::{Case, directed_cases, run_suite};
 
 fn suffices(engine: Engine) {
     let cases: Vec<Case> = directed_cases(engine).into_iter().map(Case::judging).collect();
-    let report = run_suite(&cases, 1, &mut |_| {});
+    let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
     println!(
         "{engine}: {} explorations, {} images, {} of {} barriers missed, fences without work: {:?}",
         report.cases,

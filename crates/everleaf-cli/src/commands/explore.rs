@@ -1,11 +1,13 @@
 //! `explore`: every state that a crash can leave.
 
+mod suite;
+
 use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf::Engine;
 use everleaf_crash::{
-    ExploreError, Interleaving, Options, Progress, Report, explore_interleaving, explore_threads_with, explore_with,
+    Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving, explore_threads_with, explore_with,
 };
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
@@ -27,11 +29,13 @@ const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 Examples:
   everleaf explore --engine fptree --ops 200 --seed 1 --json
   everleaf explore --engine fptree --script split.script --mutate
+  everleaf explore --engine fptree --suite
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, batch OP; OP; .., sync, epoch,
-crash (crash here, recover, go on), reopen (close, open, go on), explore (what is above only prepares), thread N OP.. (an operation of
-thread N: those between two lines without `thread` run concurrently), # comment.")]
-#[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops"])))]
+crash (crash here, recover, go on), reopen, close, open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room
+for it), cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first), explore (what is above only
+prepares), thread N OP.. (an operation of thread N: those between two lines without `thread` run concurrently), # comment.")]
+#[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 pub struct Args {
     /// The engine.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -42,6 +46,10 @@ pub struct Args {
     /// Draw N operations at random.
     #[arg(long, value_name = "N", requires = "seed", value_parser = clap::value_parser!(u64).range(1..100_000))]
     pub ops: Option<u64>,
+    /// Explore everything: directed and random scenarios of all kinds of keys, values and assumptions, more than a million images; takes
+    /// minutes. Fails if a barrier is neither reached nor missed when it is left out, or a path through an operation is not taken.
+    #[arg(long, conflicts_with_all = ["seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads", "leaf_slots", "inner_keys", "group_bytes"])]
+    pub suite: bool,
     /// The seed of all that is drawn.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
@@ -57,7 +65,7 @@ pub struct Args {
     /// Run this interleaving again, as a counterexample names it, and no other.
     #[arg(long, value_name = "I")]
     pub interleaving: Option<Interleaving>,
-    /// Suppress each barrier in turn, and see whether anybody notices.
+    /// Suppress each barrier in turn, and see whether anybody notices; the engine's directed scenarios are asked too.
     #[arg(long)]
     pub mutate: bool,
     /// Images tried at one crash point; where there are more, a sample is, and the result is not exhaustive.
@@ -69,12 +77,27 @@ pub struct Args {
     /// Explore the whole store, values in records of their own, instead of the index alone.
     #[arg(long)]
     pub store: bool,
+    /// Words of a value of the index, 1 to 14.
+    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=14))]
+    pub value_words: u64,
+    /// What to assume of the hardware beyond the model.
+    #[arg(long, value_name = "WHAT")]
+    pub assume: Option<Assume>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
     /// Parameters of the engine [default: the smallest sizes].
     #[command(flatten)]
     pub parameters: EngineParameters,
+}
+
+/// Assumptions about the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Assume {
+    /// The caches survive a power failure.
+    Eadr,
+    /// The words of one whole-line write survive together or not at all.
+    AtomicLine,
 }
 
 /// The keys are a contract; what else there is comes behind them.
@@ -92,11 +115,14 @@ struct Summary {
     mutants_killed: Option<usize>,
     redundant_flushes: u64,
     exhaustive: bool,
+    images: u64,
     left_out: u64,
     interleavings: Option<u64>,
     interleavings_left_out: u64,
     preemption_bound: Option<usize>,
     seed: u64,
+    /// Directed scenarios that were asked for what the operations do not miss; 0 if they were not needed.
+    directed_scenarios: usize,
     unreached: Vec<String>,
     survivors: Vec<String>,
 }
@@ -117,11 +143,13 @@ impl Summary {
             mutants_killed: report.mutants_killed,
             redundant_flushes: report.redundant_flush_count(),
             exhaustive: report.exhaustive,
+            images: report.images,
             left_out: report.left_out,
             interleavings: report.interleavings,
             interleavings_left_out: report.interleavings_left_out,
             preemption_bound: report.preemption_bound,
             seed: report.seed,
+            directed_scenarios: 0,
             unreached: names(&report.unreached),
             survivors: names(&report.survivors),
         }
@@ -138,6 +166,9 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
     }
     everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &args.parameters.into(), 1)?;
+    if args.suite {
+        return suite::run(engine, args.json);
+    }
     let scenario = scenario(&args)?;
     scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
     if args.store && scenario.has_threads() {
@@ -147,6 +178,8 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage("--interleaving is for programs of several threads; leave it out"));
     }
     let beyond = if args.script.is_some() { INTERLEAVINGS.0 } else { INTERLEAVINGS.1 };
+    let assumptions =
+        Assumptions { eadr: args.assume == Some(Assume::Eadr), atomic_line: args.assume == Some(Assume::AtomicLine) };
     let options = Options {
         len: POOL_BYTES.0,
         max_len: POOL_BYTES.1,
@@ -156,11 +189,16 @@ pub fn run(args: Args) -> Outcome {
         mutate: args.mutate,
         preemption_bound: args.preemptions as usize,
         interleavings: args.interleavings.unwrap_or(beyond),
+        assumptions,
         ..Options::default()
     };
     let subject = subject(&args, engine, scenario)?;
-    let report = explore(&args, subject, &options)?;
-    let summary = Summary::new(engine, &report);
+    let mut report = explore(&args, subject, &options)?;
+    let mut directed_scenarios = 0;
+    if args.mutate && args.assume.is_none() && report.violations.is_empty() {
+        directed_scenarios = suite::ask_directed(engine, args.script.is_none(), &mut report)?;
+    }
+    let summary = Summary { directed_scenarios, ..Summary::new(engine, &report) };
     show(&summary, args.json)?;
     verdict(&report)
 }
@@ -218,7 +256,7 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         inner_keys: given.inner_keys.or(tiny.inner_keys),
         group_bytes: given.group_bytes.or(tiny.group_bytes),
     };
-    Ok(EngineSubject::new(engine, parameters, level, scenario))
+    Ok(EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {

@@ -9,7 +9,7 @@ mod live;
 mod operation;
 
 use everleaf_crash::Subject;
-use everleaf_pmem::{Site, Traced, site};
+use everleaf_pmem::{Site, Traced};
 
 use live::Live;
 use operation::Content;
@@ -104,14 +104,7 @@ impl Subject for AllocatorSubject {
     fn sites(&self) -> Vec<Site> {
         let parts = ["create", "record", "chunk", "intent", "exchange", "link", "run", "grow", "recover", "open", "close"];
         let of_allocator = |site: &&Site| parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")));
-        let mut sites: Vec<Site> = everleaf_pool::SITES.iter().filter(of_allocator).copied().collect();
-        sites.extend([
-            site!("testkit.caller.fence"),
-            site!("testkit.index.slot"),
-            site!("testkit.index.fence"),
-            site!("testkit.run.stamp"),
-        ]);
-        sites
+        everleaf_pool::SITES.iter().filter(of_allocator).copied().collect()
     }
 
     fn describe_operation(&self, operation: usize) -> String {

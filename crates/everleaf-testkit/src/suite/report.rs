@@ -50,7 +50,7 @@ pub struct SuiteReport {
 }
 
 impl SuiteReport {
-    /// Takes in what one exploration found.
+    /// Takes in what one exploration found. The barriers of the test's own structures are left out.
     pub fn add(&mut self, name: &str, report: Report, paths: Vec<Path>) {
         let own = |site: &Site| site.name().starts_with("testkit.");
         self.cases += 1;
@@ -68,8 +68,8 @@ impl SuiteReport {
         self.undeclared.extend(report.undeclared.into_iter().filter(|site| !own(site)));
         self.reached.extend(report.sites_reached);
         self.sites.extend(report.sites);
-        self.mutants.extend(report.survivors);
-        for (site, _) in report.killed {
+        self.mutants.extend(report.survivors.into_iter().filter(|site| !own(site)));
+        for (site, _) in report.killed.into_iter().filter(|(site, _)| !own(site)) {
             self.mutants.insert(site);
             self.killed.entry(site).or_insert_with(|| name.to_owned());
         }

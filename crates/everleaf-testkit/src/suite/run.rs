@@ -24,11 +24,11 @@ pub struct SuiteProgress {
 /// What became of the case with this number.
 type Outcome = (usize, Result<(Report, Vec<Path>), String>);
 
-/// Explores all cases on `threads` threads. A barrier that one exploration has missed is not suppressed again in those that begin later; which
+/// Explores all cases on `threads` threads; the barriers of `spared` are never suppressed. A barrier that one exploration has missed is not suppressed again in those that begin later; which
 /// one is named may therefore depend on the machine, and nothing else.
-pub fn run_suite(cases: &[Case], threads: usize, progress: &mut dyn FnMut(SuiteProgress)) -> SuiteReport {
+pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progress: &mut dyn FnMut(SuiteProgress)) -> SuiteReport {
     let next = AtomicUsize::new(0);
-    let killed = parking_lot::Mutex::new(BTreeSet::<Site>::new());
+    let killed = parking_lot::Mutex::new(spared);
     let (sender, outcomes) = mpsc::channel::<Outcome>();
     let work = |sender: mpsc::Sender<Outcome>| {
         loop {

@@ -186,6 +186,7 @@ fn survey<K: LeafKey, M: Media, S: Shape>(
 
 /// Threads that are worth their start for a pass over so many leaves.
 pub(super) fn threads_for(leaves: u64) -> usize {
+    // How many processors there are is asked of the system, in files: that takes longer than to look at a thousand leaves.
     if leaves < 2 * LEAVES_PER_THREAD {
         return 1;
     }
