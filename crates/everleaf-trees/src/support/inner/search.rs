@@ -79,7 +79,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The search by halving, without vectors: for words that could be mistaken for padding.
     #[cold]
     fn search_slots(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, word: u64) -> usize {
-        let slot = partition_point(1, self.count(node).min(CAPACITY), |slot| self.word(node, slot) <= word) - 1;
+        let slot = partition_point(1, self.count(node), |slot| self.word(node, slot) <= word) - 1;
         if K::EXACT || self.word(node, slot) != word { slot } else { self.search_equals(separators, node, key, slot, word) }
     }
 

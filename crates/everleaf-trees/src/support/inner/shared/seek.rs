@@ -14,9 +14,9 @@ pub struct Sought<O> {
     pub child: u64,
     /// As long as it is current, the child covers the key and its range is not smaller.
     pub ticket: Ticket,
-    /// Forward: the first key that the child does not cover; none if it is the last child. The range may have grown since, by the
-    /// removal of the next child: the child after the bound may be this one again. Backward: the smallest key that the child
-    /// covers; none if it is the first.
+    /// Forward: the first key that the child does not cover; none if it is the last child. The range may have grown since, by
+    /// the removal of the next child: the child after the bound may be this one again. Backward: the smallest key that the
+    /// child covers; none if it is the first.
     pub bound: Option<O>,
     /// The child after it (before it, backward), if the same node leads to it: for prefetching. It may be another one by now.
     pub hint: Option<u64>,

@@ -7,6 +7,7 @@ use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::Cpu;
 use proptest::prelude::*;
 
+use super::super::latches::Latches;
 use super::super::nodes::Nodes;
 use super::*;
 
@@ -24,6 +25,21 @@ fn insert<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, separator: K::
     let left = inner.find(&relax, separator).0;
     let prepared = inner.prepare(&relax, separator, left)?;
     Ok(inner.insert(&relax, prepared, child))
+}
+
+/// All words of a node but its own.
+fn content_of<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, node: u32) -> Vec<u64> {
+    let words = (node..node + Nodes::<K, C>::NODE_LINES as u32).flat_map(|line| (0..8).map(move |word| (line, word)));
+    let own = (node + Nodes::<K, C>::COUNT_LINE, 7);
+    words.filter(|place| *place != own).map(|(line, word)| inner.tree.nodes.load(line, word)).collect()
+}
+
+/// The nodes in use, with their words.
+fn snapshot<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>) -> Vec<(u32, NodeWord, Vec<u64>)> {
+    assert!(C <= 512, "large nodes have segments between them");
+    let all = (0..inner.tree.nodes.used_lines() as u32).step_by(Nodes::<K, C>::NODE_LINES);
+    let in_use = all.filter(|node| inner.tree.nodes.count(*node) > 0);
+    in_use.map(|node| (node, inner.tree.nodes.node_word(node), content_of(inner, node))).collect()
 }
 
 /// Separator -> child, the smallest key for the first child; what every door must answer.
@@ -46,6 +62,7 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     fn change(&mut self, key: &K::Owned, remove: bool) {
         let (separator, left) = self.covering(key);
         let (_, ticket) = self.inner.find(&relax, K::borrow(key));
+        let before = snapshot(&self.inner);
         let changed = if remove {
             let first = self.model.keys().next() == Some(&separator);
             assert_eq!(self.inner.remove(&relax, K::borrow(key)), !first);
@@ -66,6 +83,13 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
             }
         };
         assert_eq!(self.inner.is_current(ticket), !changed);
+        // Whoever read a node before it was changed must find out, even if it looks the same again later: by its version, not
+        // its count.
+        for (node, word, content) in before {
+            let now = self.inner.tree.nodes.node_word(node);
+            let same = word.count() == now.count() && content == content_of(&self.inner, node);
+            assert!(same || now.with_count(0) != word.with_count(0), "node {node} was changed under its old version");
+        }
     }
 
     fn ask(&self, key: &K::Owned) {
@@ -160,6 +184,43 @@ proptest! {
         run::<BytesKeys, 4>(Box::default(), &steps);
         run::<BytesKeys, 32>(Box::default(), &steps);
     }
+}
+
+/// Ascending separators leave nodes with one slot at the right edge, on all levels; they go one in the other.
+#[test]
+fn nodes_that_become_empty_together_are_changed_under_new_versions() {
+    let mut twin = Twin::<U64Keys, 4>::new(0);
+    for last in 1..300u64 {
+        twin.change(&last, false);
+        if last.is_multiple_of(3) {
+            twin.change(&last, true);
+            twin.change(&last, false);
+        }
+    }
+    (1..300).rev().for_each(|last| twin.change(&last, true));
+    twin.compare(&[]);
+}
+
+/// Another thread that is faster: it inserts right before the first node is locked.
+struct Intruder<'a>(Option<&'a SharedInner<U64Keys, 4>>);
+
+impl Latches for Intruder<'_> {
+    fn change(&mut self, _node: u32) {
+        if let Some(inner) = self.0.take() {
+            insert(inner, 5, 5).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_change_of_structure_searches_the_bottom_node_after_it_has_locked_it() {
+    let inner = SharedInner::<U64Keys, 4>::new(simd(), 0).unwrap();
+    insert(&inner, 10, 10).unwrap();
+    insert(&inner, 20, 20).unwrap();
+    let mut intruder = Intruder(Some(&inner));
+    let (path, child) = inner.tree.path(15, &mut intruder);
+    assert!(intruder.0.is_none(), "the bottom node is locked on the way down");
+    assert_eq!((path.0[0].1, child), (2, 10), "0 and 5 are before it");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that stays, all others come and
 //! go. A range belongs to one writer, who therefore knows exactly what must be found in it; the others know that a child must
-//! be of the key's range and not above the key. The child of a separator is its number.
+//! be of the key's range and not above the key. The child of a separator is its number complemented, which is far outside of
+//! the arena: a reader that has lost its way and takes it for a node must not follow it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,9 +32,9 @@ struct Run<K: InnerKey, const CAPACITY: usize> {
 
 impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
     fn new(ranges: u64, writers: u64, steps: usize, key: fn(u64) -> K::Owned) -> Self {
-        let inner = SharedInner::new(simd(), 0).unwrap();
+        let inner = SharedInner::new(simd(), !0).unwrap();
         for range in 1..ranges {
-            insert(&inner, K::borrow(&key(range * WIDTH)), range * WIDTH).unwrap();
+            insert(&inner, K::borrow(&key(range * WIDTH)), !(range * WIDTH)).unwrap();
         }
         Self { inner, ranges, writers, steps, key, keys: (0..ranges * WIDTH).map(key).collect() }
     }
@@ -70,7 +71,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         });
         assert_eq!(self.inner.check(), Vec::<String>::new());
         let mut children = Vec::new();
-        self.inner.for_each_child(|child| children.push(child));
+        self.inner.for_each_child(|child| children.push(!child));
         assert_eq!(children, separators.into_iter().collect::<Vec<_>>());
         println!("height {}, {:?}", self.inner.height(), self.inner.conflicts());
     }
@@ -81,6 +82,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
 
     /// What holds of a child for `number`, whoever changes what.
     fn covers(&self, number: u64, child: u64) {
+        let child = !child;
         assert!(child <= number && child >= number / WIDTH * WIDTH, "{number} is not covered by the child at {child}");
     }
 
@@ -108,12 +110,12 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
             None => assert_eq!(next_range, self.ranges * WIDTH, "{number} is not in the last child"),
         }
         let sought = self.inner.seek(&relax, key, Direction::Backward);
-        assert_eq!(sought.bound.map_or(0, |bound| self.number(&bound)), sought.child, "a child begins at its separator");
+        assert_eq!(sought.bound.map_or(0, |bound| self.number(&bound)), !sought.child, "a child begins at its separator");
         if let Some(sought) = self.inner.seek_before(&relax, key) {
             self.covers(number - 1, sought.child);
         }
         let last = self.inner.seek_edge(&relax, Direction::Backward);
-        assert!(last.child >= (self.ranges - 1) * WIDTH);
+        assert!(!last.child >= (self.ranges - 1) * WIDTH);
     }
 }
 
@@ -168,17 +170,17 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         let inner = &self.run.inner;
         let child = self.covering(number);
         let (found, ticket) = inner.find(&relax, key);
-        assert_eq!(found, child);
+        assert_eq!(found, !child);
         if remove && !child.is_multiple_of(WIDTH) {
             assert!(inner.remove(&relax, key));
             self.separators.remove(&child);
         } else if !remove && child != number {
-            let prepared = inner.prepare(&relax, key, child).unwrap();
+            let prepared = inner.prepare(&relax, key, !child).unwrap();
             if number.is_multiple_of(7) {
                 drop(prepared); // a split that failed
                 return self.ask(number);
             }
-            inner.insert(&relax, prepared, number);
+            inner.insert(&relax, prepared, !number);
             self.separators.insert(number);
         } else {
             return;
@@ -191,16 +193,16 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
     fn ask(&self, number: u64) {
         let (inner, key) = (&self.run.inner, (self.run.key)(number));
         let (key, child) = (K::borrow(&key), self.covering(number));
-        assert_eq!(inner.find(&relax, key).0, child);
+        assert_eq!(inner.find(&relax, key).0, !child);
         let next_range = (number / WIDTH + 1) * WIDTH;
         let upper = self.separators.range(number + 1..next_range).next().copied();
         let upper = upper.or((next_range < self.run.ranges * WIDTH).then_some(next_range));
         let sought = inner.seek(&relax, key, Direction::Forward);
-        assert_eq!((sought.child, sought.bound), (child, upper.map(self.run.key)));
+        assert_eq!((sought.child, sought.bound), (!child, upper.map(self.run.key)));
         assert_eq!(inner.is_last(&relax, key), upper.is_none());
         assert_eq!(inner.lower_bound(&relax, key), (self.run.key)(child));
         if child < number {
-            assert_eq!(inner.seek_before(&relax, key).map(|sought| sought.child), Some(self.covering(number - 1)));
+            assert_eq!(inner.seek_before(&relax, key).map(|sought| !sought.child), Some(self.covering(number - 1)));
         }
     }
 }
