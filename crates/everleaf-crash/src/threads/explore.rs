@@ -355,6 +355,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     fn report(self, operations: usize, whole: bool) -> Report {
         let mut report = describe(self.subject.sites(), operations, &self.explorer.tally, self.audit.finish(), self.options);
         report.exhaustive = whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
+        report.images = self.explorer.known.images();
         report.violations = self.violations;
         report.interleavings = Some(self.interleavings);
         report.interleavings_beyond = self.beyond;

@@ -35,7 +35,7 @@ impl Mutants {
         let mut concerned: BTreeSet<Site> = trace.events.iter().filter_map(barrier).collect();
         concerned.extend(whole.known.recovery_sites());
         for site in &whole.tally.barriers {
-            if self.killed.contains_key(site) {
+            if self.killed.contains_key(site) || options.spared.contains(site) {
                 continue;
             }
             let memory = self.alive.entry(*site).or_default();

@@ -16,8 +16,8 @@ use everleaf_pool::{Pool, Shutdown};
 use crate::{Key, Operation, Scenario, ScriptKeys};
 pub use paths::{PATHS, Path};
 use target::PooledIndex;
-pub use target::Target;
 pub(crate) use target::ScriptKind;
+pub use target::Target;
 
 /// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing to recover.
 pub(crate) fn holds_a_pool(image: &Traced) -> bool {
@@ -328,7 +328,13 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         Operation::Create => content.clear(),
         Operation::Batch(operations) => operations.iter().for_each(|operation| model(content, operation)),
         Operation::Thread { operation, .. } => model(content, operation),
-        Operation::Get(_) | Operation::Sync | Operation::Crash | Operation::Reopen | Operation::Close | Operation::Open | Operation::Refused(_) => {}
+        Operation::Get(_)
+        | Operation::Sync
+        | Operation::Crash
+        | Operation::Reopen
+        | Operation::Close
+        | Operation::Open
+        | Operation::Refused(_) => {}
     }
 }
 

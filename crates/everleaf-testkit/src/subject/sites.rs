@@ -17,12 +17,17 @@ const BYTES: &[&str] = &[
     "fptree.recover.R1.",
     "fptree.recover.R3.",
     "fptree.recover.R5.",
-    "pool.exchange.",
+    "fptree.split.C4.",
+    "fptree.recover.R7.",
 ];
+/// Only where something is allocated that is no run: keys, values, or leaves one by one.
+const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool.recover."];
 /// Only where keys are words.
 const U64: &[&str] = &["fptree.remove.P1.fence", "fptree.split.S2.bound", "fptree.recover.R2.fence", "fptree.recover.R6."];
 /// Only where keys or values are records.
-const RECORDS: &[&str] = &["pool.chunk.", "pool.intent.", "pool.record.", "pool.recover."];
+const RECORDS: &[&str] = &["pool.record."];
+/// Only where leaves come in groups.
+const GROUPS: &[&str] = &["pool.run."];
 /// Only with fingerprints.
 const FPTREE: &[&str] = &["fptree.insert.P2.order", "fptree.split.S2.fingerprints", "fptree.update.W2.order"];
 /// Only where keys and values are apart.
@@ -38,10 +43,15 @@ impl EngineSubject {
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let ptree = self.engine == Engine::PTree;
         let wide = self.value_words > 1;
+        let groups = self.engine != Engine::FpTreeConcurrent;
+        let records = bytes || self.level == Level::Store;
         let excluded = [
             (BYTES, !bytes),
             (U64, bytes),
-            (RECORDS, !bytes && self.level == Level::Index),
+            (RECORDS, !records),
+            (BLOCKS, groups && !records),
+            (&["pool.exchange."], groups && !bytes),
+            (GROUPS, !groups),
             (FPTREE, ptree),
             (PTREE, !ptree),
             (ONE_WORD, wide),

@@ -1,9 +1,9 @@
 //! One exploration: what is explored, and how thoroughly.
 
 use everleaf::{Engine, EngineParameters};
-use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_with};
+use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with};
 
-use crate::{AllocatorOperation, AllocatorSubject, EngineSubject, Level, Scenario, ScriptKeys};
+use crate::{AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 
 /// Bytes of a small pool, and what it may grow to.
 pub(super) const SMALL_POOL: (u64, u64) = (96 << 10, 256 << 10);
@@ -24,6 +24,8 @@ pub struct Case {
 pub enum CaseSubject {
     /// An index or a store.
     Engine(Box<EngineSubject>),
+    /// An index that several threads use.
+    Threads(Box<ConcurrentEngineSubject>),
     /// The allocator by itself.
     Allocator(AllocatorSubject),
 }
@@ -49,6 +51,16 @@ impl Case {
     pub(super) fn scripted(name: &str, engine: Engine, level: Level, keys: ScriptKeys, words: usize, script: &str) -> Self {
         let scenario = Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
         Self::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario)
+    }
+
+    /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings beyond which a sample is taken.
+    pub(super) fn threaded(name: &str, engine: Engine, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
+        let mut case = Self::scripted(name, engine, Level::Index, keys, 1, script);
+        if let CaseSubject::Engine(subject) = case.subject {
+            case.subject = CaseSubject::Threads(Box::new(ConcurrentEngineSubject::new(*subject)));
+        }
+        case.options.interleavings = interleavings;
+        case
     }
 
     pub(super) fn of_allocator(name: impl Into<String>, subject: AllocatorSubject) -> Self {
@@ -100,6 +112,7 @@ impl Case {
     pub fn explore(&self, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report, ExploreError> {
         match &self.subject {
             CaseSubject::Engine(subject) => explore_with(&**subject, options, progress),
+            CaseSubject::Threads(subject) => explore_threads_with(&**subject, options, progress),
             CaseSubject::Allocator(subject) => explore_with(subject, options, progress),
         }
     }

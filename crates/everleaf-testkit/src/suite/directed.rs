@@ -13,6 +13,9 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     let mut cases = trees(engine);
     cases.extend(pools(engine));
     cases.extend(stores(engine));
+    if engine.is_concurrent() {
+        cases.extend(threads(engine));
+    }
     cases.extend(allocators());
     // Other garbage for each, so that no two leave the same image.
     (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
@@ -46,9 +49,19 @@ fn trees(engine: Engine) -> Vec<Case> {
             add("updates in a full leaf", keys, words, &script);
         }
         let full = inserts([10, 20, 30, 40]);
-        for site in ["S2.fence", "S3.left", "S3.fence", "S5.log"] {
+        let cuts: &[&str] = match (engine, keys) {
+            (Engine::FpTreeConcurrent, U64) => &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"],
+            (Engine::FpTreeConcurrent, Bytes) => &["C2.fence", "C3.bitmap", "C3.fence", "C4.fence", "C5.log", "C5.fence"],
+            _ => &["S2.fence", "S3.left", "S3.fence", "S5.log"],
+        };
+        for site in cuts {
             let script = format!("{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert 35 1\n");
             add(&format!("split cut before {site}, then removals"), keys, 1, &script);
+        }
+        if engine == Engine::FpTreeConcurrent {
+            // A full leaf is what recovery knows a split by that was not committed.
+            let script = format!("{full}cut fptree.split.C5.log insert 25 1\ninsert 11 1\ninsert 12 2\n");
+            add("split cut after its commit, then the leaf filled", keys, 1, &script);
         }
         let script = inserts((1..60).map(|i| i * 10))
             + "explore\n"
@@ -92,8 +105,7 @@ fn pools(engine: Engine) -> Vec<Case> {
         }
         let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
         cases.push(closing(Case::scripted(&format!("closed means closed, {keys:?}"), engine, Index, keys, 1, script)));
-        // The smallest pool is full after so many of them.
-        let room = if keys == U64 { 217 } else { 151 };
+        let room = keys_until_growth(engine, keys);
         let keys_before = (1..room - 1).map(|i| i * 10);
         let script = inserts(keys_before)
             + "explore\n"
@@ -116,6 +128,16 @@ fn pools(engine: Engine) -> Vec<Case> {
     cases
 }
 
+/// Which ascending key of 14 words makes the smallest pool grow.
+fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
+    let many = inserts((1..400).map(|i| i * 10));
+    let case = Case::scripted("many keys", engine, Index, keys, 14, &many);
+    let super::CaseSubject::Engine(subject) = case.subject else { unreachable!("it is scripted") };
+    let paths = subject.paths(64 << 10, 1 << 20).unwrap_or_else(|e| panic!("many keys: {e}"));
+    let grown = paths.iter().position(|path| *path == ("insert", "growth of the pool"));
+    grown.map_or_else(|| panic!("400 keys do not fill a pool of 64 KiB"), |at| at as u64 + 1)
+}
+
 /// Whoever closes it must find it closed.
 fn closing(mut case: Case) -> Case {
     if let super::CaseSubject::Engine(subject) = case.subject {
@@ -131,6 +153,39 @@ fn stores(engine: Engine) -> Vec<Case> {
         let script = inserts([1, 2, 3])
             + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 3\ninsert 5 7\n";
         cases.push(Case::scripted(&format!("values replaced and removed, {keys:?}"), engine, Store, keys, 1, &script));
+    }
+    cases
+}
+
+/// Interleavings of two threads that are run where there are more.
+const INTERLEAVINGS: u64 = 300;
+
+/// What two threads can do to each other, named after what meets.
+const MEETINGS: &[(&str, &str)] = &[
+    ("two insertions in one leaf", "thread 1 insert 60 6\nthread 2 insert 80 8\n"),
+    ("two insertions of one key", "thread 1 insert 60 6\nthread 2 insert 60 8\n"),
+    ("two splits of one leaf", "thread 1 insert 15 6\nthread 2 insert 25 8\n"),
+    ("a split, and another thread that fills the leaf", "thread 1 insert 35 6\nthread 2 insert 11 1\nthread 2 insert 12 1\n"),
+    ("a split and a reader of a key that moves", "thread 1 insert 15 6\nthread 2 get 40\n"),
+    ("a split and an update of a key that moves", "thread 1 insert 15 6\nthread 2 update 30 9\n"),
+    ("a split and a removal", "thread 1 insert 15 6\nthread 2 remove 20\n"),
+    ("an update and a reader", "thread 1 update 20 9\nthread 2 get 20\n"),
+    ("an upsert and an insertion", "thread 1 upsert 60 9\nthread 2 insert 60 6\n"),
+    ("two removals of one key", "thread 1 remove 20\nthread 2 remove 20\n"),
+    ("a removal and an insertion of one key", "thread 1 remove 20\nthread 2 insert 20 9\n"),
+    ("the end of a leaf and an insertion into it", "remove 50\nthread 1 remove 70\nthread 2 insert 60 6\n"),
+    ("the end of a leaf and a reader", "remove 50\nthread 1 remove 70\nthread 2 get 70\n"),
+    ("the end of two leaves", "remove 10\nremove 20\nremove 30\nremove 50\nthread 1 remove 40\nthread 2 remove 70\n"),
+];
+
+fn threads(engine: Engine) -> Vec<Case> {
+    let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
+    let mut cases = Vec::new();
+    for keys in [U64, Bytes] {
+        for (name, meeting) in MEETINGS {
+            let (name, script) = (format!("{name}, {keys:?}"), format!("{full}{meeting}"));
+            cases.push(Case::threaded(&name, engine, keys, INTERLEAVINGS, &script));
+        }
     }
     cases
 }

@@ -66,7 +66,7 @@ fn explore(case: &Case, spared: BTreeSet<Site>) -> Result<(Report, Vec<Path>), S
     let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
     let paths = match &case.subject {
         CaseSubject::Engine(subject) => subject.paths(options.len, options.max_len)?,
-        CaseSubject::Allocator(_) => Vec::new(),
+        CaseSubject::Threads(_) | CaseSubject::Allocator(_) => Vec::new(),
     };
     Ok((report, paths))
 }

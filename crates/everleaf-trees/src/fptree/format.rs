@@ -6,7 +6,12 @@ use super::layout::{Fixed, LeafHead, Shape, SplitLog, WorkerLog};
 
 /// What docs/format.md shows of this room: a leaf of the tuned sizes of either tree, and the lines of the anchor.
 pub fn layouts() -> Vec<Layout> {
-    vec![leaf_layout("FPTree leaf", Fixed::<true, 56, 1>), leaf_layout("PTree leaf", Fixed::<false, 32, 1>), SplitLog::layout(), WorkerLog::layout()]
+    vec![
+        leaf_layout("FPTree leaf", Fixed::<true, 56, 1>),
+        leaf_layout("PTree leaf", Fixed::<false, 32, 1>),
+        SplitLog::layout(),
+        WorkerLog::layout(),
+    ]
 }
 
 /// The head, and of the body the places of the first two slots and the last.

@@ -42,7 +42,13 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         };
         let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
         let worker = &mut self.worker;
-        add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| K::place(worker, cell, key))?;
+        let media = self.pool.media();
+        let added = add_entry::<K, M, S>(media, leaf, live, slot, hash, value, |cell| K::place(worker, cell, key));
+        if added.is_err() {
+            // A split before this has retired its log without a fence, which is to come before the next commit.
+            media.fence(site!("fptree.insert.P1.refused"));
+        }
+        added?;
         self.keys += 1;
         Ok(())
     }
@@ -89,11 +95,7 @@ pub(super) fn add_entry<K: LeafKey, M: Media, S: Shape>(
     place: impl FnOnce(&PCell) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
     // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by recovery.
-    if let Err(error) = place(leaf.key(slot)) {
-        // A split before this has retired its log without a fence, which is to come before the next commit.
-        media.fence(site!("fptree.insert.P1.refused"));
-        return Err(error);
-    }
+    place(leaf.key(slot))?;
     leaf.store_value(media, slot, value);
     if K::RECORDS {
         // The record's allocation has flushed the key word.

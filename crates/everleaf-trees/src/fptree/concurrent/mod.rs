@@ -83,9 +83,7 @@ use nodes::SharedNodes;
 
 /// Every barrier of the concurrent tree, in the order of the code.
 pub const SITES: &[Site] = &[
-    site!("fptree.insert.P1.refused"),
     site!("fptree.insert.P1.entry"),
-    site!("fptree.insert.P1.value"),
     site!("fptree.insert.P1.fence"),
     site!("fptree.insert.P2.order"),
     site!("fptree.insert.P2.bitmap"),
@@ -103,7 +101,6 @@ pub const SITES: &[Site] = &[
     site!("fptree.update.P1.value"),
     site!("fptree.update.P1.fence"),
     site!("fptree.update.W1.entry"),
-    site!("fptree.update.W1.value"),
     site!("fptree.update.W1.fence"),
     site!("fptree.update.W2.order"),
     site!("fptree.update.W2.bitmap"),
@@ -112,8 +109,6 @@ pub const SITES: &[Site] = &[
     site!("fptree.update.W3.fence"),
     site!("fptree.remove.P1.bitmap"),
     site!("fptree.remove.P1.fence"),
-    site!("fptree.remove.D2.log"),
-    site!("fptree.remove.D2.fence"),
     site!("fptree.first.F1.leaf"),
     site!("fptree.first.F1.fence"),
     site!("fptree.first.F2.log"),

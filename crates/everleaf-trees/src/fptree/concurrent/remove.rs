@@ -1,12 +1,11 @@
 //! Removing a key from its locked leaf, by the sequence P1 of the tree for one thread; and the end of a leaf that this empties.
 //!
-//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is emptied: its freeing, 1 flush and 1 fence
-//! besides.
+//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is emptied: its freeing besides.
 
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
@@ -46,7 +45,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 }
 
-/// Frees a leaf that has left the tree, with the record of its bound: 4 flushes and 3 fences, and 1 and 1 for the log.
+/// Frees a leaf that has left the tree, and the record of its bound: 4 flushes and 3 fences each.
 pub(super) fn free_leaf<K: LeafKey, M: Media, S: Shape>(
     worker: &mut Worker<M>,
     leaf: Leaf<'_, S>,
@@ -56,10 +55,9 @@ pub(super) fn free_leaf<K: LeafKey, M: Media, S: Shape>(
     let log = log_of(&pool, worker.slot())?;
     // D1: the bound's record. Crash: an empty leaf, which recovery frees.
     K::discard(worker, &leaf.head.lower_bound)?;
-    // D2: the log. Crash: as after D1, or the log says the same.
+    // D2: the log, not flushed: D3 asks it where to write. Crash: as after D1, or the log says the same; in the middle of D3 a log that is
+    // null stands for a leaf that is free.
     pool.media().store(&log.removed, PPtr::<LeafHead>::at(leaf_offset));
-    pool.media().flush(site!("fptree.remove.D2.log"), &log.removed);
-    pool.media().fence(site!("fptree.remove.D2.fence"));
     // D3 COMMIT: the leaf is free and the log retired, in one exchange.
     worker.free_from(&log.removed)?;
     Ok(())
