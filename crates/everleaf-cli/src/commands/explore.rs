@@ -256,6 +256,8 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         inner_keys: given.inner_keys.or(tiny.inner_keys),
         group_bytes: given.group_bytes.or(tiny.group_bytes),
     };
+    // Sizes that are not on offer are wrong usage, and no failed exploration.
+    everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &parameters, args.value_words as usize)?;
     Ok(EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize))
 }
 

@@ -60,7 +60,7 @@ fn trees(engine: Engine) -> Vec<Case> {
         }
         if engine == Engine::FpTreeConcurrent {
             // A full leaf is what recovery knows a split by that was not committed.
-            let script = format!("{full}cut fptree.split.C5.log insert 25 1\ninsert 11 1\ninsert 12 2\n");
+            let script = format!("{full}cut fptree.split.C3.fence insert 25 1\ninsert 11 1\ninsert 12 2\n");
             add("split cut after its commit, then the leaf filled", keys, 1, &script);
         }
         let script = inserts((1..60).map(|i| i * 10))

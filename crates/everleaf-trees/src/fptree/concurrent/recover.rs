@@ -141,6 +141,9 @@ fn forget_moved<K: LeafKey, M: Media, S: Shape>(media: &M, left: Leaf<'_, S>, ne
     let held = |word: u64| moved.into_iter().any(|slot| media.load(new.key(slot)) == word);
     let forgotten = shape.all().minus(left.live(media)).filter(|slot| held(media.load(left.key(*slot))));
     let forgotten = forgotten.fold(SlotSet::EMPTY, SlotSet::with);
+    if forgotten.is_empty() {
+        return;
+    }
     for slot in forgotten {
         media.store(left.key(slot), 0);
     }
