@@ -7,10 +7,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
 
 use super::ConcurrentFpTree;
-use super::search::Locked;
+use super::search::{Found, Locked, Unless};
 use crate::fptree::insert::add_entry;
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+use crate::fptree::layout::{KeyHash, Shape};
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Adds a key; false if it is present.
@@ -19,13 +19,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         K::admit(key)?;
         let hash = K::hash(key);
         loop {
-            let locked = self.lock_leaf(key, hash)?;
-            let (live, slot) = self.search(locked.leaf, key, hash)?;
-            if slot.is_some() {
-                locked.guard.unlock_unchanged();
-                return Ok(false);
-            }
-            if self.insert_absent(locked, live, key, hash, value)? {
+            let Some(Found::Absent(locked)) = self.lock_leaf(key, hash, Unless::Present)? else { return Ok(false) };
+            if self.insert_absent(locked, key, hash, value)? {
                 return Ok(true);
             }
         }
@@ -37,17 +32,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn insert_absent(
         &self,
         locked: Locked<'_, S>,
-        live: SlotSet,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
     ) -> Result<bool, IndexError> {
+        let Locked { leaf, live, offset, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
-            self.split(locked, live, key)?;
+            self.split(locked, key)?;
             return Ok(false);
         };
-        add_entry::<K, M, S>(self.pool.media(), locked.leaf, live, slot, hash, value, |cell| self.place(cell, key))?;
-        self.keys.add(locked.offset, 1);
+        // Counted before the fences: what counts would wait for them, and the next operation with it.
+        self.keys.add(offset, 1);
+        let added = add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| self.place(cell, key));
+        added.inspect_err(|_| self.keys.add(offset, -1))?;
         Ok(true)
     }
 
@@ -69,14 +66,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         K::admit(key)?;
         let hash = K::hash(key);
         loop {
-            let locked = self.lock_leaf(key, hash)?;
-            let (live, slot) = self.search(locked.leaf, key, hash)?;
-            let done = match slot {
-                Some(slot) => self.replace(locked, live, slot, key, hash, value, old)?,
-                None => self.insert_absent(locked, live, key, hash, value)?,
+            let (done, present) = match self.lock_leaf(key, hash, Unless::Never)? {
+                Some(Found::Present(locked, slot)) => (self.replace(locked, slot, key, hash, value, old)?, true),
+                Some(Found::Absent(locked)) => (self.insert_absent(locked, key, hash, value)?, false),
+                None => continue,
             };
             if done {
-                return Ok(slot.is_some());
+                return Ok(present);
             }
         }
     }

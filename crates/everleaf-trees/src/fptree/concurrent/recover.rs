@@ -26,7 +26,7 @@ use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 use super::count::Count;
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
-use super::{ConcurrentFpTree, SEATS, log_of};
+use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
@@ -73,7 +73,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             pool: Arc::clone(pool),
             workers,
             inner,
-            locks: VersionLocks::new(VersionLocks::DEFAULT_STRIPES).map_err(PoolError::Map)?,
+            locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             shape,
             leftmost,
             keys: Count::new(survey.keys),

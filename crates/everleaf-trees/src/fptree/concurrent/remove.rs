@@ -10,6 +10,7 @@ use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
 use super::log_of;
+use super::search::{Found, Unless};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape};
 use crate::fptree::leaf::Leaf;
@@ -20,16 +21,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        let locked = self.lock_leaf(key, hash)?;
-        let (live, slot) = self.search(locked.leaf, key, hash)?;
-        let Some(slot) = slot else {
-            locked.guard.unlock_unchanged();
-            return Ok(false);
-        };
+        let Some(Found::Present(locked, slot)) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
-        let remaining = clear_bit::<K, M, S>(media, locked.leaf, live, slot);
-        self.keys.add(locked.offset, -1);
+        self.keys.add(locked.offset, -1); // Before the fence, as in an insertion.
+        let remaining = clear_bit::<K, M, S>(media, locked.leaf, locked.live, slot);
         if K::RECORDS {
             // P2: as in the tree for one thread.
             K::discard(&mut *self.workers.lease()?, locked.leaf.key(slot))?;

@@ -20,24 +20,60 @@ pub(super) struct Locked<'t, S> {
     pub offset: u64,
     /// Its cells.
     pub leaf: Leaf<'t, S>,
+    /// Its live slots.
+    pub live: SlotSet,
     /// Unlocks it when dropped.
     pub guard: version_locks::Locked<'t>,
 }
 
+/// What a writer found.
+pub(super) enum Found<'t, S> {
+    /// The key is in this slot of the leaf, which is locked.
+    Present(Locked<'t, S>, usize),
+    /// It is not there; the leaf where it belongs is locked.
+    Absent(Locked<'t, S>),
+}
+
+/// In which case a writer has nothing to do, and the leaf is not locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unless {
+    /// The key is there.
+    Present,
+    /// It is not.
+    Absent,
+    /// There is always something to do.
+    Never,
+}
+
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// Locks the leaf that covers `key`, whose lines are on their way.
+    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read; none if there is nothing to do. The
+    /// exchange that locks waits for the fence of the operation before: all that can be read comes before it.
     #[inline(always)]
-    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Locked<'_, S>, IndexError> {
+    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Result<Option<Found<'_, S>>, IndexError> {
         loop {
             let (offset, ticket) = self.inner.find(&self.relax(), key);
             let leaf = self.leaf(offset)?;
             leaf.prefetch_head(self.pool.media());
             leaf.prefetch_home(self.pool.media(), hash);
-            let guard = self.locks.lock(&self.relax(), offset);
+            let version = self.locks.read(&self.relax(), offset);
             if self.inner.is_current(ticket) {
-                return Ok(Locked { offset, leaf, guard });
+                let found = self.search(leaf, key, hash);
+                let idle = match &found {
+                    Ok((_, Some(_))) => unless == Unless::Present,
+                    Ok((_, None)) => unless == Unless::Absent,
+                    Err(_) => true,
+                };
+                if idle && self.locks.validate(offset, version) {
+                    return found.map(|_| None);
+                }
+                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, self.locks.try_lock(offset, version)) {
+                    let locked = Locked { offset, leaf, live, guard };
+                    return Ok(Some(match slot {
+                        Some(slot) => Found::Present(locked, slot),
+                        None => Found::Absent(locked),
+                    }));
+                }
             }
-            guard.unlock_unchanged();
             self.restarted();
         }
     }

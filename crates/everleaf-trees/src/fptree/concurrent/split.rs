@@ -13,7 +13,7 @@ use everleaf_pool::Worker;
 use super::ConcurrentFpTree;
 use super::search::Locked;
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{Shape, SlotSet, WorkerLog};
+use crate::fptree::layout::{Shape, WorkerLog};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{Entry, collect, no_entries};
 use crate::fptree::split::Plan;
@@ -21,8 +21,8 @@ use crate::fptree::split::Plan;
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory is full nothing has changed.
     #[cold]
-    pub(super) fn split(&self, locked: Locked<'_, S>, live: SlotSet, key: K::Ref<'_>) -> Result<(), IndexError> {
-        let (media, left) = (self.pool.media(), locked.leaf);
+    pub(super) fn split(&self, locked: Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
+        let (media, left, live) = (self.pool.media(), locked.leaf, locked.live);
         if live != self.shape.all() {
             return Err(IndexError::Corrupt { offset: locked.offset, what: "a bitmap has bits beyond the slots of its leaf" });
         }

@@ -7,9 +7,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use super::search::Locked;
+use super::search::{Found, Locked, Unless};
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+use crate::fptree::layout::{KeyHash, Shape};
 use crate::fptree::update::{overwrite, write_beside};
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -18,13 +18,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     pub(super) fn update(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
         loop {
-            let locked = self.lock_leaf(key, hash)?;
-            let (live, slot) = self.search(locked.leaf, key, hash)?;
-            let Some(slot) = slot else {
-                locked.guard.unlock_unchanged();
-                return Ok(false);
-            };
-            if self.replace(locked, live, slot, key, hash, value, old)? {
+            let Some(Found::Present(locked, slot)) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
+            if self.replace(locked, slot, key, hash, value, old)? {
                 return Ok(true);
             }
         }
@@ -33,11 +28,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Replaces the value in a live slot of the locked leaf. False if a wider value found it full: it was split, and the key's leaf is
     /// to be looked for again.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn replace(
         &self,
         locked: Locked<'_, S>,
-        live: SlotSet,
         slot: usize,
         key: K::Ref<'_>,
         hash: KeyHash,
@@ -50,11 +43,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             overwrite(media, locked.leaf, slot, value);
             return Ok(true);
         }
-        let Some(new_slot) = self.shape.dead_slot(live, hash) else {
-            self.split(locked, live, key)?;
+        let Some(new_slot) = self.shape.dead_slot(locked.live, hash) else {
+            self.split(locked, key)?;
             return Ok(false);
         };
-        write_beside::<K, M, S>(media, locked.leaf, live, slot, new_slot, hash, value);
+        write_beside::<K, M, S>(media, locked.leaf, locked.live, slot, new_slot, hash, value);
         Ok(true)
     }
 }
