@@ -30,7 +30,12 @@ const CHUNK: u64 = 4096;
 pub struct Live {
     media: Traced,
     /// None before there is a pool, and between a close and an open that failed.
-    open: Option<(Arc<Pool<Traced>>, [Worker<Traced>; 2])>,
+    open: Option<Open>,
+}
+
+struct Open {
+    pool: Arc<Pool<Traced>>,
+    workers: [Worker<Traced>; 2],
 }
 
 fn sentence(error: impl std::fmt::Display) -> String {
@@ -62,7 +67,7 @@ impl Live {
     pub fn open(media: Traced) -> Result<Self, String> {
         let (pool, opened) = Pool::open(media.clone()).map_err(sentence)?;
         let mut live = Self::over(media, pool)?;
-        let (pool, [worker, _]) = live.parts()?;
+        let Open { pool, workers: [worker, _] } = live.parts()?;
         for pending in opened.pending_links {
             let changed = holds(pool, pending).map_err(sentence)?;
             worker.resolve_link(pending, changed).map_err(sentence)?;
@@ -72,12 +77,11 @@ impl Live {
 
     fn over(media: Traced, pool: Arc<Pool<Traced>>) -> Result<Self, String> {
         let workers = [pool.worker().map_err(sentence)?, pool.worker().map_err(sentence)?];
-        Ok(Self { media, open: Some((pool, workers)) })
+        Ok(Self { media, open: Some(Open { pool, workers }) })
     }
 
-    fn parts(&mut self) -> Result<(&Arc<Pool<Traced>>, &mut [Worker<Traced>; 2]), String> {
-        let (pool, workers) = self.open.as_mut().ok_or("the pool is closed")?;
-        Ok((pool, workers))
+    fn parts(&mut self) -> Result<&mut Open, String> {
+        self.open.as_mut().ok_or_else(|| "the pool is closed".to_owned())
     }
 
     /// Runs an operation.
@@ -87,19 +91,19 @@ impl Live {
             return Ok(());
         }
         if operation.action == Action::Reopen {
-            let (pool, workers) = self.open.take().ok_or("the pool is closed")?;
+            let Open { pool, workers } = self.open.take().ok_or("the pool is closed")?;
             drop(workers);
             pool.close().map_err(sentence)?;
             *self = Self::open(self.media.clone())?;
             return Ok(());
         }
-        let (pool, workers) = self.parts()?;
+        let Open { pool, workers } = self.parts()?;
         act(pool, &mut workers[operation.worker], &operation.action).map_err(sentence)
     }
 
     /// What is allocated, as its owners see it.
     pub fn content(&mut self) -> Result<Content, String> {
-        let (pool, _) = self.parts()?;
+        let Open { pool, .. } = self.parts()?;
         let slots = pool.anchor::<Slots>().map_err(sentence)?;
         let mut content = Content::new();
         for slot in 0..SLOTS {
@@ -130,7 +134,7 @@ impl Live {
 
     /// The leak audit.
     pub fn check(&mut self) -> Result<(), String> {
-        let (pool, _) = self.parts()?;
+        let Open { pool, .. } = self.parts()?;
         let slots = pool.anchor::<Slots>().map_err(sentence)?;
         let mut audit = Audit::new();
         let media = pool.media();
