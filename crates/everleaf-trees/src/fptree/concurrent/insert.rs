@@ -29,13 +29,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Adds a key that the locked leaf does not hold. False if the leaf was full: it was split, and the key's leaf is to be looked for
     /// again.
     #[inline(always)]
-    fn insert_absent(
-        &self,
-        locked: Locked<'_, S>,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-        value: &[u64],
-    ) -> Result<bool, IndexError> {
+    fn insert_absent(&self, locked: Locked<'_, S>, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool, IndexError> {
         let Locked { leaf, live, offset, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
             self.split(locked, key)?;
