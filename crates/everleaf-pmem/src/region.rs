@@ -256,16 +256,19 @@ impl Region {
     /// Hints: huge pages where the medium has them, and no page fault in the first operations. Failure costs only speed.
     fn settle(&self, offset: u64, bytes: u64) {
         let (start, end) = (round_up(offset, HUGE_PAGE), (offset + bytes) / HUGE_PAGE * HUGE_PAGE);
-        if start < end {
-            match self.medium {
-                Medium::Anonymous => self.advise(start, end - start, libc::MADV_HUGEPAGE),
-                Medium::Tmpfs | Medium::PageCache => self.advise(start, end - start, libc::MADV_COLLAPSE),
-                Medium::Dax => {}
-            }
-        }
+        let huge = |advice| start < end && self.advise(start, end - start, advice);
+        let collapsed = match self.medium {
+            Medium::Anonymous => huge(libc::MADV_HUGEPAGE),
+            Medium::Tmpfs | Medium::PageCache => huge(libc::MADV_COLLAPSE),
+            Medium::Dax => true,
+        };
         if self.file.is_some() {
             // On a full tmpfs this stops early; the allocation that follows says so, and nothing beyond `len` is ever touched.
             self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
+            if !collapsed {
+                // Some kernels collapse only what is there already, which copies it.
+                huge(libc::MADV_COLLAPSE);
+            }
         }
     }
 
@@ -286,9 +289,10 @@ impl Region {
         self.base.as_ptr()
     }
 
-    fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) {
+    /// Whether the system took the advice.
+    fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> bool {
         // SAFETY: the range lies in our own mapping; none of the hints used here changes what it holds.
-        unsafe { libc::madvise(self.base.as_ptr().add(offset as usize).cast(), bytes as usize, advice) };
+        unsafe { libc::madvise(self.base.as_ptr().add(offset as usize).cast(), bytes as usize, advice) == 0 }
     }
 
     /// Bytes that may be used now.
