@@ -147,12 +147,14 @@ fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
         &["create", "p", "--engine", "btreemap"],
         &["create", "p", "--engine", "ptree", "--leaf-slots", "57"],
         &["create", "p", "--inner-keys", "5"],
-        &["create", "p", "--group-bytes", "4095"],
+        &["create", "p", "--engine", "fptree", "--group-bytes", "4095"],
         &["explore", "--ops", "1", "--seed", "1", "--engine", "fptree", "--leaf-slots", "5"],
     ] {
         assert!(bench.refused(command).contains("choose one of"), "{command:?}");
     }
-    // Every engine with a pool has the same parameters; a parameter of none of them, or of an engine without:
+    // A parameter of another engine, of none, or of an engine without any:
+    let of_another = bench.refused(["create", "p", "--engine", "fptree-c", "--group-bytes", "4096"]);
+    assert!(of_another.contains("--group-bytes is no parameter of engine fptree-c"), "{of_another}");
     assert!(bench.refused(["create", "p", "--engine", "fptree", "--log-lines", "4"]).contains("--log-lines"));
     let mixed = bench.refused(["bench", "compare", "--keys", "10", "--engines", "btreemap,fptree", "--inner-keys", "64"]);
     assert!(mixed.contains("--inner-keys"), "{mixed}");
