@@ -150,7 +150,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 
     /// The child that covers `key`.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
         let (mut child, height) = self.top();
         for _ in 0..height {
