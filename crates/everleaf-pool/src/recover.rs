@@ -45,10 +45,14 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLin
 /// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
 pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
     let intent = pool.intent(slot)?;
-    settle(pool, intent, changed)?;
     let (old, new) = blocks(pool, intent)?;
-    match if changed { old } else { new } {
-        Some(block) => pool.chunks().freed(pool.media(), block),
+    let freed = if changed { old } else { new };
+    if let Some(block) = freed {
+        pool.chunks().begin_freeing(pool.media(), slot, block)?;
+    }
+    settle(pool, intent, changed)?;
+    match freed {
+        Some(block) => pool.chunks().freed(pool.media(), slot, block),
         None => Ok(()),
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! A3 needs no fence where only something was allocated: the worker's next fence, which every caller makes before it lets others
 //! see its structure, keeps a stale intent from being read after the destination has changed again. Where a block was freed, A3 is
-//! fenced before the block may be used again.
+//! fenced before the block may be used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
 //!
 //! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry moves): see
 //! [`Worker::begin_link`].
@@ -115,6 +115,9 @@ impl<M: Media> Worker<M> {
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
+        if let Some(block) = old {
+            pool.chunks().begin_freeing(media, self.slot, block)?;
+        }
 
         // A1: the intent. The record behind `new` was flushed by the caller and becomes durable with the same fence.
         // Crash: the destination holds `old`; recovery clears bit(new) and keeps bit(old).
@@ -136,9 +139,9 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.exchange.A3.retire"), &intent.tag);
         if let Some(block) = old {
-            // The freed block may be anybody's next; then a stale intent would free it again.
+            // The freed block may be anybody's from here on; then a stale intent would free it again.
             media.fence(site!("pool.exchange.A3.fence"));
-            pool.chunks().freed(media, block)?;
+            pool.chunks().freed(media, self.slot, block)?;
         }
         Ok(())
     }
@@ -193,6 +196,7 @@ impl<M: Media> Worker<M> {
         let media = pool.media();
         let freed = if changed { old } else { new };
         if let Some(block) = freed {
+            pool.chunks().begin_freeing(media, self.slot, block)?;
             pool.chunks().mark(media, site!("pool.link.L3.blocks"), block, false)?;
             media.fence(site!("pool.link.L3.fence"));
         }
@@ -201,7 +205,7 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
         media.fence(site!("pool.link.L4.fence"));
         match freed {
-            Some(block) => pool.chunks().freed(media, block),
+            Some(block) => pool.chunks().freed(media, self.slot, block),
             None => Ok(()),
         }
     }
@@ -232,7 +236,7 @@ impl<M: Media> Worker<M> {
         let media = pool.media();
         let run = Run { offset: block.offset, bytes: bytes.div_ceil(CHUNK).max(1) * CHUNK };
         if let Err(e) = prepare(pool, run) {
-            pool.chunks().freed(media, block)?;
+            pool.chunks().freed(media, self.slot, block)?;
             return Err(e);
         }
         // R1: what was prepared is durable. Crash: the chunks are free.
@@ -251,9 +255,10 @@ impl<M: Media> Worker<M> {
     pub fn free_run(&mut self, offset: u64) -> Result<(), PoolError> {
         let pool = &*self.pool;
         let block = pool.chunks().block_at(pool.media(), offset)?;
+        pool.chunks().begin_freeing(pool.media(), self.slot, block)?;
         pool.chunks().mark(pool.media(), site!("pool.run.free"), block, false)?;
         pool.media().fence(site!("pool.run.free.fence"));
-        pool.chunks().freed(pool.media(), block)
+        pool.chunks().freed(pool.media(), self.slot, block)
     }
 
     // ---- reserving, in DRAM -----------------------------------------------------------------------------------------
