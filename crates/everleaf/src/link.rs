@@ -12,7 +12,7 @@
 //! A crash before P1 leaves nothing. From then on the pool hands the intent over when it is opened, and the index decides: if it holds
 //! `new`, the crash came after P2 and `old` is freed; if not, it came before and `new` is freed.
 //!
-//! Several threads may write; one links at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
+//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
 //! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same lock together with other readers, so the
 //! record that is lent to him is not freed. A scan needs no lock of a key: the index lets go of an entry's record only in P2, which waits
 //! until the scan is past it.
@@ -29,7 +29,7 @@ use crossbeam_utils::Backoff;
 use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{PendingLink, Pool, Record, Workers};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
 use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
@@ -46,9 +46,6 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
     pool: Arc<Pool<M>>,
     workers: Workers<M>,
     key_locks: Box<[RwLock<()>]>,
-    /// One link at a time: the allocator lets a worker take a block as soon as its bit is clear, when the intent of the worker that freed it
-    /// may still speak of it.
-    linking: Mutex<()>,
     /// A write was left midway.
     interrupted: AtomicBool,
 }
@@ -57,7 +54,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn new(index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
         let workers = Workers::new(Arc::clone(&pool), SEATS);
         let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
-        Self { index, pool, workers, key_locks, linking: Mutex::new(()), interrupted: AtomicBool::new(false) }
+        Self { index, pool, workers, key_locks, interrupted: AtomicBool::new(false) }
     }
 
     /// Whether a write was left midway, so that only opening the pool again can settle it.
@@ -131,7 +128,6 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let _linking = self.wait_for(|| self.linking.try_lock());
         let mut worker = self.workers.lease()?;
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
         let new = worker.begin_link(old, parts)?;

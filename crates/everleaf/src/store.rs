@@ -9,8 +9,8 @@ use everleaf_pool::KeyType;
 use crate::backend::Backend;
 use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, OwnedKey, Range, Scan, Statistics};
 
-/// An ordered map from keys to byte values in a pool file. All methods may be called from several threads. Readers do not wait for
-/// writers of other keys; writers take turns. A get sees the
+/// An ordered map from keys to byte values in a pool file. All methods may be called from several threads. With a concurrent engine, which
+/// is the default, writers of different keys do not wait for each other; with another one they take turns at its index. A get sees the
 /// value of its key that was written last, and never one that a crash can still undo. An iterator shows every key that was there all the time
 /// and none that was absent all the time, in order; what is written while it runs it may show or not.
 ///
