@@ -5,6 +5,7 @@
 mod allocator;
 mod concurrent;
 mod conformance;
+pub mod linearizability;
 mod lines;
 mod script;
 mod subject;
