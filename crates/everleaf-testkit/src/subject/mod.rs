@@ -84,6 +84,10 @@ impl EngineSubject {
         Self { demands_clean: true, ..self }
     }
 
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
     /// What is explored.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario

@@ -165,12 +165,21 @@ fn expand(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(1 + (value % 3) as usize * 10)
 }
 
+/// The value of a script that these bytes stand for.
+fn value_of(bytes: &[u8]) -> Result<u64, String> {
+    let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
+    if bytes == expand(value) { Ok(value) } else { Err("the value is none that was stored".to_owned()) }
+}
+
+fn owned(key: &Key) -> OwnedKey {
+    match key {
+        Key::U64(key) => OwnedKey::U64(*key),
+        Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),
+    }
+}
+
 impl Target for Store {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
-        let owned = |key: &Key| match key {
-            Key::U64(key) => OwnedKey::U64(*key),
-            Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),
-        };
         match operation {
             Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(drop),
             Operation::Update(key, value) => match self.contains(owned(key).as_ref()) {
@@ -187,17 +196,26 @@ impl Target for Store {
     }
 
     fn answer(&self, operation: &Operation) -> Result<Answer, String> {
-        Target::apply(self, operation).map(|()| Answer::Done)
+        match operation {
+            Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Remove(key) => self.delete(owned(key).as_ref()).map(Answer::Changed),
+            Operation::Get(key) => {
+                let value = self.get(owned(key).as_ref()).map_err(sentence)?;
+                return value.map(|bytes| value_of(&bytes)).transpose().map(Answer::Value);
+            }
+            Operation::Update(..) => return Err("a store has no update; use upsert".to_owned()),
+            Operation::Thread { operation, .. } => return Target::answer(self, operation),
+            other => return Target::apply(self, other).map(|()| Answer::Done),
+        }
+        .map_err(sentence)
     }
 
     fn content(&self) -> Result<Content, String> {
         let mut content = Content::new();
         for entry in self.iter() {
             let (key, bytes) = entry.map_err(sentence)?;
-            let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
-            if bytes != expand(value) {
-                return Err(format!("the value of {key:?} is none that was stored"));
-            }
+            let value = value_of(&bytes).map_err(|e| format!("{key:?}: {e}"))?;
             content.insert(
                 match key {
                     OwnedKey::U64(key) => Key::U64(key),

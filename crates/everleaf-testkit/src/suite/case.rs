@@ -54,8 +54,8 @@ impl Case {
     }
 
     /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings beyond which a sample is taken.
-    pub(super) fn threaded(name: &str, engine: Engine, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
-        let mut case = Self::scripted(name, engine, Level::Index, keys, 1, script);
+    pub(super) fn threaded(name: &str, engine: Engine, level: Level, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
+        let mut case = Self::scripted(name, engine, level, keys, 1, script);
         if let CaseSubject::Engine(subject) = case.subject {
             case.subject = CaseSubject::Threads(Box::new(ConcurrentEngineSubject::new(*subject)));
         }

@@ -178,13 +178,25 @@ const MEETINGS: &[(&str, &str)] = &[
     ("the end of two leaves", "remove 10\nremove 20\nremove 30\nremove 50\nthread 1 remove 40\nthread 2 remove 70\n"),
 ];
 
+/// What two threads can do to each other in a store: what one frees, the other takes.
+const STORE_MEETINGS: &[(&str, &str)] = &[
+    ("two values replaced", "thread 1 upsert 10 4\nthread 2 upsert 30 7\n"),
+    ("a value replaced by both", "thread 1 upsert 10 4\nthread 2 upsert 10 7\n"),
+    ("a value removed and another one added", "thread 1 remove 10\nthread 2 insert 20 4\n"),
+    ("a value replaced and read", "thread 1 upsert 10 4\nthread 2 get 10\n"),
+];
+
 fn threads(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
         for (name, meeting) in MEETINGS {
             let (name, script) = (format!("{name}, {keys:?}"), format!("{full}{meeting}"));
-            cases.push(Case::threaded(&name, engine, keys, INTERLEAVINGS, &script));
+            cases.push(Case::threaded(&name, engine, Index, keys, INTERLEAVINGS, &script));
+        }
+        for (name, meeting) in STORE_MEETINGS {
+            let (name, script) = (format!("{name}, {keys:?}, store"), format!("{}explore\n{meeting}", inserts([10, 30, 50])));
+            cases.push(Case::threaded(&name, engine, Store, keys, INTERLEAVINGS, &script));
         }
     }
     cases

@@ -55,18 +55,18 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let leaf = self.leaf(offset)?;
             leaf.prefetch_head(self.pool.media());
             leaf.prefetch_home(self.pool.media(), hash);
-            let version = self.locks.read(&self.relax(), offset);
-            if self.inner.is_current(ticket) {
+            let seen = self.locks.read(&self.relax(), offset);
+            if ticket.is_current() {
                 let found = self.search(leaf, key, hash);
                 let idle = match &found {
                     Ok((_, Some(_))) => unless == Unless::Present,
                     Ok((_, None)) => unless == Unless::Absent,
                     Err(_) => true,
                 };
-                if idle && self.locks.validate(offset, version) {
+                if idle && seen.is_current() {
                     return found.map(|_| None);
                 }
-                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, self.locks.try_lock(offset, version)) {
+                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, seen.try_lock()) {
                     let locked = Locked { offset, leaf, live, guard };
                     return Ok(Some(match slot {
                         Some(slot) => Found::Present(locked, slot),
@@ -108,7 +108,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn read_leaf(
         &self,
         offset: u64,
-        ticket: Ticket,
+        ticket: Ticket<'_>,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &mut [u64],
@@ -119,8 +119,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         };
         leaf.prefetch_head(self.pool.media());
         leaf.prefetch_home(self.pool.media(), hash);
-        let version = self.locks.read(&self.relax(), offset);
-        if !self.inner.is_current(ticket) {
+        let seen = self.locks.read(&self.relax(), offset);
+        if !ticket.is_current() {
             return None;
         }
         let found = self.search(leaf, key, hash).map(|(_, slot)| {
@@ -130,7 +130,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             slot.is_some()
         });
         // What was read, an error too, counts only if nobody changed the leaf.
-        self.locks.validate(offset, version).then_some(found)
+        seen.is_current().then_some(found)
     }
 
     /// Looks many keys up, a group at a time.
@@ -148,7 +148,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
-        let mut tickets = [Ticket::default(); GROUP];
+        let mut tickets = [self.inner.stale_ticket(); GROUP];
         let children = &mut children[..keys.len()];
         self.inner.find_many(&self.relax(), keys, children, &mut tickets[..keys.len()]);
         for (child, key) in children.iter().zip(keys) {
