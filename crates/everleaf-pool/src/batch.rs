@@ -91,9 +91,18 @@ impl PendingBatch {
 
     /// Reads a log, and marks every block of the batch as allocated: its owner opens the index before he completes the batch, which allocates.
     pub(crate) fn read<M: Media>(pool: &Pool<M>, slot: usize, log: Block) -> Result<Self, PoolError> {
-        let links = parse(pool.record(PPtr::at(log.offset))?).ok_or(PoolError::corrupt(log.offset, Corruption::Intent))?;
-        let pending = Self { slot, log, links };
+        let damaged = || PoolError::corrupt(log.offset, Corruption::Intent);
         let media = pool.media();
+        // The bit of the log may be clear, and those of all its chunk: nothing here may ask which chunks are free before the bits are set.
+        let room = match log.run {
+            Some(run) => run.chunks() * CHUNK,
+            None => match pool.chunks().usage(media, log.offset / CHUNK)? {
+                Usage::RecordBlocks(class) => class.block_bytes(),
+                _ => return Err(damaged()),
+            },
+        };
+        let links = parse(&pool.copy_record(log.offset, room)?).ok_or_else(damaged)?;
+        let pending = Self { slot, log, links };
         for block in pending.blocks() {
             if !pool.chunks().fits(media, block)? {
                 return Err(PoolError::corrupt(block.offset, Corruption::Intent));

@@ -267,18 +267,20 @@ impl Chunks {
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
     /// Idempotent; durable at the next fence.
     pub fn mark<M: Media>(&self, media: &M, site: Site, block: Block, allocated: bool) -> Result<(), PoolError> {
-        if let Some(cell) = self.set(media, block, allocated)? {
+        if let Some((cell, _)) = self.set(media, block, allocated)? {
             media.flush(site, cell);
         }
         Ok(())
     }
 
-    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one chunk, whose bits share its line.
+    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one chunk, whose bits share its line, and none where all bits are as they
+    /// should be, which a caller must know to be durable then.
     pub fn mark_all<M: Media>(&self, media: &M, site: Site, blocks: &[Block], allocated: bool) -> Result<(), PoolError> {
         for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
             let mut changed = None;
             for block in blocks {
-                changed = self.set(media, *block, allocated)?.or(changed);
+                let set = self.set(media, *block, allocated)?;
+                changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
             }
             if let Some(cell) = changed {
                 media.flush(site, cell);
@@ -287,13 +289,22 @@ impl Chunks {
         Ok(())
     }
 
-    /// Sets or clears the bit of a block, or the descriptor of a run, and says which cell is to be flushed.
-    fn set<'m, M: Media>(&self, media: &'m M, block: Block, allocated: bool) -> Result<Option<&'m PCell<Sealed>>, PoolError> {
+    /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was stored to.
+    fn set<'m, M: Media>(
+        &self,
+        media: &'m M,
+        block: Block,
+        allocated: bool,
+    ) -> Result<Option<(&'m PCell<Sealed>, bool)>, PoolError> {
         let chunk = block.offset / CHUNK;
         let line = self.line(media, chunk)?;
         if let Some(run) = block.run {
-            media.store(&line.descriptor, if allocated { run.seal() } else { Usage::Free.seal() });
-            return Ok(Some(&line.descriptor));
+            let wanted = if allocated { run.seal() } else { Usage::Free.seal() };
+            let changed = media.load(&line.descriptor) != wanted;
+            if changed {
+                media.store(&line.descriptor, wanted);
+            }
+            return Ok(Some((&line.descriptor, changed)));
         }
         let class = match self.usage(media, chunk)? {
             Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
@@ -313,14 +324,13 @@ impl Chunks {
             let bits = word.open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
             if wanted == word {
-                break;
+                return Ok(Some((cell, false)));
             }
             match media.compare_exchange(cell, word, wanted) {
-                Ok(()) => break,
+                Ok(()) => return Ok(Some((cell, true))),
                 Err(found) => word = found,
             }
         }
-        Ok(Some(cell))
     }
 
     /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any chunk.
