@@ -5,6 +5,7 @@ use std::sync::Arc;
 use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Word, site};
 use parking_lot::Mutex;
 
+use crate::batch::PendingBatch;
 use crate::chunks::{Chunks, lock_relaxing, table_chunks};
 use crate::classes::Usage;
 use crate::file::boot_id;
@@ -49,6 +50,8 @@ pub struct Opened {
     pub shutdown: Shutdown,
     /// Links to be resolved by their owner.
     pub pending_links: Vec<PendingLink>,
+    /// Batches to be completed by their owner.
+    pub pending_batches: Vec<PendingBatch>,
 }
 
 /// A run of memory for nodes.
@@ -69,6 +72,8 @@ pub struct Space {
     pub used_bytes: u64,
     /// Bytes that can be allocated before the pool grows.
     pub free_bytes: u64,
+    /// Those of them that are blocks in chunks which are in use, and so serve one size only.
+    pub free_in_blocks_bytes: u64,
     /// Bytes that the pool may grow to.
     pub max_bytes: u64,
 }
@@ -184,8 +189,8 @@ impl<M: Media> Pool<M> {
         if shutdown == Shutdown::Clean {
             pool.sync()?; // Before the first change: after a crash of the system the file must not claim to be clean.
         }
-        let pending_links = recover_intents(&pool)?;
-        Ok((Arc::new(pool), Opened { shutdown, pending_links }))
+        let (pending_links, pending_batches) = recover_intents(&pool)?;
+        Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
     }
 
     fn add_extents(&self) -> Result<(), PoolError> {
@@ -426,11 +431,13 @@ impl<M: Media> Pool<M> {
     pub fn space(&self) -> Result<Space, PoolError> {
         let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
         let total_bytes = end * CHUNK;
-        let free_bytes = self.chunks.free_bytes(&self.media)?;
+        let (in_chunks, free_in_blocks_bytes) = self.chunks.free_bytes(&self.media)?;
+        let free_bytes = in_chunks + free_in_blocks_bytes;
         Ok(Space {
             total_bytes,
             used_bytes: total_bytes.saturating_sub(free_bytes),
             free_bytes,
+            free_in_blocks_bytes,
             max_bytes: self.media.region().max_len(),
         })
     }

@@ -166,6 +166,19 @@ impl<M: Media> Pool<M> {
         if crc.finalize() == expected { Ok(()) } else { Err(PoolError::corrupt(pointer.offset(), Corruption::Record)) }
     }
 
+    /// A copy of the record in a block of `room` bytes, whose chunk's shadow is not asked: opening a pool looks at blocks before it is known
+    /// which of them are allocated.
+    pub(crate) fn copy_record(&self, offset: u64, room: u64) -> Result<Vec<u8>, PoolError> {
+        let damaged = || PoolError::corrupt(offset, Corruption::Record);
+        let cells = self.media().region().cells(offset, (room / WORD as u64) as usize).ok_or_else(damaged)?;
+        let header = self.media().load(cells.first().ok_or_else(damaged)?);
+        let bytes = (header & u64::from(u32::MAX)) as usize;
+        let words = cells[1..].get(..bytes.div_ceil(WORD)).ok_or_else(damaged)?;
+        let mut content: Vec<u8> = words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
+        content.truncate(bytes);
+        if (header >> 32) as u32 == checksum(bytes as u32, &[&content]) { Ok(content) } else { Err(damaged()) }
+    }
+
     /// Lets counting and tracing media know of the lines behind a lent slice.
     #[inline(always)]
     fn note_record_read(&self, offset: u64, bytes: u64) {

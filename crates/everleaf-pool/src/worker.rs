@@ -15,12 +15,13 @@
 //! fenced before the block may be used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
 //!
 //! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry moves): see
-//! [`Worker::begin_link`].
+//! [`Worker::begin_link`]. A *batch* is many links with one commit point: `batch.rs`.
 
 use std::sync::Arc;
 
 use everleaf_pmem::{Counter, Media, PCell, PPtr, Persistent, site};
 
+use crate::batch::Staged;
 use crate::chunks::Block;
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, Intent, LINK_TAG};
@@ -33,11 +34,13 @@ use crate::{Pool, PoolError, Record};
 /// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from. Handing a worker to another
 /// thread needs a fence of the old one in between; a lock under which each operation ends durably is enough.
 pub struct Worker<M: Media> {
-    pool: Arc<Pool<M>>,
-    slot: usize,
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) slot: usize,
     /// The chunk that blocks are taken from, by node (0) or record (1) and class.
     owned: [[Option<u64>; Class::COUNT]; 2],
     link: Option<Link>,
+    /// The batch that is being gathered or was committed.
+    pub(crate) batch: Option<Staged>,
 }
 
 /// A link that was begun.
@@ -49,7 +52,7 @@ struct Link {
 
 impl<M: Media> Worker<M> {
     pub(crate) fn new(pool: Arc<Pool<M>>, slot: usize) -> Self {
-        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None }
+        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None, batch: None }
     }
 
     /// The pool.
@@ -62,9 +65,9 @@ impl<M: Media> Worker<M> {
         self.slot
     }
 
-    /// Whether a link was begun and not ended.
+    /// Whether a link or a batch was begun and not ended.
     pub(crate) fn is_linking(&self) -> bool {
-        self.link.is_some()
+        self.link.is_some() || self.batch.is_some()
     }
 
     // ---- exchanges ----------------------------------------------------------------------------------------------------
@@ -275,7 +278,8 @@ impl<M: Media> Worker<M> {
             let (chunks, media) = (self.pool.chunks(), self.pool.media());
             let owned = &mut self.owned[usize::from(record)][class.index()];
             if let Some(chunk) = *owned {
-                if let Some(block) = chunks.first_free_block(media, chunk, class)? {
+                let from = self.batch.as_ref().map_or(0, |staged| staged.next_in(chunk, class));
+                if let Some(block) = chunks.free_block_from(media, chunk, class, from)? {
                     return Ok(block);
                 }
                 *owned = None;
@@ -297,7 +301,7 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
+    pub(crate) fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
         let block = self.reserve(true, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
         self.pool.write_record(block.offset, parts)?;
         Ok(block)
@@ -305,7 +309,7 @@ impl<M: Media> Worker<M> {
 }
 
 /// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than what it speaks of.
-fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
+pub(crate) fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
     let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
     for (offset, extent, block) in words {
         media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));

@@ -188,6 +188,35 @@ impl Chunks {
         Ok(())
     }
 
+    /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let go](Chunks::let_go).
+    pub fn keep<M: Media>(&self, media: &M, blocks: impl Iterator<Item = Block> + Clone) -> Result<(), PoolError> {
+        for block in blocks.clone() {
+            self.known_shadow(media, block.offset / CHUNK)?; // As in `begin_freeing`.
+        }
+        self.freeing.keep(blocks.map(|block| block.offset));
+        Ok(())
+    }
+
+    /// A batch is over, and no intent speaks of its blocks any more. Makes the room of those known that `freed` names; of the others that of their chunks.
+    pub fn let_go<M: Media>(&self, media: &M, blocks: &[Block], freed: impl Fn(Block) -> bool) -> Result<(), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.freeing.let_go(blocks.iter().map(|block| block.offset));
+        let mut offered = None;
+        for block in blocks {
+            let chunk = block.offset / CHUNK;
+            match block.run {
+                Some(run) if freed(*block) => self.release(&mut free, chunk, run.chunks()),
+                Some(_) => {}
+                None if offered == Some(chunk) || self.shadow_of(chunk) == shadow::FREE => {}
+                None => {
+                    offered = Some(chunk);
+                    self.offer(media, &mut free, chunk)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
         self.fill(chunk, chunks, shadow::FREE);
         free.chunks += chunks;
@@ -216,11 +245,11 @@ impl Chunks {
         Ok(())
     }
 
-    /// Bytes in free chunks and free blocks: reads the whole table.
-    pub fn free_bytes<M: Media>(&self, media: &M) -> Result<u64, PoolError> {
+    /// Bytes in free chunks, and in free blocks of chunks that are in use: reads the whole table.
+    pub fn free_bytes<M: Media>(&self, media: &M) -> Result<(u64, u64), PoolError> {
         let mut free = lock_relaxing(&self.free, media);
         self.scan_all(media, &mut free)?;
-        let mut bytes = free.chunks * CHUNK;
+        let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);
         drop(free);
         self.for_each_usage(media, |chunk, usage| {
             if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
@@ -228,9 +257,9 @@ impl Chunks {
                 && let Ok(line) = self.line(media, chunk)
             {
                 let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
-                bytes += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
+                in_blocks += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
             }
         });
-        Ok(bytes)
+        Ok((in_chunks, in_blocks))
     }
 }

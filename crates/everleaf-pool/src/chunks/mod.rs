@@ -12,7 +12,7 @@ mod freeing;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use everleaf_pmem::{Media, PPtr, Site};
+use everleaf_pmem::{Media, PCell, PPtr, Site};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use self::freeing::Freeing;
@@ -225,12 +225,24 @@ impl Chunks {
 
     /// The first block of a chunk whose bit is clear and that nobody is just freeing.
     pub fn first_free_block<M: Media>(&self, media: &M, chunk: u64, class: Class) -> Result<Option<Block>, PoolError> {
+        self.free_block_from(media, chunk, class, 0)
+    }
+
+    /// The same from the block with this number on.
+    pub fn free_block_from<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+        from: usize,
+    ) -> Result<Option<Block>, PoolError> {
         let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
             let here = left.min(SEALED_BITS as usize);
             let bits = media.load(cell).open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
-            let mut free = !bits & ((1 << here) - 1);
+            let passed = from.saturating_sub(i * SEALED_BITS as usize).min(SEALED_BITS as usize);
+            let mut free = !bits & ((1 << here) - 1) & !((1 << passed) - 1);
             while free != 0 {
                 let block = i * SEALED_BITS as usize + free.trailing_zeros() as usize;
                 let offset = chunk * CHUNK + block as u64 * class.block_bytes();
@@ -255,17 +267,49 @@ impl Chunks {
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
     /// Idempotent; durable at the next fence.
     pub fn mark<M: Media>(&self, media: &M, site: Site, block: Block, allocated: bool) -> Result<(), PoolError> {
+        if let Some((cell, _)) = self.set(media, block, allocated)? {
+            media.flush(site, cell);
+        }
+        Ok(())
+    }
+
+    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one chunk, whose bits share its line, and none where all bits are as they
+    /// should be, which a caller must know to be durable then.
+    pub fn mark_all<M: Media>(&self, media: &M, site: Site, blocks: &[Block], allocated: bool) -> Result<(), PoolError> {
+        for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
+            let mut changed = None;
+            for block in blocks {
+                let set = self.set(media, *block, allocated)?;
+                changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
+            }
+            if let Some(cell) = changed {
+                media.flush(site, cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was stored to.
+    fn set<'m, M: Media>(
+        &self,
+        media: &'m M,
+        block: Block,
+        allocated: bool,
+    ) -> Result<Option<(&'m PCell<Sealed>, bool)>, PoolError> {
         let chunk = block.offset / CHUNK;
         let line = self.line(media, chunk)?;
         if let Some(run) = block.run {
-            media.store(&line.descriptor, if allocated { run.seal() } else { Usage::Free.seal() });
-            media.flush(site, &line.descriptor);
-            return Ok(());
+            let wanted = if allocated { run.seal() } else { Usage::Free.seal() };
+            let changed = media.load(&line.descriptor) != wanted;
+            if changed {
+                media.store(&line.descriptor, wanted);
+            }
+            return Ok(Some((&line.descriptor, changed)));
         }
         let class = match self.usage(media, chunk)? {
             Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
             // A crash before the fence of A1: the intent is durable, the type of its new chunk is not. Nothing is allocated there.
-            Usage::Free if !allocated => return Ok(()),
+            Usage::Free if !allocated => return Ok(None),
             _ => return Err(PoolError::corrupt(block.offset, Corruption::Pointer)),
         };
         let index = block.offset % CHUNK / class.block_bytes();
@@ -280,15 +324,13 @@ impl Chunks {
             let bits = word.open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
             if wanted == word {
-                break;
+                return Ok(Some((cell, false)));
             }
             match media.compare_exchange(cell, word, wanted) {
-                Ok(()) => break,
+                Ok(()) => return Ok(Some((cell, true))),
                 Err(found) => word = found,
             }
         }
-        media.flush(site, cell);
-        Ok(())
     }
 
     /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any chunk.

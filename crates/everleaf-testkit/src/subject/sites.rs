@@ -35,7 +35,7 @@ const PTREE: &[&str] = &["fptree.insert.P1.value", "fptree.split.S2.values", "fp
 const ONE_WORD: &[&str] = &["fptree.update.P1."];
 const WIDE: &[&str] = &["fptree.update.W"];
 /// Only below a store.
-const STORE: &[&str] = &["pool.link."];
+const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
 
 impl EngineSubject {
     /// The barriers that this engine, with these keys and values, can execute.

@@ -154,6 +154,32 @@ fn stores(engine: Engine) -> Vec<Case> {
             + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 3\ninsert 5 7\n";
         cases.push(Case::scripted(&format!("values replaced and removed, {keys:?}"), engine, Store, keys, 1, &script));
     }
+    cases.extend(batches(engine));
+    cases
+}
+
+/// Batches: plain, and cut; what follows takes the blocks that they free, so that a batch which is done again is found out.
+fn batches(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, keys: ScriptKeys, script: &str| {
+        let case = Case::scripted(&format!("{name}, {keys:?}"), engine, Store, keys, 1, script);
+        cases.push(case.with_budget(16));
+    };
+    let full = inserts([10, 20, 30, 40]);
+    for keys in [U64, Bytes] {
+        let script = format!(
+            "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; upsert 40 3\ninsert 50 30\n"
+        );
+        add("a batch that splits a leaf", keys, &script);
+        let script = format!("{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 30\n");
+        add("a batch that only inserts, and one that only removes", keys, &script);
+    }
+    for site in ["B3.blocks", "B5.fence", "B6.fence"] {
+        let script = format!(
+            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\nbatch upsert 10 1; remove 20\n"
+        );
+        add(&format!("batch cut before {site}"), U64, &script);
+    }
     cases
 }
 
@@ -184,6 +210,9 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     ("a value replaced by both", "thread 1 upsert 10 4\nthread 2 upsert 10 7\n"),
     ("a value removed and another one added", "thread 1 remove 10\nthread 2 insert 20 4\n"),
     ("a value replaced and read", "thread 1 upsert 10 4\nthread 2 get 10\n"),
+    ("a batch and a reader", "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n"),
+    ("a batch and what it frees", "thread 1 batch upsert 10 4; remove 30\nthread 2 insert 60 4\n"),
+    ("two batches of the same keys", "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n"),
 ];
 
 fn threads(engine: Engine) -> Vec<Case> {

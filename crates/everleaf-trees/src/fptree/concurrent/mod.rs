@@ -254,6 +254,7 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
             keys: self.keys(),
             height: self.inner.height() + 1,
             leaves: leaves - u64::from(leftmost_is_empty),
+            leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
             pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
             dram_bytes: self.inner.dram_bytes() + self.locks.dram_bytes() + size_of::<Self>() as u64,
