@@ -91,8 +91,12 @@ impl EngineSubject {
 
     /// The smallest sizes, which bring every path within reach of a few operations.
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
-        let tiny = EngineParameters::default().leaf_slots(4).inner_keys(4);
-        if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { tiny.group_bytes(4096) } else { tiny }
+        let has = |name| engine.parameters().contains(&name);
+        EngineParameters {
+            leaf_slots: Some(4),
+            inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
+            group_bytes: has(EngineParameters::GROUP_BYTES).then_some(4096),
+        }
     }
 
     pub(crate) fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {

@@ -54,7 +54,6 @@
 //! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends.
 
 mod check;
-mod count;
 mod insert;
 mod nodes;
 mod recover;
@@ -79,7 +78,7 @@ use super::key::LeafKey;
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
 use crate::support::version_locks::VersionLocks;
-use count::Count;
+use crate::support::count::Count;
 use nodes::SharedNodes;
 
 /// Every barrier of the concurrent tree, in the order of the code.

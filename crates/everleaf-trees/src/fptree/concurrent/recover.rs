@@ -23,7 +23,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 
-use super::count::Count;
+use crate::support::count::Count;
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
