@@ -127,10 +127,7 @@ impl Engine {
 
     /// Whether this release can make and open pools of it.
     pub const fn is_available(self) -> bool {
-        matches!(
-            self,
-            Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree | Engine::CircTree | Engine::CircTreeLinear
-        )
+        matches!(self, Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree | Engine::CircTree | Engine::CircTreeLinear)
     }
 
     /// Whether several threads write at the same time; otherwise writers wait for each other.
@@ -276,7 +273,8 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
-        let sentence = "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls";
+        let sentence =
+            "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls";
         assert_eq!("bogus".parse::<Engine>().unwrap_err().to_string(), sentence);
         let error = Engine::Masstree.require_available().unwrap_err();
         assert_eq!(error.to_string(), sentence.replace("bogus", "masstree"));

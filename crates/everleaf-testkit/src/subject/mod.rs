@@ -14,7 +14,7 @@ use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};
-pub use paths::{PATHS, Path};
+pub use paths::{PATHS, Path, WIDE_PATHS};
 use target::PooledIndex;
 pub(crate) use target::ScriptKind;
 pub use target::Target;
@@ -82,6 +82,11 @@ impl EngineSubject {
     #[must_use]
     pub fn demanding_clean_shutdown(self) -> Self {
         Self { demands_clean: true, ..self }
+    }
+
+    /// Whether values have several words.
+    pub(crate) fn has_wide_values(&self) -> bool {
+        self.value_words > 1
     }
 
     /// What is explored.

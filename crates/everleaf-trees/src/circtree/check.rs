@@ -71,7 +71,11 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             Err(error) => return seen.violation(format!("I1: the node at {offset:#x}: {error}")),
         };
         if state.level != level {
-            return seen.violation(format!("I1: the node at {offset:#x} is of level {} below one of level {}", state.level, level + 1));
+            return seen.violation(format!(
+                "I1: the node at {offset:#x} is of level {} below one of level {}",
+                state.level,
+                level + 1
+            ));
         }
         seen.audit.reach(offset);
         seen.levels[usize::from(level)].push((offset, media.load(&node.head.next).offset()));
@@ -138,7 +142,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         for (level, nodes) in seen.levels.iter().enumerate() {
             for (i, (offset, next)) in nodes.iter().enumerate() {
                 if *next != nodes.get(i + 1).map_or(0, |next| next.0) {
-                    wrong.push(format!("I4: the node at {offset:#x} of level {level} leads to {next:#x}, which does not follow it"));
+                    wrong.push(format!(
+                        "I4: the node at {offset:#x} of level {level} leads to {next:#x}, which does not follow it"
+                    ));
                 }
             }
         }

@@ -105,15 +105,7 @@ pub(super) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
 
 /// Puts an entry into a dead slot beside the others.
 #[inline(always)]
-fn insert_at_end<K: NodeKey, M: Media>(
-    media: &M,
-    node: Node<'_>,
-    state: State,
-    slot: usize,
-    after: State,
-    key: u64,
-    value: u64,
-) {
+fn insert_at_end<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, slot: usize, after: State, key: u64, value: u64) {
     if state.vacated {
         // E0: a removal is known to be done by what the slot that it vacated holds, until the header says so, durably.
         media.store(&node.head.state, state.without_step().seal());

@@ -58,6 +58,9 @@ pub trait NodeKey: KeyKind {
     /// As [`compare`](NodeKey::compare).
     fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Owned, IndexError>;
 
+    /// A short key that is greater than `left` and at most `right`.
+    fn separator(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Self::Owned;
+
     /// The key of a word, lent to somebody who keeps others from changing the node.
     ///
     /// # Errors
@@ -98,6 +101,9 @@ impl NodeKey for U64Keys {
     #[inline(always)]
     fn copy<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
         Ok(word)
+    }
+    fn separator(_left: u64, right: u64) -> u64 {
+        right
     }
     #[inline(always)]
     fn read<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
@@ -140,6 +146,11 @@ impl NodeKey for BytesKeys {
     }
     fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Box<[u8]>, IndexError> {
         Ok(pool.copy_record(PPtr::at(word))?)
+    }
+    /// The common beginning and one byte more.
+    fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
+        let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+        right[..right.len().min(common + 1)].into()
     }
     #[inline]
     fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<&[u8], IndexError> {

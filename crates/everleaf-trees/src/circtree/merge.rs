@@ -155,10 +155,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         // D1: the log. Crash: the root is the old one, and recovery forgets it.
         write_log(media, &anchor.log, None, node);
         media.fence(site!("circtree.merge.D1.fence"));
-        // D2 COMMIT: the root. Crash: recovery frees the old one.
+        // D2 COMMIT: the root. Crash: recovery frees the old one. Fenced before anything is freed, by the announcement of that.
         media.store(&anchor.root, PPtr::at(node.entry(media, state, 0).1));
         media.flush(site!("circtree.merge.D2.root"), &anchor.root);
-        media.fence(site!("circtree.merge.D2.fence"));
         // D3: the old root is freed and the log retired, in one exchange.
         worker.free_from(&anchor.log.removed)?;
         self.inner_nodes.fetch_sub(1, Ordering::Relaxed);
@@ -168,9 +167,8 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
 
 /// Notes which node leaves the tree, and who gets its entries; flushed, not fenced.
 fn write_log<M: Media>(media: &M, log: &ChangeLog, absorber: Option<(Node<'_>, Node<'_>, State)>, removed: Node<'_>) {
-    let (parent, left, after) = absorber.map_or((0, 0, 0), |(parent, left, after)| {
-        (parent.offset, left.offset, after.seal().into_word())
-    });
+    let (parent, left, after) =
+        absorber.map_or((0, 0, 0), |(parent, left, after)| (parent.offset, left.offset, after.seal().into_word()));
     media.store(&log.parent, PPtr::at(parent));
     media.store(&log.absorber, PPtr::at(left));
     media.store(log.absorbed.as_word(), after);

@@ -18,7 +18,7 @@
 //! | split, C2 | `left` leads to `new`, and is full | it loses its upper entries (R1) |
 //! | split, C2 to C4 | `left` leads to `new` | the node above gets `new` if it has not; the log is retired (R3) |
 //! | split, within C4 or the first action | `left` without `new` | it is cleared (R3) |
-//! | root, G2 to G3 | `new` is the root | the log is retired (R3) |
+//! | root, G2 | `new` is the root | the log is retired (R3) |
 //! | merge, M1; shrinking, D1 | `removed`, whose absorber has not its entries, or which is the root | the log is retired (R4) |
 //! | merge, M2 to M4 | `removed`, whose absorber has its entries | it leads past it (R2), the node above forgets it, it is freed |
 //! | shrinking, D2 to D3 | `removed` without an absorber, not the root | it is freed |
@@ -70,11 +70,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             count::<K, M>(pool, &mut worker, slots)?
         };
         if media.load(&anchor.closed) != 0 {
-            // R5: from here on the totals are not right. Crash: the pool itself says that it was not closed; this is for
-            // who closes the pool without closing the tree.
+            // From here on the totals are not right. Not flushed: after a crash the pool says that it was not closed. This is for who closes
+            // the pool and not the tree.
             media.store(&anchor.closed, 0);
-            media.flush(site!("circtree.open.R5.totals"), &anchor.closed);
-            media.fence(site!("circtree.open.R5.fence"));
         }
         Ok(Self {
             pool: Arc::clone(pool),
@@ -134,10 +132,8 @@ fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: No
     if K::RECORDS && record != 0 {
         let held = (0..usize::from(state.count)).any(|position| node.entry(media, state, position).0 == record);
         if held || record == media.load(&pool.anchor::<Anchor>()?.log.separator) {
-            // B4: the record is an entry's, or the log's. Crash: this is done again.
+            // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them flushes the header first.
             media.store(&node.head.key, 0);
-            media.flush(site!("circtree.recover.B4.header"), &node.head.key);
-            media.fence(site!("circtree.recover.B4.fence"));
         } else {
             K::discard(worker, &node.head.key)?;
         }
@@ -230,10 +226,9 @@ fn finish_split<K: NodeKey, M: Media>(
     let left = Node::at(pool, media.load(&log.left).offset(), slots)?;
     let (state, moved) = (left.state(media)?, new.state(media)?.count);
     if usize::from(state.count) == slots {
-        // R1: the old node loses what the new one has. Crash: it is full, or it is done.
+        // R1: the old node loses what the new one has. Crash: it is full, or it is done. Fenced with the entry above, which is missing still.
         media.store(&left.head.state, State::at_rest(state.level, state.base, state.count.saturating_sub(moved)).seal());
         media.flush(site!("circtree.recover.R1.header"), &left.head.state);
-        media.fence(site!("circtree.recover.R1.fence"));
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
     let state = settle::<K, M>(pool, worker, parent)?;
@@ -262,10 +257,9 @@ fn finish_merge<K: NodeKey, M: Media>(
     let removed = Node::at(pool, media.load(&log.removed).offset(), slots)?;
     let left = Node::at(pool, media.load(&log.absorber).offset(), slots)?;
     if media.load(&left.head.next).offset() == removed.offset {
-        // R2: the left node leads past the right one. Crash: it does, or this is done again.
+        // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced before anything is freed.
         media.store(&left.head.next, media.load(&removed.head.next));
         media.flush(site!("circtree.recover.R2.next"), &left.head.next);
-        media.fence(site!("circtree.recover.R2.fence"));
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
     let state = settle::<K, M>(pool, worker, parent)?;

@@ -67,7 +67,10 @@ impl Path {
 
 /// What one node on the way says.
 enum Turn {
-    Child { offset: u64, low: Option<u64> },
+    Child {
+        offset: u64,
+        low: Option<u64>,
+    },
     Leaf,
     /// A step that was cut is to be ended first.
     Cut,
@@ -220,20 +223,12 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     #[inline(always)]
     fn find_in(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let rank = self.rank(node, state, key)?;
-        Ok(if self.is_at(node, state, rank, key)? {
-            Some(node.entry(self.pool.media(), state, rank - 1).1)
-        } else {
-            None
-        })
+        Ok(if self.is_at(node, state, rank, key)? { Some(node.entry(self.pool.media(), state, rank - 1).1) } else { None })
     }
 
     /// Locks the leaf that covers `key`, unless `wanted` does not want it, given whether the key is there.
     #[inline]
-    pub(super) fn lock_leaf(
-        &self,
-        key: K::Ref<'_>,
-        wanted: impl Fn(bool) -> bool,
-    ) -> Result<Option<Locked<'_>>, IndexError> {
+    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, wanted: impl Fn(bool) -> bool) -> Result<Option<Locked<'_>>, IndexError> {
         loop {
             let Spot { node, state, version } = self.descend(Way::To(key))?;
             let read = self.rank(node, state, key).and_then(|rank| Ok((rank, self.is_at(node, state, rank, key)?)));
@@ -278,12 +273,7 @@ fn rank<K: NodeKey, M: Media>(pool: &Pool<M>, node: Node<'_>, state: State, key:
 }
 
 /// Searches from the first entry on, around the ring.
-fn linear_rank<K: NodeKey, M: Media>(
-    pool: &Pool<M>,
-    node: Node<'_>,
-    state: State,
-    key: K::Ref<'_>,
-) -> Result<usize, IndexError> {
+fn linear_rank<K: NodeKey, M: Media>(pool: &Pool<M>, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize, IndexError> {
     let media = pool.media();
     let count = usize::from(state.count);
     let mut rank = 0;

@@ -1,7 +1,7 @@
 //! Splitting a full node, and growing by a level: one change of structure at a time, under the lock of changes, with one line of
 //! log. All full nodes on the way to a leaf are split from the top down, so that each split finds room above.
 //!
-//! A split: the new node's lines and 4 flushes, 4 fences, those of the allocation, and those of the insertion above.
+//! A split: the new node's lines and 3 flushes, 2 fences, those of the allocation, and those of the insertion above.
 
 use std::sync::atomic::Ordering;
 
@@ -69,8 +69,8 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         // At the right edge of the tree, where keys come in ascending order, only one entry moves.
         let ascending = media.load(&left.head.next).is_null() && self.rank(left, state, key)? == count;
         let middle = if ascending { count - 1 } else { count / 2 };
-        let (separator, _) = left.entry(media, state, middle);
-        let position = self.rank(parent, parent_state, K::read(&self.pool, separator)?)?;
+        let separator = self.separator(left, state, middle)?;
+        let position = self.rank(parent, parent_state, K::borrow(&separator))?;
         if position == 0 || parent.entry(media, parent_state, position - 1).1 != left.offset {
             return Err(IndexError::Corrupt { offset: left.offset, what: "a full node holds keys of another node" });
         }
@@ -78,17 +78,12 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         // C0: the new node. Crash: `left` is null in the log, so recovery frees it.
         worker.alloc_sized_node_into(&log.new, node_bytes(self.slots))?;
         let new = self.node(media.load(&log.new).offset())?;
-        let separator = if K::RECORDS {
-            // The record of its key in the node above. Crash: as above.
-            if let Err(error) = K::place(worker, &log.separator, K::read(&self.pool, separator)?) {
-                worker.free_from(&log.new)?;
-                return Err(error);
-            }
-            media.load(&log.separator)
-        } else {
-            media.store(&log.separator, separator);
-            separator
-        };
+        // Its key in the node above. Crash: as above.
+        if let Err(error) = K::place(worker, &log.separator, K::borrow(&separator)) {
+            worker.free_from(&log.new)?;
+            return Err(error);
+        }
+        let separator = media.load(&log.separator);
 
         // C1: its content, and the log. Crash: left.next does not lead to it, so recovery frees it.
         let new_state = State::at_rest(state.level, 0, (count - middle) as u16);
@@ -101,18 +96,16 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         write_head(media, new, new_state, media.load(&left.head.next));
         media.flush(site!("circtree.split.C1.header"), &new.head.state);
         media.store(&log.parent, PPtr::at(parent.offset));
-        media.order(site!("circtree.split.C1.order"));
         media.store(&log.left, PPtr::at(left.offset));
         media.flush(site!("circtree.split.C1.log"), &log.left);
         media.fence(site!("circtree.split.C1.fence"));
 
         // C2 COMMIT: the new node follows the old one. Crash: it is there, and recovery cuts the old one if that has not lost its upper
-        // entries in the same line.
+        // entries in the same line. Fenced with the entry above, before that commits.
         media.store(&left.head.next, PPtr::at(new.offset));
         media.order(site!("circtree.split.C2.order"));
         media.store(&left.head.state, State::at_rest(state.level, state.base, middle as u16).seal());
         media.flush(site!("circtree.split.C2.header"), &left.head.state);
-        media.fence(site!("circtree.split.C2.fence"));
 
         // C3: the node above. Crash: recovery looks whether it knows the new node.
         insert_entry::<K, M>(media, parent, parent_state, position, separator, new.offset);
@@ -132,6 +125,17 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         media.count(counter, 1);
         nodes.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+impl<K: NodeKey, M: Media> CircTree<K, M> {
+    /// The key that the entries of a node from position `middle` on get in the node above: in an inner node the first one's own.
+    fn separator(&self, node: Node<'_>, state: State, middle: usize) -> Result<K::Owned, IndexError> {
+        let read = |position| K::read(&self.pool, node.entry(self.pool.media(), state, position).0);
+        match (state.level, middle.checked_sub(1)) {
+            (0, Some(before)) => Ok(K::separator(read(before)?, read(middle)?)),
+            _ => Ok(K::to_owned(read(middle)?)),
+        }
     }
 }
 
@@ -165,9 +169,7 @@ pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, slots: usize, state: St
     media.store(&anchor.root, new);
     media.flush(site!("circtree.root.G2.root"), &anchor.root);
     media.fence(site!("circtree.root.G2.fence"));
-    // G3: the log is retired. Crash: as after G2. Durable before the root may be another one.
+    // G3: the log is retired. Not flushed: `new` is the root until the next change of structure, which flushes the log first.
     media.store(&anchor.log.new, PPtr::NULL);
-    media.flush(site!("circtree.root.G3.log"), &anchor.log.new);
-    media.fence(site!("circtree.root.G3.fence"));
     Ok(())
 }

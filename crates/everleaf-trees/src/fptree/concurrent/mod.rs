@@ -77,8 +77,8 @@ use everleaf_pool::{Audit, Pool, Workers};
 use super::key::LeafKey;
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
-use crate::support::version_locks::VersionLocks;
 use crate::support::count::Count;
+use crate::support::version_locks::VersionLocks;
 use nodes::SharedNodes;
 
 /// Every barrier of the concurrent tree, in the order of the code.

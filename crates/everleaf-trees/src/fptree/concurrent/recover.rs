@@ -23,7 +23,6 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 
-use crate::support::count::Count;
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
@@ -31,6 +30,7 @@ use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::recover::{Survey, compare, in_parts, lower_to_minimum, remove_stray, sort, survey_leaves, threads_for};
+use crate::support::count::Count;
 use crate::support::version_locks::VersionLocks;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
