@@ -157,6 +157,25 @@ impl VersionLocks {
         self.lines.prefetch((self.stripe(leaf_offset) / LATCHES) as u32);
     }
 
+    /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a
+    /// latch.
+    pub fn lock_both(&self, relax: &impl Fn(), leaf_offset: u64, other_offset: u64) -> (Locked<'_>, Option<Locked<'_>>) {
+        let (stripe, other) = (self.stripe(leaf_offset), self.stripe(other_offset));
+        let lock = |stripe| {
+            let latch = self.latch(stripe);
+            latch::lock::<Version>(&latch[0], || self.wait(relax));
+            Locked(latch)
+        };
+        let first = lock(stripe.min(other));
+        let second = (stripe != other).then(|| lock(stripe.max(other)));
+        (first, second)
+    }
+
+    /// Whether `locked` is the lock of that leaf.
+    pub fn is_locked_by(&self, leaf_offset: u64, locked: &Locked<'_>) -> bool {
+        std::ptr::eq(self.latch(self.stripe(leaf_offset)), locked.0)
+    }
+
     /// The sum of all counters, from 0 when the table was made; exact while no leaf is locked. Reads the whole table.
     pub fn counted(&self) -> i64 {
         (0..=self.mask).map(|stripe| self.latch(stripe)[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add) as i64
@@ -259,6 +278,19 @@ mod tests {
         }));
         assert!(outcome.is_err() && !before.is_current());
         assert!(locks.read(&relax, 0).try_lock().is_some());
+    }
+
+    #[test]
+    fn two_leaves_of_one_latch_are_locked_once() {
+        let one = VersionLocks::new(1).unwrap();
+        let (first, second) = one.lock_both(&relax, 0, 64);
+        assert!(second.is_none() && one.is_locked_by(0, &first) && one.is_locked_by(64, &first));
+        let two = VersionLocks::new(2).unwrap();
+        let other = (1..100).map(|line| line * 64).find(|offset| two.stripe(*offset) != two.stripe(0)).unwrap();
+        for (a, b) in [(0, other), (other, 0)] {
+            let (first, second) = two.lock_both(&relax, a, b);
+            assert!(second.as_ref().is_some_and(|second| two.is_locked_by(a, &first) != two.is_locked_by(a, second)));
+        }
     }
 
     #[test]
