@@ -181,6 +181,38 @@ impl BenchKey for String16 {
     }
 }
 
+/// A key as YCSB has them: `user` and 20 digits.
+pub type UserKey = [u8; 24];
+
+impl BenchKey for UserKey {
+    type Kind = BytesKeys;
+
+    fn of(number: u64) -> Self {
+        let (mut key, mut rest) = (*b"user00000000000000000000", number);
+        for digit in key.iter_mut().rev() {
+            if rest == 0 {
+                break;
+            }
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        key
+    }
+    #[inline(always)]
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+    #[inline(always)]
+    fn is(found: &[u8], key: &Self) -> bool {
+        found == key
+    }
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        let part = |start: usize| u64::from_le_bytes(std::array::from_fn(|i| self[start + i]));
+        part(8).wrapping_mul(MULTIPLIERS[0]) ^ part(16).wrapping_mul(MULTIPLIERS[2])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -244,6 +276,8 @@ mod tests {
     fn string_keys_are_digits_in_the_order_of_their_numbers() {
         assert_eq!(&String16::of(0x0123_4567_89ab_cdef), b"0123456789abcdef");
         assert!(String16::of(9) < String16::of(10) && String16::of(255) < String16::of(256));
+        assert_eq!((&UserKey::of(0), &UserKey::of(u64::MAX)), (b"user00000000000000000000", b"user18446744073709551615"));
+        assert!(UserKey::of(9) < UserKey::of(10) && UserKey::of(99) < UserKey::of(100));
     }
 
     #[test]

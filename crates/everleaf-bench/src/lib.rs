@@ -7,8 +7,8 @@
 //! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`. What the numbers say, and what
 //! they do not, is in `docs/benchmarks.md`.
 //!
-//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `target` (indexes
-//! and the peer) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
+//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
+//! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
 //! `recovery` (the commands) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -19,10 +19,12 @@ mod keys;
 mod measure;
 mod micro;
 mod options;
+mod peers;
 mod place;
 mod recovery;
 mod report;
 mod session;
+mod subject;
 mod target;
 mod workload;
 
@@ -32,8 +34,10 @@ pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{
     BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, RecoveryOptions, SCAN_RECORDS,
 };
+pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
+pub use subject::{Peer, Subject};
 
 /// How far a benchmark is; told when something begins, never while it is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Bench, json};
 
-const MICRO_KEYS: [&str; 29] = [
+const MICRO_KEYS: [&str; 32] = [
     "engine",
     "phase",
     "keys",
@@ -34,6 +34,9 @@ const MICRO_KEYS: [&str; 29] = [
     "dram_bytes",
     "height",
     "keys_after",
+    "value_bytes",
+    "medium_bytes",
+    "durability",
 ];
 
 #[test]
@@ -80,6 +83,24 @@ fn compare_prints_ratios_to_the_first() {
     let rows: Vec<_> = bench.ok(arguments).lines().map(json).collect();
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().filter(|row| row["engine"] == "fptree").all(|row| row["ratio"] == 1.0));
+}
+
+#[test]
+fn compare_says_what_a_write_to_each_peer_survives() {
+    let bench = Bench::new();
+    let engines = ["store", "lmdb", "redb", "fjall", "skipmap", "btreemap"];
+    let given =
+        ["bench", "compare", "--key-type", "string16", "--value-bytes", "100", "--keys", "200", "--rounds", "1", "--engines"];
+    let rows: Vec<_> = bench.ok(given.iter().chain(&[&*engines.join(","), "--json"])).lines().map(json).collect();
+    assert_eq!(rows.len(), 6 * engines.len());
+    for row in &rows {
+        let engine = row["engine"].as_str().unwrap();
+        let right = if ["skipmap", "btreemap"].contains(&engine) { "none" } else { "process-crash" };
+        assert_eq!((row["durability"].as_str(), row["value_bytes"].as_u64()), (Some(right), Some(100)), "{engine}");
+    }
+    let table = bench.ok(given.iter().chain(&["lmdb", "--phases", "insert"]));
+    assert!(table.lines().nth(1).is_some_and(|row| row.contains("lmdb") && row.contains("process-crash")), "{table}");
+    assert!(bench.refused(given.iter().chain(&["fptree"])).contains("multiple of 8"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ enum What {
 Example:
   everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
 struct MicroArgs {
-    /// The engine.
+    /// The engine: an index, btreemap, store (or store:E), skipmap, lmdb, redb, fjall, and rocksdb if it was built in.
     #[arg(long, value_name = "E")]
     engine: String,
     #[command(flatten)]
@@ -50,6 +50,7 @@ struct MicroArgs {
 #[command(after_help = "\
 Examples:
   everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
+  everleaf bench compare --engines lmdb,redb,fjall,skipmap,btreemap,store --key-type string16 --value-bytes 100 --keys 1000000
   everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
 struct CompareArgs {
     /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys.
@@ -120,8 +121,11 @@ struct Subject {
     #[arg(long, value_name = "N")]
     inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
-    #[arg(long, value_name = "W", default_value_t = 1)]
+    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "value_bytes")]
     value_words: u32,
+    /// Bytes of a value, at least 8: a multiple of 8 up to 112 for an index, any number for the store and its peers [default: 8].
+    #[arg(long, value_name = "B")]
+    value_bytes: Option<u32>,
     /// The sequence of inserted keys.
     #[arg(long, default_value = "random")]
     order: KeyOrder,
@@ -190,6 +194,7 @@ impl Subject {
             node_bytes: self.node_bytes,
             inner_keys: self.inner_keys,
             value_words: self.value_words,
+            value_bytes: self.value_bytes,
             order: match self.order {
                 KeyOrder::Random => Order::Random,
                 KeyOrder::Ascending => Order::Ascending,
