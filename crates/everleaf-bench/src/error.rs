@@ -8,6 +8,7 @@ use everleaf_pmem::MapError;
 use everleaf_pool::PoolError;
 
 use crate::peers::PeerError;
+use crate::ycsb::Workload;
 use crate::{Peer, Phase, Subject};
 
 /// A benchmark could not be run.
@@ -37,6 +38,25 @@ pub enum BenchError {
         /// What was asked for.
         name: String,
     },
+    /// Something else that there is not.
+    #[error("there is no {what} {name}; choose among {choices}")]
+    Unknown {
+        /// What sort of thing.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        choices: String,
+    },
+    /// A deviation that is none.
+    #[error("--deviation {deviation} is out of range: give a part of all records, above 0 and up to 10")]
+    Deviation {
+        /// What was given.
+        deviation: f64,
+    },
+    /// No records or no operations.
+    #[error("a workload takes at least one record and one operation: give --keys and --operations")]
+    NothingToDo,
     /// An option outside of its range.
     #[error("--{option} {value} is out of range: give {least} to {most}")]
     OutOfRange {
@@ -123,6 +143,12 @@ pub enum BenchError {
         /// What was given.
         engine: Subject,
     },
+    /// Nothing can be counted.
+    #[error("{engine} lives in no pool of ours, so nothing can be counted: choose an index engine or store")]
+    NoPool {
+        /// The engine.
+        engine: Subject,
+    },
     /// Nothing to recover from.
     #[error("{engine} persists nothing, so there is nothing to recover: choose another engine")]
     NothingPersists {
@@ -165,6 +191,20 @@ pub enum BenchError {
         /// Operations with the right outcome.
         right: u64,
     },
+    /// Operations of a workload had other outcomes than they must have.
+    #[error(
+        "engine {engine} answered wrongly: {right} of {asked} operations of workload {workload} had the outcome that they must have; please report this"
+    )]
+    WrongOutcomes {
+        /// The engine.
+        engine: Subject,
+        /// The workload.
+        workload: Workload,
+        /// Operations.
+        asked: u64,
+        /// Operations with the right outcome.
+        right: u64,
+    },
     /// The engine returned values that were never given to it.
     #[error("engine {engine} returned wrong values in phase {phase}; please report this")]
     WrongValues {
@@ -201,6 +241,9 @@ impl BenchError {
             | Self::NotBuilt { .. }
             | Self::ValueBytes { .. }
             | Self::UnknownPhase { .. }
+            | Self::Unknown { .. }
+            | Self::Deviation { .. }
+            | Self::NothingToDo
             | Self::OutOfRange { .. }
             | Self::NodeBytes { .. }
             | Self::SerialEngine { .. }
@@ -213,6 +256,7 @@ impl BenchError {
             | Self::NothingToRecover
             | Self::NothingPersists { .. }
             | Self::NotAnIndex { .. }
+            | Self::NoPool { .. }
             | Self::Index(IndexError::Parameter { .. })
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::Store(error) => is_choice(error),
@@ -220,6 +264,7 @@ impl BenchError {
             | Self::NoRoom { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }
+            | Self::WrongOutcomes { .. }
             | Self::WrongValues { .. }
             | Self::Index(_)
             | Self::Pool(_)

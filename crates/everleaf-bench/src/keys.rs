@@ -87,9 +87,29 @@ impl Draws {
 
     /// A number below `bound`, which is not 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+
+    const fn next(&mut self) -> u64 {
         let word = mix(self.0);
         self.0 = self.0.wrapping_add(MULTIPLIERS[2]);
-        ((word as u128 * bound as u128) >> 64) as u64
+        word
+    }
+}
+
+/// A generator for distributions of other crates.
+impl rand::TryRng for Draws {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok((self.next() >> 32) as u32)
+    }
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.next())
+    }
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
 //! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
-//! `recovery` (the commands) · `report`.
+//! `recovery` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -18,6 +18,8 @@ mod error;
 mod keys;
 mod measure;
 mod micro;
+pub mod model;
+mod modelled;
 mod options;
 mod peers;
 mod place;
@@ -27,6 +29,7 @@ mod session;
 mod subject;
 mod target;
 mod workload;
+pub mod ycsb;
 
 pub use compare::{Comparison, run_compare, run_compare_with_progress};
 pub use error::BenchError;

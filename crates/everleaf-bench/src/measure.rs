@@ -32,6 +32,18 @@ impl Clock for Unobserved {
     }
 }
 
+/// What a pair of time stamps costs: the median of many.
+pub fn stamp_ns() -> f64 {
+    let mut pairs: Vec<Duration> = (0..1001)
+        .map(|_| {
+            let start = Instant::now();
+            start.elapsed()
+        })
+        .collect();
+    pairs.sort_unstable();
+    pairs[pairs.len() / 2].as_nanos() as f64
+}
+
 /// Histogram units in a nanosecond: a key's share of a batch takes a few nanoseconds.
 const UNITS: f64 = 10.0;
 
@@ -45,16 +57,9 @@ pub struct Latencies {
 impl Latencies {
     /// Measures what a pair of time stamps costs.
     pub fn new() -> Self {
-        let mut pairs: Vec<Duration> = (0..1001)
-            .map(|_| {
-                let start = Instant::now();
-                start.elapsed()
-            })
-            .collect();
-        pairs.sort_unstable();
         // Three significant digits, as wide as need be; no panic, the digits are a constant within 0 to 5.
         let histogram = Histogram::new(3).expect("three digits are offered");
-        Self { histogram, stamp_ns: pairs[pairs.len() / 2].as_nanos() as f64 }
+        Self { histogram, stamp_ns: stamp_ns() }
     }
 
     /// Takes the measurements of another thread.
@@ -286,7 +291,7 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
 }
 
 /// Binds the calling thread to a processor of its own, if there are enough; a thread that wanders measures its wandering.
-fn pin(thread: usize, threads: usize) {
+pub fn pin(thread: usize, threads: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     if threads <= processors.len() {

@@ -1,10 +1,11 @@
 //! `bench micro`: each phase of one engine, timed, its latencies, and counted.
 
-use everleaf_pmem::{Counted, Counts, Hardware};
+use everleaf_pmem::{Counted, Hardware};
 use everleaf_pool::Pool;
 
 use crate::keys::String16;
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
+use crate::modelled::{Modelled, Tally};
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::peers::store::Ours;
 use crate::report::PhaseReport;
@@ -70,7 +71,7 @@ impl Session {
                 durability,
                 target.timed(measured.elapsed),
                 latencies[next],
-                counts.get(next),
+                counts.get(next).map(|tally| &tally.counts),
             ));
             next += 1;
             Ok(())
@@ -78,15 +79,15 @@ impl Session {
     }
 
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.
-    fn counted<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<Counts>, BenchError> {
-        let media = Counted::new(Hardware::new(self.region()?, &self.cpu)?);
+    pub(crate) fn counted<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<Tally>, BenchError> {
+        let media = Modelled::new(Counted::new(Hardware::new(self.region()?, &self.cpu)?));
         match self.plan.subject {
             Subject::Index(engine) => {
                 let (pool, target) = self.index::<K, _>(engine, media)?;
                 self.count::<K, _>(steps, &pool, target)
             }
             Subject::Store(engine) => {
-                let (store, pool) = self.store(engine, media)?;
+                let (store, pool) = self.store::<K, _>(engine, media)?;
                 self.count::<K, _>(steps, &pool, ByteTarget::new(Ours(store), self.plan.value_bytes()))
             }
             Subject::Peer(_) => Ok(Vec::new()),
@@ -96,12 +97,12 @@ impl Session {
     fn count<K: SubjectKey, T: Target<K>>(
         &self,
         steps: &mut Steps<'_>,
-        pool: &Pool<Counted>,
+        pool: &Pool<Modelled>,
         target: T,
-    ) -> Result<Vec<Counts>, BenchError> {
+    ) -> Result<Vec<Tally>, BenchError> {
         let mut counts = Vec::new();
         let mut after = |_, _: Measured<Unobserved>, _: &dyn Describe| {
-            counts.push(pool.media().counts());
+            counts.push(pool.media().tally());
             Ok(())
         };
         self.drive(steps, "counted", &mut [target], &Unobserved, &mut || pool.media().reset(), &mut after)?;

@@ -229,6 +229,8 @@ pub(crate) struct Plan {
     pub total_keys: u64,
     /// Keys that are in the index at most.
     pub peak_keys: u64,
+    /// Operations that are drawn at a time.
+    pub drawn: u64,
 }
 
 /// Refuses a value outside of what is offered.
@@ -281,7 +283,7 @@ impl Plan {
         if total_keys > available {
             return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
         }
-        Ok(Self { subject, options: options.clone(), total_keys, peak_keys })
+        Ok(Self { subject, options: options.clone(), total_keys, peak_keys, drawn: options.keys })
     }
 
     /// Counts keys through the phases: how many are ever inserted, and how many are there at most.

@@ -63,7 +63,7 @@ impl Need {
         let options = &plan.options;
         let key_bytes = key_bytes(options.key_type);
         let records = plan.peak_keys * (key_bytes + plan.value_bytes() as u64 + 32);
-        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
         Self { pool_bytes: records * 3 + 1024 * MIB, dram_bytes: drawn + records.min(1024 * MIB) + 256 * MIB }
     }
 
@@ -77,7 +77,7 @@ impl Need {
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
         let pool_bytes = plan.peak_keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
-        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
         let counted = pool_bytes / 8;
         Self { pool_bytes, dram_bytes: plan.peak_keys * (key_bytes / 4 + 1) + drawn + counted + 16 * MIB }
     }
@@ -94,7 +94,7 @@ impl Need {
         // A string is a fat pointer and a block.
         let held_bytes = if options.key_type == BenchKeyType::U64 { 8 } else { 16 + key_bytes + 16 };
         let entry_bytes = held_bytes + 48 + plan.value_bytes() as u64;
-        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
         Self { pool_bytes: 0, dram_bytes: plan.peak_keys * entry_bytes * 2 + drawn + 16 * MIB }
     }
 }

@@ -57,7 +57,7 @@ impl Peer {
     /// What it is run with, and what an acknowledged write survives by that.
     pub const fn settings(self) -> &'static str {
         match self {
-            Peer::SkipMap => "in memory: nothing survives",
+            Peer::SkipMap => "in memory, a lock for each value: nothing survives",
             Peer::Lmdb => "write map, no sync: a commit lies in the shared map when it returns, and outlives the process",
             Peer::Redb => {
                 "Durability::Immediate, which syncs the file at each commit; a commit without that is lost with the process"

@@ -1,22 +1,23 @@
 //! A run of an engine: fresh indexes, warmed up and driven through the phases.
 
-use std::sync::Arc;
+mod targets;
+
 use std::time::Duration;
 
-use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, Store, StoreKey, registry};
+use everleaf::{Engine, EngineParameters, registry};
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Cpu, Durability, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
-use everleaf_pool::Pool;
+use everleaf_pmem::{Cpu, Durability};
 
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Answers, Clock, Measured, Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, Flush, MicroOptions, Plan, divide};
-use crate::peers::{self, store::Ours};
 use crate::place::{Need, Place};
 use crate::report::Timed;
-use crate::target::{ByteStore, ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
+use crate::target::Target;
 use crate::workload::{Drawn, Workload};
 use crate::{BenchError, Peer, Phase, Progress, Subject};
+
+pub(crate) use targets::{Driver, SubjectKey, key_type};
 
 /// Adds up what is done.
 pub(crate) struct Steps<'p> {
@@ -86,6 +87,11 @@ impl Session {
         Self::new(Plan::new(&divide(options)?)?, options.threads.into())
     }
 
+    /// Options that were looked through already.
+    pub fn of_plan(plan: Plan) -> Result<Self, BenchError> {
+        Self::new(plan, 1)
+    }
+
     fn new(plan: Plan, indexes: u64) -> Result<Self, BenchError> {
         let options = &plan.options;
         let mut parameters = EngineParameters::default();
@@ -150,90 +156,7 @@ impl Session {
         clock: &C,
         after: &mut AfterPhase<'_, C>,
     ) -> Result<(), BenchError> {
-        let driven = Driven { session: self, steps, name, clock, after };
-        match self.plan.subject {
-            Subject::Index(Engine::BTreeMap) => self.run_map::<K, C>(driven),
-            Subject::Index(engine) => match self.added() {
-                None => driven.through::<K, _>(|| Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1)),
-                Some(added) => driven
-                    .through::<K, _>(|| Ok(self.index::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.1)),
-            },
-            Subject::Store(engine) => driven.through_bytes::<K, _>(|| {
-                let hardware = self.hardware(self.region()?)?;
-                Ok(Ours(match self.added() {
-                    None => self.store(engine, hardware)?.0,
-                    Some(added) => self.store(engine, Emulated::new(hardware, added))?.0,
-                }))
-            }),
-            Subject::Peer(peer) => self.run_peer::<K, C>(peer, driven),
-        }
-    }
-
-    /// Latencies that are to be added, if any.
-    fn added(&self) -> Option<AddedLatencies> {
-        let options = &self.plan.options;
-        let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
-        (added != AddedLatencies::default()).then_some(added)
-    }
-
-    fn run_map<K: SubjectKey, C: Clock + Clone>(&self, driven: Driven<'_, '_, '_, C>) -> Result<(), BenchError> {
-        let bytes = self.plan.value_bytes();
-        macro_rules! of_words {
-            ($($words:literal)*) => {
-                match bytes {
-                    $(bytes if bytes == 8 * $words => driven.through::<K, _>(|| Ok(MapTarget::<K, [u64; $words]>::new(bytes))),)*
-                    _ => driven.through::<K, _>(|| Ok(MapTarget::<K, Box<[u8]>>::new(bytes))),
-                }
-            };
-        }
-        of_words!(1 2 4 8 14)
-    }
-
-    fn run_peer<K: SubjectKey, C: Clock + Clone>(&self, peer: Peer, driven: Driven<'_, '_, '_, C>) -> Result<(), BenchError> {
-        let folder = || self.place.create_folder();
-        match peer {
-            Peer::SkipMap => driven.through_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new())),
-            Peer::Lmdb => driven.through_bytes::<K, _>(|| Ok(peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2)?)),
-            Peer::Redb => driven.through_bytes::<K, _>(|| Ok(peers::redb::Redb::create(folder()?)?)),
-            Peer::Fjall => driven.through_bytes::<K, _>(|| Ok(peers::fjall::Fjall::create(folder()?)?)),
-            #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => driven.through_bytes::<K, _>(|| Ok(peers::rocksdb::RocksDb::create(folder()?)?)),
-            #[cfg(not(feature = "rocksdb"))]
-            Peer::RocksDb => Err(BenchError::NotBuilt { peer }),
-        }
-    }
-
-    /// Memory for a pool.
-    pub fn region(&self) -> Result<Region, BenchError> {
-        self.place.create(self.pool_bytes)
-    }
-
-    /// The media that was asked for, without added latencies.
-    pub fn hardware(&self, region: Region) -> Result<Hardware, BenchError> {
-        let forced = match self.plan.options.flush {
-            Flush::Auto => return Ok(Hardware::new(region, &self.cpu)?),
-            Flush::Clwb => FlushInstruction::Clwb,
-            Flush::ClflushOpt => FlushInstruction::ClflushOpt,
-            Flush::Clflush => FlushInstruction::Clflush,
-            Flush::None => FlushInstruction::None,
-        };
-        Ok(Hardware::forced(region, &self.cpu, forced)?)
-    }
-
-    /// A fresh pool and an empty index in it.
-    pub fn index<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
-        let words = self.plan.options.value_words as usize;
-        let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
-        let pool = Pool::create(media, &format)?;
-        let index = registry::create_index::<K::Kind, M>(&pool, engine, &self.parameters, words)?;
-        Ok((pool, IndexTarget::new(index)))
-    }
-
-    /// An empty store on a media, and its pool.
-    pub fn store<M: Media>(&self, engine: Engine, media: M) -> Result<(Store, Arc<Pool<M>>), BenchError> {
-        let options = CreateOptions::new().engine(engine).key_type(key_type(self.plan.options.key_type));
-        let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
-        Ok(options.create_on(media)?)
+        self.with_targets::<K, _>(Phases { session: self, steps, name, clock, after })
     }
 
     /// Warms the targets up and does one phase after the other.
@@ -262,15 +185,16 @@ impl Session {
         Ok(())
     }
 
-    /// Inserts the first keys in batches, so that they need not all be held.
-    fn warm_up<K: BenchKey, T: Target<K>>(
+    /// Inserts the first keys in batches, so that they need not all be held; how long it took.
+    pub fn warm_up<K: BenchKey, T: Target<K>>(
         &self,
         steps: &mut Steps<'_>,
         name: &str,
         targets: &mut [T],
         workloads: &[Workload],
-    ) -> Result<(), BenchError> {
+    ) -> Result<Duration, BenchError> {
         const BATCH: u64 = 1 << 20;
+        let mut elapsed = Duration::ZERO;
         let (warm, threads) = (self.plan.options.warm, self.plan.options.threads as usize);
         for start in (0..warm).step_by(BATCH as usize) {
             steps.begin(self.plan.subject, &format!("{name}: warm-up"));
@@ -280,26 +204,15 @@ impl Session {
             let clocks = vec![Unobserved; threads * targets.len()];
             let inserted = measure(lanes(targets, &drawn, threads), clocks, Phase::Insert, 0)?;
             verify(self.plan.subject, Phase::Insert, &drawn, inserted.answers, T::RETURNS_OLD)?;
+            elapsed += inserted.elapsed;
             steps.end(drawn.iter().map(Drawn::len).sum());
         }
-        Ok(())
+        Ok(elapsed)
     }
 }
 
-/// A key that everything that is measured takes.
-pub(crate) trait SubjectKey: MapKey + PeerKey {}
-impl<K: MapKey + PeerKey> SubjectKey for K {}
-
-/// The kind of key of a pool.
-pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
-    match keys {
-        BenchKeyType::U64 => KeyType::U64,
-        BenchKeyType::String16 => KeyType::Bytes,
-    }
-}
-
-/// A run that waits for its targets.
-struct Driven<'r, 'p, 'a, C> {
+/// The phases of a run, waiting for its targets.
+struct Phases<'r, 'p, 'a, C> {
     session: &'r Session,
     steps: &'r mut Steps<'p>,
     name: &'r str,
@@ -307,17 +220,9 @@ struct Driven<'r, 'p, 'a, C> {
     after: &'r mut AfterPhase<'a, C>,
 }
 
-impl<C: Clock + Clone> Driven<'_, '_, '_, C> {
-    /// Makes as many targets as the session has and drives them.
-    fn through<K: BenchKey, T: Target<K>>(self, make: impl Fn() -> Result<T, BenchError>) -> Result<(), BenchError> {
-        let mut targets = (0..self.session.indexes).map(|_| make()).collect::<Result<Vec<T>, _>>()?;
+impl<K: BenchKey, C: Clock + Clone> Driver<K> for Phases<'_, '_, '_, C> {
+    fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         self.session.drive(self.steps, self.name, &mut targets, self.clock, &mut || {}, self.after)
-    }
-
-    /// The same of stores of bytes.
-    fn through_bytes<K: PeerKey, S: ByteStore<K>>(self, make: impl Fn() -> Result<S, BenchError>) -> Result<(), BenchError> {
-        let value_bytes = self.session.plan.value_bytes();
-        self.through::<K, _>(|| Ok(ByteTarget::new(make()?, value_bytes)))
     }
 }
 

@@ -1,17 +1,21 @@
 //! `bench`: measurements.
 
+mod model;
+mod subject;
+mod ycsb;
+
 use std::io::Write;
-use std::path::PathBuf;
 
 use everleaf_bench::{
-    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Order, Phase, PhaseReport, Progress, Recovery,
-    RecoveryOptions, run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
+    BenchError, CompareOptions, Comparison, MicroOptions, Phase, PhaseReport, Progress, Recovery, RecoveryOptions,
+    run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::progress;
+use subject::Subject;
 
 /// Measure engines.
 #[derive(Debug, clap::Args)]
@@ -19,7 +23,9 @@ use crate::progress;
 Examples:
   everleaf bench micro --engine fptree --keys 1000000 --json
   everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
-  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2")]
+  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
+  everleaf bench model --engines fptree,ptree,store --keys 1000000
+  everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -30,6 +36,8 @@ enum What {
     Micro(MicroArgs),
     Compare(CompareArgs),
     Recovery(RecoveryArgs),
+    Ycsb(ycsb::Args),
+    Model(model::Args),
 }
 
 /// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
@@ -108,70 +116,6 @@ struct Load {
     read_ns: u64,
 }
 
-/// An index and its keys.
-#[derive(Debug, clap::Args)]
-struct Subject {
-    /// Operations of each phase, or keys of the index.
-    #[arg(long, value_name = "N")]
-    keys: u64,
-    /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
-    #[arg(long, value_name = "B")]
-    node_bytes: Option<u32>,
-    /// Keys of an inner node [default: the engine's].
-    #[arg(long, value_name = "N")]
-    inner_keys: Option<u32>,
-    /// Words of a value, 1 to 14.
-    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "value_bytes")]
-    value_words: u32,
-    /// Bytes of a value, at least 8: a multiple of 8 up to 112 for an index, any number for the store and its peers [default: 8].
-    #[arg(long, value_name = "B")]
-    value_bytes: Option<u32>,
-    /// The sequence of inserted keys.
-    #[arg(long, default_value = "random")]
-    order: KeyOrder,
-    /// Kind of keys.
-    #[arg(long, default_value = "u64")]
-    key_type: KeyKind,
-    /// Keys are numbers of so many bits, 1 to 64.
-    #[arg(long, value_name = "B", default_value_t = 64)]
-    key_bits: u32,
-    /// The flush instruction.
-    #[arg(long, default_value = "auto")]
-    flush: FlushKind,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
-    /// Print one JSON object a line.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum KeyOrder {
-    Random,
-    Ascending,
-    Descending,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum KeyKind {
-    U64,
-    String16,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum FlushKind {
-    /// What the pool's medium needs.
-    Auto,
-    Clwb,
-    Clflushopt,
-    Clflush,
-    None,
-}
-
 impl Load {
     fn options(&self, engine: &str) -> MicroOptions {
         MicroOptions {
@@ -182,39 +126,6 @@ impl Load {
             fence_ns: self.fence_ns,
             read_ns: self.read_ns,
             ..self.subject.options(engine)
-        }
-    }
-}
-
-impl Subject {
-    fn options(&self, engine: &str) -> MicroOptions {
-        MicroOptions {
-            engine: engine.to_owned(),
-            keys: self.keys,
-            node_bytes: self.node_bytes,
-            inner_keys: self.inner_keys,
-            value_words: self.value_words,
-            value_bytes: self.value_bytes,
-            order: match self.order {
-                KeyOrder::Random => Order::Random,
-                KeyOrder::Ascending => Order::Ascending,
-                KeyOrder::Descending => Order::Descending,
-            },
-            key_type: match self.key_type {
-                KeyKind::U64 => BenchKeyType::U64,
-                KeyKind::String16 => BenchKeyType::String16,
-            },
-            key_bits: self.key_bits,
-            flush: match self.flush {
-                FlushKind::Auto => Flush::Auto,
-                FlushKind::Clwb => Flush::Clwb,
-                FlushKind::Clflushopt => Flush::ClflushOpt,
-                FlushKind::Clflush => Flush::Clflush,
-                FlushKind::None => Flush::None,
-            },
-            seed: self.seed,
-            pool: self.pool.clone(),
-            ..MicroOptions::default()
         }
     }
 }
@@ -232,6 +143,8 @@ pub fn run(args: Args) -> Outcome {
         What::Micro(args) => micro(&args),
         What::Compare(args) => compare(args),
         What::Recovery(args) => recovery(args),
+        What::Ycsb(args) => ycsb::run(&args),
+        What::Model(args) => model::run(args),
     }
 }
 
