@@ -101,6 +101,17 @@ pub fn open_index_with_threads<K: StoreKey, M: Media>(
     }
 }
 
+/// The sizes that a pool was laid out with, as [`pool_format`] takes them.
+pub fn parameters_of(format: &Format) -> EngineParameters {
+    let fptree = |_| fptree::Parameters::unpack(format.parameters).ok();
+    let engine = format.engine.parse().ok().filter(|engine| matches!(kind(*engine), Ok(Kind::FpTree(_))));
+    let Some((engine, sizes)) = engine.and_then(|engine| fptree(engine).map(|sizes| (engine, sizes))) else {
+        return EngineParameters::default();
+    };
+    let chosen = EngineParameters::default().leaf_slots(sizes.leaf_slots as u32).inner_keys(sizes.inner_keys as u32);
+    if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { chosen.group_bytes(sizes.group_bytes) } else { chosen }
+}
+
 /// Every barrier of an engine's index, without those of the pool. None for what does not persist.
 pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
