@@ -1,5 +1,6 @@
 //! `bench compare`: the same phases on several engines, interleaved, so that what changes on the machine meanwhile meets all of them.
 
+use everleaf_pmem::Durability;
 use serde::Serialize;
 
 use crate::options::{CompareOptions, MicroOptions, separate_name};
@@ -37,6 +38,10 @@ pub struct Comparison {
     pub ratio_to_find_min: Option<f64>,
     /// The greatest such ratio of a round.
     pub ratio_to_find_max: Option<f64>,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
+    pub durability: String,
 }
 
 /// Measures engines in turn: in each round every engine once, on a fresh index, beginning with another one each time. A round has its own
@@ -67,9 +72,11 @@ pub fn run_compare_with_progress(
             None => Session::shared(&of_engine(engine)),
         }
     };
-    let mut operations = 0;
+    let (mut operations, mut about) = (0, Vec::new());
     for engine in &options.engines {
-        operations += session(engine, 0)?.operations() * u64::from(options.rounds);
+        let session = session(engine, 0)?;
+        operations += session.operations() * u64::from(options.rounds);
+        about.push(About { value_bytes: session.plan.value_bytes() as u64, durability: session.durability()? });
     }
     let mut steps = Steps::new(progress, operations);
     let engines = options.engines.len();
@@ -83,14 +90,20 @@ pub fn run_compare_with_progress(
             }
         }
     }
-    Ok(rates.compare(options))
+    Ok(rates.compare(options, &about))
+}
+
+/// What is told of an engine besides its rates.
+struct About {
+    value_bytes: u64,
+    durability: Durability,
 }
 
 /// Operations a second by engine, phase and round.
 struct Rates(Vec<Vec<Vec<f64>>>);
 
 impl Rates {
-    fn compare(&self, options: &CompareOptions) -> Vec<Comparison> {
+    fn compare(&self, options: &CompareOptions, about: &[About]) -> Vec<Comparison> {
         let phases = &options.micro.phases;
         let find = phases.iter().position(|phase| *phase == Phase::Find);
         let row = |(place, phase): (usize, &Phase), engine: usize| {
@@ -113,6 +126,8 @@ impl Rates {
                 ratio_to_find: to_find.map(|ratio| ratio.middle),
                 ratio_to_find_min: to_find.map(|ratio| ratio.min),
                 ratio_to_find_max: to_find.map(|ratio| ratio.max),
+                value_bytes: about[engine].value_bytes,
+                durability: about[engine].durability.to_string(),
             }
         };
         phases.iter().enumerate().flat_map(|phase| (0..self.0.len()).map(move |engine| row(phase, engine))).collect()
@@ -148,8 +163,8 @@ impl Comparison {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<9} {:<18} {:>12} {:>12} {:>12} {:>7} {:>15} {:>24}",
-            "phase", "engine", "median ops/s", "min", "max", "ratio", "(min to max)", "to find of the first"
+            "{:<9} {:<18} {:<13} {:>12} {:>12} {:>12} {:>7} {:>15} {:>24}",
+            "phase", "engine", "durability", "median ops/s", "min", "max", "ratio", "(min to max)", "to find of the first"
         )
     }
 
@@ -160,9 +175,10 @@ impl Comparison {
             _ => "-".into(),
         };
         format!(
-            "{:<9} {:<18} {:>12.0} {:>12.0} {:>12.0} {:>7.2} {:>15} {:>24}",
+            "{:<9} {:<18} {:<13} {:>12.0} {:>12.0} {:>12.0} {:>7.2} {:>15} {:>24}",
             self.phase,
             self.engine,
+            self.durability,
             self.median_ops_per_second,
             self.min_ops_per_second,
             self.max_ops_per_second,
@@ -188,7 +204,8 @@ mod tests {
         let options = options(&[Phase::Find, Phase::Multiget]);
         let first = vec![vec![10.0, 30.0, 20.0], vec![10.0, 30.0, 40.0]];
         let second = vec![vec![20.0, 30.0, 70.0], vec![40.0, 60.0, 60.0]];
-        let rows = Rates(vec![first, second]).compare(&options);
+        let about = [Durability::None, Durability::ProcessCrash].map(|durability| About { value_bytes: 8, durability });
+        let rows = Rates(vec![first, second]).compare(&options, &about);
         assert_eq!(
             rows.iter().map(|row| row.phase).collect::<Vec<_>>(),
             [Phase::Find, Phase::Find, Phase::Multiget, Phase::Multiget]

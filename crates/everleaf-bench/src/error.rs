@@ -3,12 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use everleaf::Engine;
 use everleaf_index::IndexError;
 use everleaf_pmem::MapError;
 use everleaf_pool::PoolError;
 
-use crate::Phase;
+use crate::peers::PeerError;
+use crate::ycsb::Workload;
+use crate::{Peer, Phase, Subject};
 
 /// A benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -17,12 +18,45 @@ pub enum BenchError {
     /// An engine that there is not, or a parameter that it does not have.
     #[error(transparent)]
     Store(#[from] everleaf::Error),
+    /// An engine that there is not.
+    #[error("there is no engine {name}; choose among {choices}, or give store:E for the store over engine E")]
+    UnknownEngine {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        choices: String,
+    },
+    /// A peer that this build lacks.
+    #[error("{name} is not in this build: build with --features {name}", name = .peer.name())]
+    NotBuilt {
+        /// The peer.
+        peer: Peer,
+    },
     /// A phase that there is not.
     #[error("there is no phase {name}; choose among insert, find, multiget, update, delete, scan, mixed")]
     UnknownPhase {
         /// What was asked for.
         name: String,
     },
+    /// Something else that there is not.
+    #[error("there is no {what} {name}; choose among {choices}")]
+    Unknown {
+        /// What sort of thing.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        choices: String,
+    },
+    /// A deviation that is none.
+    #[error("--deviation {deviation} is out of range: give a part of all records, above 0 and up to 10")]
+    Deviation {
+        /// What was given.
+        deviation: f64,
+    },
+    /// No records or no operations.
+    #[error("a workload takes at least one record and one operation: give --keys and --operations")]
+    NothingToDo,
     /// An option outside of its range.
     #[error("--{option} {value} is out of range: give {least} to {most}")]
     OutOfRange {
@@ -45,7 +79,7 @@ pub enum BenchError {
     #[error("engine {engine} is for one thread: leave out --threads {threads}, or choose a concurrent engine")]
     SerialEngine {
         /// The engine.
-        engine: Engine,
+        engine: Subject,
         /// What was given.
         threads: u32,
     },
@@ -66,6 +100,12 @@ pub enum BenchError {
         value: u64,
         /// Threads.
         threads: u32,
+    },
+    /// A size of values that an index does not have.
+    #[error("engine {engine} holds words: give --value-bytes as a multiple of 8 from 8 to 112, or choose store or another peer")]
+    ValueBytes {
+        /// The engine.
+        engine: Subject,
     },
     /// More distinct keys than there are numbers.
     #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
@@ -97,11 +137,23 @@ pub enum BenchError {
     /// No recovery to measure.
     #[error("a measurement of recoveries takes at least one number of threads and one round")]
     NothingToRecover,
+    /// Something else than an index where an index is looked at.
+    #[error("this looks at an index by itself, which {engine} is not: choose an index engine such as fptree")]
+    NotAnIndex {
+        /// What was given.
+        engine: Subject,
+    },
+    /// Nothing can be counted.
+    #[error("{engine} lives in no pool of ours, so nothing can be counted: choose an index engine or store")]
+    NoPool {
+        /// The engine.
+        engine: Subject,
+    },
     /// Nothing to recover from.
     #[error("{engine} persists nothing, so there is nothing to recover: choose another engine")]
     NothingPersists {
         /// The engine.
-        engine: Engine,
+        engine: Subject,
     },
     /// The medium or the memory is too small.
     #[error(
@@ -131,9 +183,23 @@ pub enum BenchError {
     )]
     WrongAnswers {
         /// The engine.
-        engine: Engine,
+        engine: Subject,
         /// The phase.
         phase: Phase,
+        /// Operations.
+        asked: u64,
+        /// Operations with the right outcome.
+        right: u64,
+    },
+    /// Operations of a workload had other outcomes than they must have.
+    #[error(
+        "engine {engine} answered wrongly: {right} of {asked} operations of workload {workload} had the outcome that they must have; please report this"
+    )]
+    WrongOutcomes {
+        /// The engine.
+        engine: Subject,
+        /// The workload.
+        workload: Workload,
         /// Operations.
         asked: u64,
         /// Operations with the right outcome.
@@ -143,10 +209,13 @@ pub enum BenchError {
     #[error("engine {engine} returned wrong values in phase {phase}; please report this")]
     WrongValues {
         /// The engine.
-        engine: Engine,
+        engine: Subject,
         /// The phase.
         phase: Phase,
     },
+    /// A peer failed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// An operation failed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -158,12 +227,23 @@ pub enum BenchError {
     Map(#[from] MapError),
 }
 
+impl From<std::convert::Infallible> for BenchError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 impl BenchError {
     /// Whether the options are to blame (exit code 2 of the command line), and not the machine or the engine.
     pub fn is_wrong_usage(&self) -> bool {
         match self {
-            Self::Store(_)
+            Self::UnknownEngine { .. }
+            | Self::NotBuilt { .. }
+            | Self::ValueBytes { .. }
             | Self::UnknownPhase { .. }
+            | Self::Unknown { .. }
+            | Self::Deviation { .. }
+            | Self::NothingToDo
             | Self::OutOfRange { .. }
             | Self::NodeBytes { .. }
             | Self::SerialEngine { .. }
@@ -175,15 +255,27 @@ impl BenchError {
             | Self::NothingToCompare
             | Self::NothingToRecover
             | Self::NothingPersists { .. }
+            | Self::NotAnIndex { .. }
+            | Self::NoPool { .. }
             | Self::Index(IndexError::Parameter { .. })
             | Self::Map(MapError::Unsupported { .. }) => true,
-            Self::NoRoom { .. }
+            Self::Store(error) => is_choice(error),
+            Self::Peer(_)
+            | Self::NoRoom { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }
+            | Self::WrongOutcomes { .. }
             | Self::WrongValues { .. }
             | Self::Index(_)
             | Self::Pool(_)
             | Self::Map(_) => false,
         }
     }
+}
+
+/// Whether other options would have avoided it.
+fn is_choice(error: &everleaf::Error) -> bool {
+    use everleaf::Error;
+    let of_parameter = matches!(error, Error::Index(IndexError::Parameter { .. }));
+    of_parameter || matches!(error, Error::UnknownEngine { .. } | Error::UnknownParameter { .. })
 }

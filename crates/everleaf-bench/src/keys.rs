@@ -87,9 +87,29 @@ impl Draws {
 
     /// A number below `bound`, which is not 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+
+    const fn next(&mut self) -> u64 {
         let word = mix(self.0);
         self.0 = self.0.wrapping_add(MULTIPLIERS[2]);
-        ((word as u128 * bound as u128) >> 64) as u64
+        word
+    }
+}
+
+/// A generator for distributions of other crates.
+impl rand::TryRng for Draws {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok((self.next() >> 32) as u32)
+    }
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.next())
+    }
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
+        Ok(())
     }
 }
 
@@ -181,6 +201,38 @@ impl BenchKey for String16 {
     }
 }
 
+/// A key as YCSB has them: `user` and 20 digits.
+pub type UserKey = [u8; 24];
+
+impl BenchKey for UserKey {
+    type Kind = BytesKeys;
+
+    fn of(number: u64) -> Self {
+        let (mut key, mut rest) = (*b"user00000000000000000000", number);
+        for digit in key.iter_mut().rev() {
+            if rest == 0 {
+                break;
+            }
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        key
+    }
+    #[inline(always)]
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+    #[inline(always)]
+    fn is(found: &[u8], key: &Self) -> bool {
+        found == key
+    }
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        let part = |start: usize| u64::from_le_bytes(std::array::from_fn(|i| self[start + i]));
+        part(8).wrapping_mul(MULTIPLIERS[0]) ^ part(16).wrapping_mul(MULTIPLIERS[2])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -244,6 +296,8 @@ mod tests {
     fn string_keys_are_digits_in_the_order_of_their_numbers() {
         assert_eq!(&String16::of(0x0123_4567_89ab_cdef), b"0123456789abcdef");
         assert!(String16::of(9) < String16::of(10) && String16::of(255) < String16::of(256));
+        assert_eq!((&UserKey::of(0), &UserKey::of(u64::MAX)), (b"user00000000000000000000", b"user18446744073709551615"));
+        assert!(UserKey::of(9) < UserKey::of(10) && UserKey::of(99) < UserKey::of(100));
     }
 
     #[test]

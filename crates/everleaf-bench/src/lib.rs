@@ -7,9 +7,9 @@
 //! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`. What the numbers say, and what
 //! they do not, is in `docs/benchmarks.md`.
 //!
-//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `target` (indexes
-//! and the peer) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
-//! `recovery` (the commands) · `report`.
+//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
+//! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
+//! `recovery` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -18,13 +18,18 @@ mod error;
 mod keys;
 mod measure;
 mod micro;
+pub mod model;
+mod modelled;
 mod options;
+mod peers;
 mod place;
 mod recovery;
 mod report;
 mod session;
+mod subject;
 mod target;
 mod workload;
+pub mod ycsb;
 
 pub use compare::{Comparison, run_compare, run_compare_with_progress};
 pub use error::BenchError;
@@ -32,8 +37,10 @@ pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{
     BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, RecoveryOptions, SCAN_RECORDS,
 };
+pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
+pub use subject::{Peer, Subject};
 
 /// How far a benchmark is; told when something begins, never while it is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,15 +6,14 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use everleaf_index::IndexError;
 use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::Phase;
 use crate::keys::BenchKey;
-use crate::options::MULTIGET_KEYS;
+use crate::options::{MULTIGET_KEYS, SCAN_RECORDS};
 use crate::target::{Operations, Target};
 use crate::workload::{Drawn, Part};
+use crate::{BenchError, Phase};
 
 /// What stands around each operation.
 pub trait Clock: Send {
@@ -33,6 +32,18 @@ impl Clock for Unobserved {
     }
 }
 
+/// What a pair of time stamps costs: the median of many.
+pub fn stamp_ns() -> f64 {
+    let mut pairs: Vec<Duration> = (0..1001)
+        .map(|_| {
+            let start = Instant::now();
+            start.elapsed()
+        })
+        .collect();
+    pairs.sort_unstable();
+    pairs[pairs.len() / 2].as_nanos() as f64
+}
+
 /// Histogram units in a nanosecond: a key's share of a batch takes a few nanoseconds.
 const UNITS: f64 = 10.0;
 
@@ -46,16 +57,9 @@ pub struct Latencies {
 impl Latencies {
     /// Measures what a pair of time stamps costs.
     pub fn new() -> Self {
-        let mut pairs: Vec<Duration> = (0..1001)
-            .map(|_| {
-                let start = Instant::now();
-                start.elapsed()
-            })
-            .collect();
-        pairs.sort_unstable();
         // Three significant digits, as wide as need be; no panic, the digits are a constant within 0 to 5.
         let histogram = Histogram::new(3).expect("three digits are offered");
-        Self { histogram, stamp_ns: pairs[pairs.len() / 2].as_nanos() as f64 }
+        Self { histogram, stamp_ns: stamp_ns() }
     }
 
     /// Takes the measurements of another thread.
@@ -129,11 +133,12 @@ impl Answers {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What `part` must be answered in `phase`.
-    pub fn expected<K: BenchKey>(phase: Phase, part: Part<'_, K>) -> Self {
+    /// What `part` must be answered in `phase`, by a target that returns old values or one that does not.
+    pub fn expected<K: BenchKey>(phase: Phase, part: Part<'_, K>, returns_old: bool) -> Self {
         let all = |keys: &mut dyn Iterator<Item = &K>| keys.fold(0, |sum: u64, key| sum.wrapping_add(key.word() >> 8));
         let sum = match phase {
             Phase::Insert | Phase::Scan => 0,
+            Phase::Update | Phase::Delete if !returns_old => 0,
             Phase::Mixed => all(&mut part.keys.iter().zip(part.inserts).filter(|(_, insert)| !**insert).map(|(key, _)| key)),
             _ => all(&mut part.keys.iter()),
         };
@@ -154,7 +159,7 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
     phase: Phase,
     part: Part<'_, K>,
     generation: u8,
-) -> Result<Answers, IndexError> {
+) -> Result<Answers, O::Failure> {
     let (keys, mut answers) = (part.keys, Answers::default());
     match phase {
         Phase::Insert => {
@@ -187,7 +192,7 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
         }
         Phase::Scan => {
             for key in keys {
-                answers.right += u64::from(clock.time(1, || target.scan(key))?);
+                answers.right += u64::from(clock.time(1, || target.scan(key, SCAN_RECORDS))?);
             }
         }
         Phase::Mixed => answers = perform_mixture(target, clock, part, generation)?,
@@ -201,7 +206,7 @@ fn perform_mixture<K: BenchKey, O: Operations<K>, C: Clock>(
     clock: &mut C,
     part: Part<'_, K>,
     generation: u8,
-) -> Result<Answers, IndexError> {
+) -> Result<Answers, O::Failure> {
     let mut answers = Answers::default();
     for (key, insert) in part.keys.iter().zip(part.inserts) {
         if *insert {
@@ -249,10 +254,10 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
     mut clocks: Vec<C>,
     phase: Phase,
     generation: u8,
-) -> Result<Measured<C>, IndexError> {
+) -> Result<Measured<C>, BenchError> {
     if let ([lane], [clock]) = (&mut lanes[..], &mut clocks[..]) {
         let start = Instant::now();
-        let answers = perform(&mut lane.handle, clock, phase, lane.part, generation)?;
+        let answers = perform(&mut lane.handle, clock, phase, lane.part, generation).map_err(Into::into)?;
         return Ok(Measured { elapsed: start.elapsed(), answers, clocks });
     }
     let (threads, barrier) = (lanes.len(), Barrier::new(lanes.len()));
@@ -279,14 +284,14 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
     let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
     let mut measured = Measured { elapsed, answers: Answers::default(), clocks: Vec::new() };
     for (_, _, answers, clock) in outcomes {
-        measured.answers.merge(answers?);
+        measured.answers.merge(answers.map_err(Into::into)?);
         measured.clocks.push(clock);
     }
     Ok(measured)
 }
 
 /// Binds the calling thread to a processor of its own, if there are enough; a thread that wanders measures its wandering.
-fn pin(thread: usize, threads: usize) {
+pub fn pin(thread: usize, threads: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     if threads <= processors.len() {
@@ -317,7 +322,7 @@ mod tests {
         let drawn = |target: u64| Drawn::alike((0..205).map(|i| K::of((i + target * 1000) * 7)).collect());
         let drawn: Vec<_> = (0..targets.len() as u64).map(drawn).collect();
         let mut expected = Answers::default();
-        drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole())));
+        drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), T::RETURNS_OLD)));
         let threads = clocks.len() / targets.len();
         (measure(lanes(targets, &drawn, threads), clocks.to_vec(), phase, generation).unwrap().answers, expected)
     }
@@ -345,15 +350,18 @@ mod tests {
     fn answers_of_every_target_are_right() {
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Unobserved]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 3>()], vec![Unobserved]);
-        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 1>::new()], vec![Unobserved]);
-        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 3>::new()], vec![Latencies::new()]);
-        answers_are_right::<String16, _, _>(vec![MapTarget::<String16, 2>::new()], vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, [u64; 1]>::new(8)], vec![Unobserved]);
+        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, [u64; 3]>::new(24)], vec![Latencies::new()]);
+        answers_are_right::<String16, _, _>(vec![MapTarget::<String16, [u64; 2]>::new(16)], vec![Unobserved]);
         let strings = IndexTarget::<String16>::new(Box::new(Serialized::new(Model::<BytesKeys>::new())));
         answers_are_right::<String16, _, _>(vec![strings], vec![Latencies::new()]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Latencies::new(); 3]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 2]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 6]);
-        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, 1>::new(), MapTarget::<u64, 1>::new()], vec![Latencies::new(); 2]);
+        answers_are_right::<u64, _, _>(
+            vec![MapTarget::<u64, [u64; 1]>::new(8), MapTarget::<u64, [u64; 1]>::new(8)],
+            vec![Latencies::new(); 2],
+        );
     }
 
     /// A mixture on an index in which the first 100 keys are, which is all that its lookups may ask for.
@@ -366,7 +374,7 @@ mod tests {
         measure(lanes(&mut targets, &warm, 1), vec![Unobserved], Phase::Insert, 0).unwrap();
         let drawn = [workload.operations(Phase::Mixed)];
         let measured = measure(lanes(&mut targets, &drawn, 3), vec![Unobserved; 3], Phase::Mixed, 1).unwrap();
-        assert_eq!(measured.answers, Answers::expected(Phase::Mixed, drawn[0].whole()));
+        assert_eq!(measured.answers, Answers::expected(Phase::Mixed, drawn[0].whole(), true));
         assert_eq!(targets[0].len(), 600);
         let again = measure(lanes(&mut targets, &drawn, 1), vec![Unobserved], Phase::Mixed, 2).unwrap();
         assert_eq!(again.answers.right, 501, "only lookups succeed where every key is there");
@@ -374,7 +382,7 @@ mod tests {
 
     #[test]
     fn latencies_are_recorded_for_every_operation() {
-        let mut targets = [MapTarget::<u64, 1>::new()];
+        let mut targets = [MapTarget::<u64, [u64; 1]>::new(8)];
         let drawn = [Drawn::alike((0..1000).collect())];
         for phase in [Phase::Insert, Phase::Multiget] {
             let measured = measure(lanes(&mut targets, &drawn, 1), vec![Latencies::new()], phase, 0).unwrap();

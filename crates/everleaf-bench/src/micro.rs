@@ -1,15 +1,17 @@
 //! `bench micro`: each phase of one engine, timed, its latencies, and counted.
 
-use everleaf::Engine;
-use everleaf_pmem::{Counted, Counts, Hardware};
+use everleaf_pmem::{Counted, Hardware};
+use everleaf_pool::Pool;
 
 use crate::keys::String16;
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
+use crate::modelled::{Modelled, Tally};
 use crate::options::{BenchKeyType, MicroOptions};
+use crate::peers::store::Ours;
 use crate::report::PhaseReport;
-use crate::session::{Describe, Session, Steps};
-use crate::target::MapKey;
-use crate::{BenchError, Progress};
+use crate::session::{Describe, Session, Steps, SubjectKey};
+use crate::target::{ByteTarget, Target};
+use crate::{BenchError, Progress, Subject};
 
 /// Measures every phase and hands each one's report over: three runs on fresh indexes with the same keys, counted, latencies, timed.
 ///
@@ -45,7 +47,7 @@ pub fn run_micro_with_progress(
     report: &mut dyn FnMut(PhaseReport),
 ) -> Result<(), BenchError> {
     let session = Session::shared(options)?;
-    let runs = if session.plan.engine == Engine::BTreeMap { 2 } else { 3 };
+    let runs = if session.plan.subject.has_pool() { 3 } else { 2 };
     let mut steps = Steps::new(progress, runs * session.operations());
     match options.key_type {
         BenchKeyType::U64 => session.micro::<u64>(&mut steps, report),
@@ -54,28 +56,53 @@ pub fn run_micro_with_progress(
 }
 
 impl Session {
-    fn micro<K: MapKey>(&self, steps: &mut Steps<'_>, report: &mut dyn FnMut(PhaseReport)) -> Result<(), BenchError> {
-        let counts = if self.plan.engine == Engine::BTreeMap { Vec::new() } else { self.counted::<K>(steps)? };
-        let mut latencies = Vec::new();
+    fn micro<K: SubjectKey>(&self, steps: &mut Steps<'_>, report: &mut dyn FnMut(PhaseReport)) -> Result<(), BenchError> {
+        let counts = if self.plan.subject.has_pool() { self.counted::<K>(steps)? } else { Vec::new() };
+        let (durability, mut latencies) = (self.durability()?, Vec::new());
         self.run::<K, Latencies>(steps, "latencies", &Latencies::new(), &mut |_, measured, _| {
             latencies.push(summary(measured));
             Ok(())
         })?;
         let mut next = 0;
         self.run::<K, Unobserved>(steps, "timed", &Unobserved, &mut |phase, measured, target| {
-            report(PhaseReport::new(&self.plan, phase, target.timed(measured.elapsed), latencies[next], counts.get(next)));
+            report(PhaseReport::new(
+                &self.plan,
+                phase,
+                durability,
+                target.timed(measured.elapsed),
+                latencies[next],
+                counts.get(next).map(|tally| &tally.counts),
+            ));
             next += 1;
             Ok(())
         })
     }
 
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.
-    fn counted<K: MapKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<Counts>, BenchError> {
-        let media = Counted::new(Hardware::new(self.region()?, &self.cpu)?);
-        let (pool, target) = self.index::<K, _>(media)?;
+    pub(crate) fn counted<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<Tally>, BenchError> {
+        let media = Modelled::new(Counted::new(Hardware::new(self.region()?, &self.cpu)?));
+        match self.plan.subject {
+            Subject::Index(engine) => {
+                let (pool, target) = self.index::<K, _>(engine, media)?;
+                self.count::<K, _>(steps, &pool, target)
+            }
+            Subject::Store(engine) => {
+                let (store, pool) = self.store::<K, _>(engine, media)?;
+                self.count::<K, _>(steps, &pool, ByteTarget::new(Ours(store), self.plan.value_bytes()))
+            }
+            Subject::Peer(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn count<K: SubjectKey, T: Target<K>>(
+        &self,
+        steps: &mut Steps<'_>,
+        pool: &Pool<Modelled>,
+        target: T,
+    ) -> Result<Vec<Tally>, BenchError> {
         let mut counts = Vec::new();
         let mut after = |_, _: Measured<Unobserved>, _: &dyn Describe| {
-            counts.push(pool.media().counts());
+            counts.push(pool.media().tally());
             Ok(())
         };
         self.drive(steps, "counted", &mut [target], &Unobserved, &mut || pool.media().reset(), &mut after)?;

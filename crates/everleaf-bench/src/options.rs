@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use everleaf::{DEFAULT_ENGINE, Engine};
 use serde::Serialize;
 
-use crate::BenchError;
+use crate::{BenchError, Subject};
 
 /// Keys that `multiget` asks for at a time.
 pub const MULTIGET_KEYS: usize = 16;
@@ -108,7 +108,7 @@ pub enum Flush {
 /// What `bench micro` measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MicroOptions {
-    /// Name of an engine, or `btreemap`.
+    /// Name of an engine: an index, `btreemap`, `store`, or another peer.
     pub engine: String,
     /// Operations of each phase.
     pub keys: u64,
@@ -120,6 +120,8 @@ pub struct MicroOptions {
     pub inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
     pub value_words: u32,
+    /// Bytes of a value instead, at least 8. An index has whole words; the store and its peers have any number.
+    pub value_bytes: Option<u32>,
     /// Threads that share the index.
     pub threads: u32,
     /// What is done, in this order.
@@ -153,6 +155,7 @@ impl Default for MicroOptions {
             node_bytes: None,
             inner_keys: None,
             value_words: 1,
+            value_bytes: None,
             threads: 1,
             phases: vec![Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete],
             order: Order::default(),
@@ -220,12 +223,14 @@ pub(crate) fn divide(options: &MicroOptions) -> Result<MicroOptions, BenchError>
 /// Options that were looked through.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub engine: Engine,
+    pub subject: Subject,
     pub options: MicroOptions,
     /// Keys that are inserted all in all.
     pub total_keys: u64,
     /// Keys that are in the index at most.
     pub peak_keys: u64,
+    /// Operations that are drawn at a time.
+    pub drawn: u64,
 }
 
 /// Refuses a value outside of what is offered.
@@ -237,6 +242,19 @@ fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(),
 const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
 const MOST_THREADS: u64 = 64;
+/// More is a matter of the memory's bandwidth alone.
+const MOST_VALUE_BYTES: u64 = 1 << 20;
+
+/// Words of an index's value: those of `--value-bytes`, if they are whole and few enough. `btreemap` also has boxes of any size.
+fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, BenchError> {
+    let Some(bytes) = options.value_bytes else { return Ok(options.value_words) };
+    within("value-bytes", bytes.into(), 8, MOST_VALUE_BYTES)?;
+    let words = bytes / 8;
+    if !subject.has_words() || subject == Subject::Index(Engine::BTreeMap) || bytes.is_multiple_of(8) && words <= 14 {
+        return Ok(words.clamp(1, 14));
+    }
+    Err(BenchError::ValueBytes { engine: subject })
+}
 
 impl Plan {
     /// Finds everything that is wrong before any work is done.
@@ -253,16 +271,19 @@ impl Plan {
         if separate_name(&options.engine).is_some() {
             return Err(BenchError::SeparateAlone { name: options.engine.clone() });
         }
-        let engine: Engine = options.engine.parse()?;
-        if options.threads > 1 && !engine.is_concurrent() {
-            return Err(BenchError::SerialEngine { engine, threads: options.threads });
+        let subject: Subject = options.engine.parse()?;
+        if options.threads > 1 && !subject.is_concurrent() {
+            return Err(BenchError::SerialEngine { engine: subject, threads: options.threads });
         }
+        let mut options = options.clone();
+        options.value_words = words_of_value(subject, &options)?;
+        let options = &options;
         let (total_keys, peak_keys) = Self::follow_keys(options)?;
         let available = if options.key_bits == 64 { u64::MAX } else { 1 << options.key_bits };
         if total_keys > available {
             return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
         }
-        Ok(Self { engine, options: options.clone(), total_keys, peak_keys })
+        Ok(Self { subject, options: options.clone(), total_keys, peak_keys, drawn: options.keys })
     }
 
     /// Counts keys through the phases: how many are ever inserted, and how many are there at most.
@@ -283,6 +304,11 @@ impl Plan {
             peak = peak.max(present);
         }
         Ok((total, peak))
+    }
+
+    /// Bytes of a value.
+    pub fn value_bytes(&self) -> usize {
+        self.options.value_bytes.unwrap_or(8 * self.options.value_words) as usize
     }
 
     /// Entries of a leaf that `--node-bytes` stands for.

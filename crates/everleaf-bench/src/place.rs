@@ -4,14 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
-use everleaf_pmem::Region;
+use everleaf::Engine;
+use everleaf_pmem::{Durability, Region};
 use everleaf_pool::create_file;
 use rustix::fs::{statfs, statvfs};
 
 use crate::options::{BenchKeyType, Plan};
-use crate::{BenchError, Order};
+use crate::{BenchError, Order, Peer, Subject};
 
 const MIB: u64 = 1 << 20;
+/// Bytes of a pool that is only looked at.
+const SMALLEST_POOL: u64 = 64 << 10;
 /// `f_type` of tmpfs.
 const TMPFS: i64 = 0x0102_1994;
 /// The folder that is memory on any Linux.
@@ -22,25 +25,59 @@ const GROWTH_FACTOR: u64 = 4;
 /// What a run takes, estimated from above for trees with half-full nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes of the pool; 0 if there is none.
+    /// Bytes of the pool, or of a peer's files; 0 if there are none.
     pub pool_bytes: u64,
     /// Bytes of memory beside the pool: inner nodes, keys drawn, tables of the counted run.
     pub dram_bytes: u64,
 }
 
+/// Bytes of a key.
+const fn key_bytes(key_type: BenchKeyType) -> u64 {
+    match key_type {
+        BenchKeyType::U64 => 8,
+        BenchKeyType::String16 => 16,
+    }
+}
+
 impl Need {
-    /// Of an engine with a pool.
-    pub fn of_index(plan: &Plan) -> Self {
+    /// Of whatever is measured.
+    pub fn of(plan: &Plan) -> Self {
+        match plan.subject {
+            Subject::Index(Engine::BTreeMap) | Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
+            Subject::Index(_) => Self::of_index(plan),
+            Subject::Store(_) => Self::of_store(plan),
+            Subject::Peer(_) => Self::of_files(plan),
+        }
+    }
+
+    /// Of the store: the index, and a record with key and value, in a block that may be a quarter larger.
+    fn of_store(plan: &Plan) -> Self {
+        let index = Self::of_index(plan);
+        let record_bytes = key_bytes(plan.options.key_type) + plan.value_bytes() as u64 + 24;
+        let records = plan.peak_keys * (record_bytes * 5 / 4 + 8);
+        Self { pool_bytes: index.pool_bytes + records, dram_bytes: index.dram_bytes + records / 8 }
+    }
+
+    /// Of a peer's files: pages that are half full, or tables of which two generations are there at a time, and their logs.
+    fn of_files(plan: &Plan) -> Self {
         let options = &plan.options;
-        let (key_bytes, record_bytes) = match options.key_type {
-            BenchKeyType::U64 => (8, 0),
-            BenchKeyType::String16 => (16, 32), // The record of a key and its header take a block of 32.
-        };
+        let key_bytes = key_bytes(options.key_type);
+        let records = plan.peak_keys * (key_bytes + plan.value_bytes() as u64 + 32);
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
+        Self { pool_bytes: records * 3 + 1024 * MIB, dram_bytes: drawn + records.min(1024 * MIB) + 256 * MIB }
+    }
+
+    /// Of an index in a pool.
+    fn of_index(plan: &Plan) -> Self {
+        let options = &plan.options;
+        let key_bytes = key_bytes(options.key_type);
+        // The record of a key and its header take a block of 32 or, with 24 bytes, of 48.
+        let record_bytes = if options.key_type == BenchKeyType::U64 { 0 } else { (key_bytes + 8).next_multiple_of(16).max(32) };
         let entry_bytes = 8 + 8 * u64::from(options.value_words);
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
         let pool_bytes = plan.peak_keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
-        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
         let counted = pool_bytes / 8;
         Self { pool_bytes, dram_bytes: plan.peak_keys * (key_bytes / 4 + 1) + drawn + counted + 16 * MIB }
     }
@@ -51,15 +88,31 @@ impl Need {
     }
 
     /// Of the peer, which lives in memory.
-    pub fn of_map(plan: &Plan) -> Self {
+    fn of_map(plan: &Plan) -> Self {
         let options = &plan.options;
-        let (key_bytes, held_bytes) = match options.key_type {
-            BenchKeyType::U64 => (8, 8),
-            BenchKeyType::String16 => (16, 16 + 32), // A fat pointer and a block.
-        };
-        let entry_bytes = held_bytes + 8 * u64::from(options.value_words);
-        let drawn = options.keys * (key_bytes + 1) + plan.peak_keys * 8;
+        let key_bytes = key_bytes(options.key_type);
+        // A string is a fat pointer and a block.
+        let held_bytes = if options.key_type == BenchKeyType::U64 { 8 } else { 16 + key_bytes + 16 };
+        let entry_bytes = held_bytes + 48 + plan.value_bytes() as u64;
+        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
         Self { pool_bytes: 0, dram_bytes: plan.peak_keys * entry_bytes * 2 + drawn + 16 * MIB }
+    }
+}
+
+/// A folder that goes with all that is in it when it is dropped.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // What cannot be removed is no reason to lose a result.
     }
 }
 
@@ -85,6 +138,11 @@ fn file_system(folder: &Path) -> Result<FileSystem, BenchError> {
     // A tmpfs mounted without a limit has 0 blocks: only memory bounds it.
     let free_bytes = if is_memory && space.f_blocks == 0 { u64::MAX } else { space.f_bavail.saturating_mul(space.f_frsize) };
     Ok(FileSystem { free_bytes, is_memory })
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Bytes of memory that programs can still have, as the kernel estimates them; none if it does not.
@@ -120,8 +178,7 @@ impl Place {
             check_room(|| "of memory".into(), in_memory, memory)
         };
         if let Some(path) = named {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            room_in(folder)?;
+            room_in(folder_of(path))?;
             return Ok(Self::File(path.into()));
         }
         let mut refusal = None;
@@ -136,6 +193,43 @@ impl Place {
             needed: need.pool_bytes.div_ceil(MIB),
             available: 0,
         }))
+    }
+
+    /// Makes an empty folder for a peer's files, which goes with them when it is dropped.
+    pub fn create_folder(&self) -> Result<Folder, BenchError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| BenchError::Io { action: "making a folder at", path, source }
+        };
+        match self {
+            Self::Folder(folder) => {
+                let made = tempfile::Builder::new().prefix("everleaf-bench-").tempdir_in(folder).map_err(failed(folder))?;
+                Ok(Folder(made.keep()))
+            }
+            Self::File(path) => {
+                if path.symlink_metadata().is_ok() {
+                    return Err(failed(path)(std::io::ErrorKind::AlreadyExists.into()));
+                }
+                let folder = folder_of(path);
+                let prefix = path.file_name().unwrap_or_default();
+                let made = tempfile::Builder::new().prefix(prefix).tempdir_in(folder).map_err(failed(path))?;
+                Ok(Folder(made.keep()))
+            }
+        }
+    }
+
+    /// What the medium of a pool here promises.
+    pub fn durability(&self) -> Result<Durability, BenchError> {
+        Ok(self.create(SMALLEST_POOL)?.medium().durability())
+    }
+
+    /// Whether files here live in memory, where a sync does nothing.
+    pub fn is_memory(&self) -> bool {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::File(path) => folder_of(path),
+        };
+        file_system(folder).is_ok_and(|system| system.is_memory)
     }
 
     /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.

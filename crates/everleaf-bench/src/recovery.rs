@@ -20,7 +20,7 @@ use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions, within_threads
 use crate::session::{Session, Steps, verify};
 use crate::target::{IndexTarget, Target};
 use crate::workload::{Drawn, Workload};
-use crate::{BenchError, Phase, Progress};
+use crate::{BenchError, Phase, Progress, Subject};
 
 /// Keys that are looked up after each recovery, untimed.
 const SAMPLE: u64 = 10_000;
@@ -88,14 +88,17 @@ pub fn run_recovery_with_progress(
         read_ns: 0,
         ..options.micro.clone()
     })?;
-    if session.plan.engine == Engine::BTreeMap {
-        return Err(BenchError::NothingPersists { engine: session.plan.engine });
+    let Subject::Index(engine) = session.plan.subject else {
+        return Err(BenchError::NotAnIndex { engine: session.plan.subject });
+    };
+    if engine == Engine::BTreeMap {
+        return Err(BenchError::NothingPersists { engine: session.plan.subject });
     }
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
     let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
     match options.micro.key_type {
-        BenchKeyType::U64 => Subject::<u64>::fill(&session, &mut steps)?.measure(options, &mut steps),
-        BenchKeyType::String16 => Subject::<String16>::fill(&session, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::String16 => Sleeper::<String16>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
     }
 }
 
@@ -121,7 +124,7 @@ impl Unclosed {
 }
 
 /// An index that waits to be opened.
-struct Subject<'s, K> {
+struct Sleeper<'s, K> {
     session: &'s Session,
     file: Unclosed,
     insert_seconds: f64,
@@ -135,12 +138,12 @@ struct Reopened<K: BenchKey> {
     target: IndexTarget<K>,
 }
 
-impl<'s, K: BenchKey> Subject<'s, K> {
+impl<'s, K: BenchKey> Sleeper<'s, K> {
     /// Inserts the keys by one thread and drops everything but the file.
-    fn fill(session: &'s Session, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
+    fn fill(session: &'s Session, engine: Engine, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
         let region = session.region()?;
         let file = Unclosed::of(&region)?;
-        let (_, target) = session.index::<K, Hardware>(session.hardware(region)?)?;
+        let (_, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
         let mut insert_seconds = 0.0;
         session.drive(steps, "filled", &mut [target], &Unobserved, &mut || {}, &mut |_, measured, _| {
             insert_seconds = measured.elapsed.as_secs_f64().max(1e-9);
@@ -162,12 +165,12 @@ impl<'s, K: BenchKey> Subject<'s, K> {
 
     /// Whether all keys are there, by their number, and some, by their values.
     fn look_through(&self, target: IndexTarget<K>) -> Result<(), BenchError> {
-        let (engine, asked, right) = (self.session.plan.engine, self.session.plan.options.keys, target.len());
+        let (engine, asked, right) = (self.session.plan.subject, self.session.plan.options.keys, target.len());
         if right != asked {
             return Err(BenchError::WrongAnswers { engine, phase: Phase::Insert, asked, right });
         }
         let found = measure(lanes(&mut [target], &self.sample, 1), vec![Unobserved], Phase::Find, 0)?;
-        verify(engine, Phase::Find, &self.sample, found.answers)
+        verify(engine, Phase::Find, &self.sample, found.answers, true)
     }
 
     /// All rounds; each begins with another number of threads.
@@ -178,7 +181,7 @@ impl<'s, K: BenchKey> Subject<'s, K> {
             for turn in 0..numbers {
                 let place = (turn + round) % numbers;
                 let threads = options.threads[place];
-                steps.begin(self.session.plan.engine, &format!("recovery by {threads}"));
+                steps.begin(self.session.plan.subject, &format!("recovery by {threads}"));
                 let reopened = self.reopen(threads)?;
                 self.look_through(reopened.target)?;
                 times[place].push(reopened.elapsed.as_secs_f64().max(1e-9) * 1e3);
@@ -243,7 +246,7 @@ mod tests {
         for engine in ["fptree", "fptree-c", "ptree"] {
             let options = MicroOptions { phases: vec![Phase::Insert], ..options(engine, 20_000).micro };
             let session = Session::shared(&options).unwrap();
-            let subject = Subject::<u64>::fill(&session, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+            let subject = Sleeper::<u64>::fill(&session, engine.parse().unwrap(), &mut Steps::new(&mut |_| {}, 1)).unwrap();
             for threads in [1, 2, 5, 1] {
                 let reopened = subject.reopen(threads).unwrap();
                 assert_eq!(reopened.target.len(), 20_000, "{engine}");
@@ -259,7 +262,7 @@ mod tests {
     fn a_key_that_is_missing_after_a_recovery_is_found_out() {
         let options = MicroOptions { phases: vec![Phase::Insert], ..options("fptree-c", 100).micro };
         let session = Session::shared(&options).unwrap();
-        let mut subject = Subject::<u64>::fill(&session, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+        let mut subject = Sleeper::<u64>::fill(&session, Engine::FpTreeConcurrent, &mut Steps::new(&mut |_| {}, 1)).unwrap();
         let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);
         subject.sample = [absent];
         let error = subject.look_through(subject.reopen(1).unwrap().target).unwrap_err();

@@ -1,7 +1,7 @@
 //! What `bench micro` prints.
 
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Counter, Counts, LINE, Site};
+use everleaf_pmem::{Counter, Counts, Durability, LINE, Site};
 use serde::Serialize;
 
 use crate::Phase;
@@ -71,6 +71,12 @@ pub struct PhaseReport {
     pub height: Option<u32>,
     /// Keys in the index after the phase.
     pub keys_after: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Bytes on the medium, after the phase: of the index, the pool or the peer's files.
+    pub medium_bytes: Option<u64>,
+    /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
+    pub durability: String,
 }
 
 /// What the timed run gave for a phase.
@@ -79,6 +85,7 @@ pub(crate) struct Timed {
     pub seconds: f64,
     pub statistics: Option<IndexStatistics>,
     pub keys_after: u64,
+    pub medium_bytes: Option<u64>,
 }
 
 /// Rounds to a hundredth: more digits of a nanosecond mean nothing.
@@ -94,7 +101,14 @@ fn by_owner(totals: &std::collections::BTreeMap<Site, u64>) -> (u64, u64) {
 }
 
 impl PhaseReport {
-    pub(crate) fn new(plan: &Plan, phase: Phase, timed: Timed, latencies: LatencySummary, counts: Option<&Counts>) -> Self {
+    pub(crate) fn new(
+        plan: &Plan,
+        phase: Phase,
+        durability: Durability,
+        timed: Timed,
+        latencies: LatencySummary,
+        counts: Option<&Counts>,
+    ) -> Self {
         let options = &plan.options;
         let operations = options.keys as f64;
         let flushes = counts.map(|counts| by_owner(&counts.flushes));
@@ -131,6 +145,9 @@ impl PhaseReport {
             dram_bytes: timed.statistics.map(|s| s.dram_bytes),
             height: timed.statistics.map(|s| s.height),
             keys_after: timed.keys_after,
+            value_bytes: plan.value_bytes() as u64,
+            medium_bytes: timed.medium_bytes,
+            durability: durability.to_string(),
         }
     }
 
@@ -188,7 +205,7 @@ mod tests {
     use super::*;
     use crate::MicroOptions;
 
-    const KEYS: [&str; 29] = [
+    const KEYS: [&str; 32] = [
         "engine",
         "phase",
         "keys",
@@ -218,13 +235,17 @@ mod tests {
         "dram_bytes",
         "height",
         "keys_after",
+        "value_bytes",
+        "medium_bytes",
+        "durability",
     ];
 
     fn report(counts: Option<&Counts>) -> PhaseReport {
         let plan = Plan::new(&MicroOptions { keys: 1000, ..Default::default() }).unwrap();
         let statistics = counts.map(|_| IndexStatistics { height: 3, pm_bytes: 4096, ..Default::default() });
         let latencies = LatencySummary { geomean_ns: 1.0, p50_ns: 2.0, p99_ns: 3.0, p999_ns: 4.0 };
-        PhaseReport::new(&plan, Phase::Insert, Timed { seconds: 0.002, statistics, keys_after: 1000 }, latencies, counts)
+        let timed = Timed { seconds: 0.002, statistics, keys_after: 1000, medium_bytes: None };
+        PhaseReport::new(&plan, Phase::Insert, Durability::ProcessCrash, timed, latencies, counts)
     }
 
     #[test]

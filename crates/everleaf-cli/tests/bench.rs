@@ -4,7 +4,7 @@ mod common;
 
 use common::{Bench, json};
 
-const MICRO_KEYS: [&str; 29] = [
+const MICRO_KEYS: [&str; 32] = [
     "engine",
     "phase",
     "keys",
@@ -34,6 +34,9 @@ const MICRO_KEYS: [&str; 29] = [
     "dram_bytes",
     "height",
     "keys_after",
+    "value_bytes",
+    "medium_bytes",
+    "durability",
 ];
 
 #[test]
@@ -80,6 +83,24 @@ fn compare_prints_ratios_to_the_first() {
     let rows: Vec<_> = bench.ok(arguments).lines().map(json).collect();
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().filter(|row| row["engine"] == "fptree").all(|row| row["ratio"] == 1.0));
+}
+
+#[test]
+fn compare_says_what_a_write_to_each_peer_survives() {
+    let bench = Bench::new();
+    let engines = ["store", "lmdb", "redb", "fjall", "skipmap", "btreemap"];
+    let given =
+        ["bench", "compare", "--key-type", "string16", "--value-bytes", "100", "--keys", "200", "--rounds", "1", "--engines"];
+    let rows: Vec<_> = bench.ok(given.iter().chain(&[&*engines.join(","), "--json"])).lines().map(json).collect();
+    assert_eq!(rows.len(), 6 * engines.len());
+    for row in &rows {
+        let engine = row["engine"].as_str().unwrap();
+        let right = if ["skipmap", "btreemap"].contains(&engine) { "none" } else { "process-crash" };
+        assert_eq!((row["durability"].as_str(), row["value_bytes"].as_u64()), (Some(right), Some(100)), "{engine}");
+    }
+    let table = bench.ok(given.iter().chain(&["lmdb", "--phases", "insert"]));
+    assert!(table.lines().nth(1).is_some_and(|row| row.contains("lmdb") && row.contains("process-crash")), "{table}");
+    assert!(bench.refused(given.iter().chain(&["fptree"])).contains("multiple of 8"));
 }
 
 #[test]
@@ -139,4 +160,88 @@ fn what_makes_no_sense_is_refused_before_any_work() {
     assert!(bench.refused(["bench", "micro", "--engine", "bogus", "--keys", "100"]).contains("fptree"));
     bench.refused(["bench", "compare", "--engines", "fptree,bogus", "--keys", "100"]);
     bench.refused(["bench", "compare", "--engines", "fptree", "--keys", "100", "--rounds", "0"]);
+}
+
+#[test]
+fn ycsb_prints_an_object_an_engine() {
+    let bench = Bench::new();
+    let keys = [
+        "engine",
+        "workload",
+        "record",
+        "distribution",
+        "keys",
+        "operations",
+        "threads",
+        "rounds",
+        "durability",
+        "load_ops_per_second",
+        "median_ops_per_second",
+        "min_ops_per_second",
+        "max_ops_per_second",
+        "ratio",
+        "latencies",
+        "course",
+        "course_seconds",
+        "keys_after",
+        "medium_bytes",
+        "dram_bytes",
+        "bytes_per_key",
+    ];
+    for (workload, kinds, keys_after) in [
+        ("a", &["read", "update"][..], 300),
+        ("b", &["read", "update"], 300),
+        ("c", &["read"], 300),
+        ("d", &["insert", "read"], 320),
+        ("e", &["insert", "scan"], 320),
+        ("f", &["read", "read_modify_write"], 300),
+    ] {
+        let given = ["bench", "ycsb", "--workload", workload, "--keys", "300", "--operations", "400", "--rounds", "2"];
+        let rest = ["--engine", "lmdb,store,btreemap", "--pool", "q", "--json"];
+        let rows: Vec<_> = bench.ok(given.iter().chain(&rest)).lines().map(json).collect();
+        assert_eq!(rows.iter().map(|row| row["engine"].as_str().unwrap()).collect::<Vec<_>>(), ["lmdb", "store", "btreemap"]);
+        for row in &rows {
+            assert_eq!(row.keys().collect::<Vec<_>>(), keys);
+            assert_eq!(row["latencies"].as_object().unwrap().keys().collect::<Vec<_>>(), kinds, "{workload}");
+            assert_eq!((row["keys_after"].as_u64(), row["course"].as_array().map(Vec::len)), (Some(keys_after), Some(20)));
+        }
+        assert!(!bench.path("q").exists());
+    }
+}
+
+#[test]
+fn ycsb_refuses_what_it_does_not_have() {
+    let bench = Bench::new();
+    let given = ["bench", "ycsb", "--keys", "100", "--operations", "100"];
+    let of = |more: &[&str]| bench.refused(given.iter().chain(more));
+    assert!(of(&["--workload", "g", "--engine", "store"]).contains("choose among a, b, c, d, e, f"));
+    assert!(of(&["--workload", "a", "--engine", "bogus"]).contains("there is no engine bogus"));
+    assert!(of(&["--workload", "a", "--engine", "fptree"]).contains("choose store or another peer"));
+    assert!(of(&["--workload", "a", "--engine", "store", "--record", "9/9"]).contains("16/B"));
+    assert!(of(&["--workload", "a", "--engine", "store", "--distribution", "pareto"]).contains("zipfian"));
+    assert!(
+        of(&["--workload", "a", "--engine", "store", "--distribution", "normal", "--deviation", "0"]).contains("--deviation 0")
+    );
+    assert!(of(&["--workload", "a", "--engine", "btreemap", "--threads", "2"]).contains("one thread"));
+    assert!(of(&["--workload", "a", "--engine", "store", "--rounds", "0"]).contains("one round"));
+    let huge = ["bench", "ycsb", "--workload", "a", "--engine", "store", "--keys", "1000000000000", "--operations", "1"];
+    assert!(bench.fails(huge).contains("MiB"));
+}
+
+#[test]
+fn model_counts_the_same_every_time() {
+    let bench = Bench::new();
+    let given = ["bench", "model", "--engines", "fptree,store", "--keys", "700", "--phases", "insert,update", "--latencies"];
+    let counted = |more: &[&str]| bench.ok(given.iter().chain(&["300,90/200/10", "--json"]).chain(more));
+    let rows: Vec<_> = counted(&[]).lines().map(json).collect();
+    assert_eq!(rows.len(), 4);
+    assert_eq!((rows[1]["flushes"].as_u64(), rows[1]["fences"].as_u64()), (Some(700), Some(700)), "an update in place");
+    let flushes_and_reads = 300.0 * (700 + rows[1]["pm_line_misses"].as_u64().unwrap()) as f64 / 700.0;
+    assert!((rows[1]["costs"][0]["modelled_ns"].as_f64().unwrap() - flushes_and_reads).abs() < 1e-6);
+    assert_eq!(rows[1]["costs"][1]["fence_ns"], 10);
+    assert_eq!(counted(&[]), counted(&[]), "to the last digit");
+    assert_ne!(counted(&[]), counted(&["--seed", "2"]));
+    assert!(bench.refused(given.iter().chain(&["fast"])).contains("READ/FLUSH/FENCE"));
+    let peer = ["bench", "model", "--engines", "lmdb", "--keys", "10"];
+    assert!(bench.refused(peer).contains("no pool"));
 }

@@ -101,7 +101,7 @@ impl PendingBatch {
                 _ => return Err(damaged()),
             },
         };
-        let links = parse(&pool.copy_record(log.offset, room)?).ok_or_else(damaged)?;
+        let links = parse(&pool.copy_within(log.offset, room)?).ok_or_else(damaged)?;
         let pending = Self { slot, log, links };
         for block in pending.blocks() {
             if !pool.chunks().fits(media, block)? {

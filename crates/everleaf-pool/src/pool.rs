@@ -215,15 +215,15 @@ impl<M: Media> Pool<M> {
     /// shown that matches its checksum, whether it was in use or not.
     pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
         self.chunks.for_each_usage(&self.media, |chunk, usage| match usage {
-            Ok(Usage::RecordRun(chunks)) => visit(self.copy_record(chunk * CHUNK, chunks * CHUNK)),
+            Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
             Ok(Usage::RecordBlocks(class)) => {
                 let whole = self.chunks.for_each_block(&self.media, chunk, class, |offset| {
-                    visit(self.copy_record(offset, class.block_bytes()));
+                    visit(self.copy_within(offset, class.block_bytes()));
                 });
                 if let Err(error) = whole {
                     let blocks = (0..class.blocks() as u64).map(|block| chunk * CHUNK + block * class.block_bytes());
                     blocks
-                        .filter_map(|offset| self.copy_record(offset, class.block_bytes()).ok())
+                        .filter_map(|offset| self.copy_within(offset, class.block_bytes()).ok())
                         .for_each(|found| visit(Ok(found)));
                     visit(Err(error));
                 }

@@ -39,16 +39,10 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
         let (store, pool) = options.create_on(Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
-        let prepare = |from: u64| {
-            (0..600).for_each(|n| {
-                store.put(&key(from + n * 3), &value(n, 44)).unwrap();
-            })
-        };
+        let prepare = |from: u64| (0..600).for_each(|n| _ = store.put(&key(from + n * 3), &value(n, 44)).unwrap());
         prepare(0);
         let one_by_one = cost(&store, pool.media(), |store| {
-            (0..100).for_each(|n| {
-                store.put(&key(n), &value(n, 44)).unwrap();
-            });
+            (0..100).for_each(|n| _ = store.put(&key(n), &value(n, 44)).unwrap());
         });
         let together = cost(&store, pool.media(), |store| {
             let mut batch = store.batch();

@@ -4,13 +4,14 @@
 use everleaf::Engine;
 
 use super::case::Case;
+use super::rings;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    let mut cases = trees(engine);
+    let mut cases = if rings::has_rings(engine) { rings::rings(engine) } else { trees(engine) };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
     if engine.is_concurrent() {
@@ -21,15 +22,15 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
 }
 
-fn lines(operations: impl IntoIterator<Item = String>) -> String {
+pub(super) fn lines(operations: impl IntoIterator<Item = String>) -> String {
     operations.into_iter().map(|operation| operation + "\n").collect()
 }
 
-fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
     lines(keys.into_iter().map(|key| format!("insert {key} {key}")))
 }
 
-fn removes(keys: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn removes(keys: impl IntoIterator<Item = u64>) -> String {
     lines(keys.into_iter().map(|key| format!("remove {key}")))
 }
 
@@ -105,6 +106,11 @@ fn pools(engine: Engine) -> Vec<Case> {
         }
         let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
         cases.push(closing(Case::scripted(&format!("closed means closed, {keys:?}"), engine, Index, keys, 1, script)));
+        let script = "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n";
+        cases.push(closing(Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)));
+        if engine.most_value_words() < 14 {
+            continue; // Too many keys fill a pool; the long ones below do it.
+        }
         let room = keys_until_growth(engine, keys);
         let keys_before = (1..room - 1).map(|i| i * 10);
         let script = inserts(keys_before)
@@ -121,6 +127,12 @@ fn pools(engine: Engine) -> Vec<Case> {
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
     let fill = lines((1..11).map(|i| format!("insert {} {i}", long(i))));
     let script = format!("{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n", long(11), long(10), long(8));
+    if engine.most_value_words() < 14 {
+        let script =
+            format!("{fill}explore\ninsert {} 1\ninsert {} 1\nremove {}\nreopen\ninsert 5 1\n", long(11), long(12), long(8));
+        let case = Case::scripted("growth", engine, Index, Bytes, 1, &script).in_pool(64 << 10, 128 << 10).with_budget(8);
+        cases.push(case);
+    }
     cases.push(
         Case::scripted("a split whose key is refused by a full pool", engine, Index, Bytes, 1, &script)
             .in_pool(64 << 10, 64 << 10),

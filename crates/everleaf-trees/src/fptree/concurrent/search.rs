@@ -157,21 +157,34 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             leaf.prefetch_home(media, K::hash(*key));
             self.locks.prefetch(*child);
         }
+        let mut views = [None; GROUP];
+        for ((child, key), view) in children.iter().zip(keys).zip(&mut views) {
+            let leaf = self.leaf(*child)?;
+            let seen = self.locks.read(&self.relax(), *child);
+            let candidates = candidates(media, leaf, K::hash(*key)).1;
+            if let Some(slot) = candidates.lowest() {
+                leaf.prefetch_key(media, slot);
+            }
+            *view = Some((leaf, seen, candidates));
+        }
         if K::RECORDS {
-            for (child, key) in children.iter().zip(keys) {
-                let leaf = self.leaf(*child)?;
-                if let Some(slot) = candidates(media, leaf, K::hash(*key)).1.lowest() {
+            for (leaf, _, candidates) in views.iter().flatten() {
+                if let Some(slot) = candidates.lowest() {
                     K::prefetch(&self.pool, media.load(leaf.key(slot)));
                 }
             }
         }
         let mut words = [0; crate::fptree::layout::MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
-        for (i, key) in keys.iter().enumerate() {
-            let found = match self.read_leaf(children[i], tickets[i], *key, K::hash(*key), words) {
-                Some(found) => found?,
-                None => self.find(*key, words)?,
-            };
+        for (i, ((leaf, seen, candidates), key)) in views.into_iter().flatten().zip(keys).enumerate() {
+            let found = probe::<K, M, S>(&self.pool, leaf, candidates, *key).map(|slot| {
+                slot.is_some_and(|slot| {
+                    leaf.read_value(media, slot, words);
+                    true
+                })
+            });
+            // L1, L3: what was read counts if the leaf covered the key and did not change; the ticket was drawn before its version was read.
+            let found = if tickets[i].is_current() && seen.is_current() { found? } else { self.find(*key, words)? };
             values[i] = found.then(|| words[0]);
         }
         Ok(())

@@ -1,21 +1,23 @@
 //! A run of an engine: fresh indexes, warmed up and driven through the phases.
 
-use std::sync::Arc;
+mod targets;
+
 use std::time::Duration;
 
-use everleaf::{Engine, EngineParameters, StoreKey, registry};
+use everleaf::{Engine, EngineParameters, registry};
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Cpu, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
-use everleaf_pool::Pool;
+use everleaf_pmem::{Cpu, Durability};
 
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Answers, Clock, Measured, Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, Flush, MicroOptions, Plan, divide};
 use crate::place::{Need, Place};
 use crate::report::Timed;
-use crate::target::{IndexTarget, MapKey, MapTarget, Target};
+use crate::target::Target;
 use crate::workload::{Drawn, Workload};
-use crate::{BenchError, Phase, Progress};
+use crate::{BenchError, Peer, Phase, Progress, Subject};
+
+pub(crate) use targets::{Driver, SubjectKey, key_type};
 
 /// Adds up what is done.
 pub(crate) struct Steps<'p> {
@@ -30,8 +32,8 @@ impl<'p> Steps<'p> {
     }
 
     /// Something begins.
-    pub fn begin(&mut self, engine: Engine, doing: &str) {
-        (self.tell)(Progress { done: self.done, total: self.total, doing: format!("{engine} {doing}") });
+    pub fn begin(&mut self, subject: Subject, doing: &str) {
+        (self.tell)(Progress { done: self.done, total: self.total, doing: format!("{subject} {doing}") });
     }
 
     /// It is done, with so many operations.
@@ -69,7 +71,8 @@ impl<K, T: Target<K>> Describe for Described<'_, T, K> {
             _ => None, // Shapes of several indexes do not add up to one.
         };
         let keys_after = self.0.iter().map(Target::len).sum();
-        Timed { seconds: elapsed.as_secs_f64().max(1e-9), statistics, keys_after }
+        let medium_bytes = self.0.iter().map(Target::medium_bytes).sum();
+        Timed { seconds: elapsed.as_secs_f64().max(1e-9), statistics, keys_after, medium_bytes }
     }
 }
 
@@ -84,18 +87,45 @@ impl Session {
         Self::new(Plan::new(&divide(options)?)?, options.threads.into())
     }
 
+    /// Options that were looked through already.
+    pub fn of_plan(plan: Plan) -> Result<Self, BenchError> {
+        Self::new(plan, 1)
+    }
+
     fn new(plan: Plan, indexes: u64) -> Result<Self, BenchError> {
         let options = &plan.options;
         let mut parameters = EngineParameters::default();
         (parameters.leaf_slots, parameters.inner_keys) = (plan.leaf_slots()?, options.inner_keys);
-        let key_type = match options.key_type {
-            BenchKeyType::U64 => <u64 as BenchKey>::Kind::TYPE,
-            BenchKeyType::String16 => <String16 as BenchKey>::Kind::TYPE,
-        };
-        registry::pool_format(plan.engine, key_type, &parameters, options.value_words as usize)?;
-        let need = if plan.engine == Engine::BTreeMap { Need::of_map(&plan) } else { Need::of_index(&plan) };
+        match plan.subject {
+            Subject::Index(engine) => {
+                let words = plan.options.value_words as usize;
+                registry::pool_format(engine, key_type(options.key_type), &parameters, words)?;
+            }
+            Subject::Store(engine) => {
+                registry::pool_format(engine, key_type(options.key_type), &parameters, 1)?;
+            }
+            Subject::Peer(_) if parameters != EngineParameters::default() => {
+                return Err(BenchError::NotAnIndex { engine: plan.subject });
+            }
+            Subject::Peer(_) => {}
+        }
+        let need = Need::of(&plan);
         let place = Place::find(need.times(indexes), options.pool.as_deref())?;
         Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu: Cpu::detect() })
+    }
+
+    /// What an acknowledged write survives, on this medium and with the settings that are used.
+    pub fn durability(&self) -> Result<Durability, BenchError> {
+        match self.plan.subject {
+            Subject::Index(Engine::BTreeMap) | Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
+            Subject::Index(_) | Subject::Store(_) => {
+                let of_medium = self.place.durability()?;
+                let unflushed = self.plan.options.flush == Flush::None;
+                Ok(if unflushed { of_medium.min(Durability::ProcessCrash) } else { of_medium })
+            }
+            Subject::Peer(Peer::Redb) if !self.place.is_memory() => Ok(Durability::PowerFail),
+            Subject::Peer(_) => Ok(Durability::ProcessCrash),
+        }
     }
 
     /// Operations of one run, the warm-up included.
@@ -118,79 +148,15 @@ impl Session {
         Ok(seconds)
     }
 
-    /// A run on the media that was asked for, or of the peer.
-    pub fn run<K: MapKey, C: Clock + Clone>(
+    /// A run on the media that was asked for, or of a peer.
+    pub fn run<K: SubjectKey, C: Clock + Clone>(
         &self,
         steps: &mut Steps<'_>,
         name: &str,
         clock: &C,
         after: &mut AfterPhase<'_, C>,
     ) -> Result<(), BenchError> {
-        let options = &self.plan.options;
-        if self.plan.engine == Engine::BTreeMap {
-            return self.run_map::<K, C>(steps, name, clock, after);
-        }
-        let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
-        if added == AddedLatencies::default() {
-            let mut targets = self.targets::<K, _>(|hardware| hardware)?;
-            self.drive(steps, name, &mut targets, clock, &mut || {}, after)
-        } else {
-            let mut targets = self.targets::<K, _>(|hardware| Emulated::new(hardware, added))?;
-            self.drive(steps, name, &mut targets, clock, &mut || {}, after)
-        }
-    }
-
-    fn run_map<K: MapKey, C: Clock + Clone>(
-        &self,
-        steps: &mut Steps<'_>,
-        name: &str,
-        clock: &C,
-        after: &mut AfterPhase<'_, C>,
-    ) -> Result<(), BenchError> {
-        macro_rules! of_words {
-            ($($words:literal)*) => {
-                match self.plan.options.value_words {
-                    $($words => {
-                        let mut maps: Vec<_> = (0..self.indexes).map(|_| MapTarget::<K, $words>::new()).collect();
-                        self.drive(steps, name, &mut maps, clock, &mut || {}, after)
-                    })*
-                    words => Err(BenchError::OutOfRange { option: "value-words", value: words.into(), least: 1, most: 14 }),
-                }
-            };
-        }
-        of_words!(1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    }
-
-    /// Empty indexes, each in a pool of its own.
-    fn targets<K: BenchKey, M: Media>(&self, over: impl Fn(Hardware) -> M) -> Result<Vec<IndexTarget<K>>, BenchError> {
-        let target = |_| Ok(self.index::<K, M>(over(self.hardware(self.region()?)?))?.1);
-        (0..self.indexes).map(target).collect()
-    }
-
-    /// Memory for a pool.
-    pub fn region(&self) -> Result<Region, BenchError> {
-        self.place.create(self.pool_bytes)
-    }
-
-    /// The media that was asked for, without added latencies.
-    pub fn hardware(&self, region: Region) -> Result<Hardware, BenchError> {
-        let forced = match self.plan.options.flush {
-            Flush::Auto => return Ok(Hardware::new(region, &self.cpu)?),
-            Flush::Clwb => FlushInstruction::Clwb,
-            Flush::ClflushOpt => FlushInstruction::ClflushOpt,
-            Flush::Clflush => FlushInstruction::Clflush,
-            Flush::None => FlushInstruction::None,
-        };
-        Ok(Hardware::forced(region, &self.cpu, forced)?)
-    }
-
-    /// A fresh pool and an empty index in it.
-    pub fn index<K: BenchKey, M: Media>(&self, media: M) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
-        let words = self.plan.options.value_words as usize;
-        let format = registry::pool_format(self.plan.engine, K::Kind::TYPE, &self.parameters, words)?;
-        let pool = Pool::create(media, &format)?;
-        let index = registry::create_index::<K::Kind, M>(&pool, self.plan.engine, &self.parameters, words)?;
-        Ok((pool, IndexTarget::new(index)))
+        self.with_targets::<K, _>(Phases { session: self, steps, name, clock, after })
     }
 
     /// Warms the targets up and does one phase after the other.
@@ -203,50 +169,73 @@ impl Session {
         before: &mut dyn FnMut(),
         after: &mut AfterPhase<'_, C>,
     ) -> Result<(), BenchError> {
-        let (engine, threads) = (self.plan.engine, self.plan.options.threads as usize);
+        let (subject, threads) = (self.plan.subject, self.plan.options.threads as usize);
         let mut workloads: Vec<_> = (0..self.indexes).map(|index| Workload::new(&self.plan, index)).collect();
         self.warm_up(steps, name, targets, &workloads)?;
         for (i, &phase) in self.plan.options.phases.iter().enumerate() {
-            steps.begin(engine, &format!("{name}: {phase}"));
+            steps.begin(subject, &format!("{name}: {phase}"));
             let drawn: Vec<Drawn<K>> = workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
             before();
             let clocks = vec![clock.clone(); threads * targets.len()];
             let measured = measure(lanes(targets, &drawn, threads), clocks, phase, i as u8)?;
-            verify(engine, phase, &drawn, measured.answers)?;
+            verify(subject, phase, &drawn, measured.answers, T::RETURNS_OLD)?;
             after(phase, measured, &Described(targets, std::marker::PhantomData))?;
             steps.end(drawn.iter().map(Drawn::len).sum());
         }
         Ok(())
     }
 
-    /// Inserts the first keys in batches, so that they need not all be held.
-    fn warm_up<K: BenchKey, T: Target<K>>(
+    /// Inserts the first keys in batches, so that they need not all be held; how long it took.
+    pub fn warm_up<K: BenchKey, T: Target<K>>(
         &self,
         steps: &mut Steps<'_>,
         name: &str,
         targets: &mut [T],
         workloads: &[Workload],
-    ) -> Result<(), BenchError> {
+    ) -> Result<Duration, BenchError> {
         const BATCH: u64 = 1 << 20;
+        let mut elapsed = Duration::ZERO;
         let (warm, threads) = (self.plan.options.warm, self.plan.options.threads as usize);
         for start in (0..warm).step_by(BATCH as usize) {
-            steps.begin(self.plan.engine, &format!("{name}: warm-up"));
+            steps.begin(self.plan.subject, &format!("{name}: warm-up"));
             let batch = start..warm.min(start + BATCH);
             let draw = |workload: &Workload| Drawn::alike(batch.clone().map(|place| workload.key(place)).collect());
             let drawn: Vec<Drawn<K>> = workloads.iter().map(draw).collect();
             let clocks = vec![Unobserved; threads * targets.len()];
             let inserted = measure(lanes(targets, &drawn, threads), clocks, Phase::Insert, 0)?;
-            verify(self.plan.engine, Phase::Insert, &drawn, inserted.answers)?;
+            verify(self.plan.subject, Phase::Insert, &drawn, inserted.answers, T::RETURNS_OLD)?;
+            elapsed += inserted.elapsed;
             steps.end(drawn.iter().map(Drawn::len).sum());
         }
-        Ok(())
+        Ok(elapsed)
+    }
+}
+
+/// The phases of a run, waiting for its targets.
+struct Phases<'r, 'p, 'a, C> {
+    session: &'r Session,
+    steps: &'r mut Steps<'p>,
+    name: &'r str,
+    clock: &'r C,
+    after: &'r mut AfterPhase<'a, C>,
+}
+
+impl<K: BenchKey, C: Clock + Clone> Driver<K> for Phases<'_, '_, '_, C> {
+    fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
+        self.session.drive(self.steps, self.name, &mut targets, self.clock, &mut || {}, self.after)
     }
 }
 
 /// Whether the operations that were drawn had the outcomes that they must have.
-pub(crate) fn verify<K: BenchKey>(engine: Engine, phase: Phase, drawn: &[Drawn<K>], found: Answers) -> Result<(), BenchError> {
+pub(crate) fn verify<K: BenchKey>(
+    engine: Subject,
+    phase: Phase,
+    drawn: &[Drawn<K>],
+    found: Answers,
+    returns_old: bool,
+) -> Result<(), BenchError> {
     let mut expected = Answers::default();
-    drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole())));
+    drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), returns_old)));
     if found.right != expected.right {
         return Err(BenchError::WrongAnswers { engine, phase, asked: expected.right, right: found.right });
     }

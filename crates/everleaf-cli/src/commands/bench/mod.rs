@@ -1,17 +1,21 @@
 //! `bench`: measurements.
 
+mod model;
+mod subject;
+mod ycsb;
+
 use std::io::Write;
-use std::path::PathBuf;
 
 use everleaf_bench::{
-    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Order, Phase, PhaseReport, Progress, Recovery,
-    RecoveryOptions, run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
+    BenchError, CompareOptions, Comparison, MicroOptions, Phase, PhaseReport, Progress, Recovery, RecoveryOptions,
+    run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::progress;
+use subject::Subject;
 
 /// Measure engines.
 #[derive(Debug, clap::Args)]
@@ -19,7 +23,9 @@ use crate::progress;
 Examples:
   everleaf bench micro --engine fptree --keys 1000000 --json
   everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
-  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2")]
+  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
+  everleaf bench model --engines fptree,ptree,store --keys 1000000
+  everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -30,6 +36,8 @@ enum What {
     Micro(MicroArgs),
     Compare(CompareArgs),
     Recovery(RecoveryArgs),
+    Ycsb(ycsb::Args),
+    Model(model::Args),
 }
 
 /// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
@@ -38,7 +46,7 @@ enum What {
 Example:
   everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
 struct MicroArgs {
-    /// The engine.
+    /// The engine: an index, btreemap, store (or store:E), skipmap, lmdb, redb, fjall, and rocksdb if it was built in.
     #[arg(long, value_name = "E")]
     engine: String,
     #[command(flatten)]
@@ -50,6 +58,7 @@ struct MicroArgs {
 #[command(after_help = "\
 Examples:
   everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
+  everleaf bench compare --engines lmdb,redb,fjall,skipmap,btreemap,store --key-type string16 --value-bytes 100 --keys 1000000
   everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
 struct CompareArgs {
     /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys.
@@ -107,67 +116,6 @@ struct Load {
     read_ns: u64,
 }
 
-/// An index and its keys.
-#[derive(Debug, clap::Args)]
-struct Subject {
-    /// Operations of each phase, or keys of the index.
-    #[arg(long, value_name = "N")]
-    keys: u64,
-    /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
-    #[arg(long, value_name = "B")]
-    node_bytes: Option<u32>,
-    /// Keys of an inner node [default: the engine's].
-    #[arg(long, value_name = "N")]
-    inner_keys: Option<u32>,
-    /// Words of a value, 1 to 14.
-    #[arg(long, value_name = "W", default_value_t = 1)]
-    value_words: u32,
-    /// The sequence of inserted keys.
-    #[arg(long, default_value = "random")]
-    order: KeyOrder,
-    /// Kind of keys.
-    #[arg(long, default_value = "u64")]
-    key_type: KeyKind,
-    /// Keys are numbers of so many bits, 1 to 64.
-    #[arg(long, value_name = "B", default_value_t = 64)]
-    key_bits: u32,
-    /// The flush instruction.
-    #[arg(long, default_value = "auto")]
-    flush: FlushKind,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
-    /// Print one JSON object a line.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum KeyOrder {
-    Random,
-    Ascending,
-    Descending,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum KeyKind {
-    U64,
-    String16,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum FlushKind {
-    /// What the pool's medium needs.
-    Auto,
-    Clwb,
-    Clflushopt,
-    Clflush,
-    None,
-}
-
 impl Load {
     fn options(&self, engine: &str) -> MicroOptions {
         MicroOptions {
@@ -178,38 +126,6 @@ impl Load {
             fence_ns: self.fence_ns,
             read_ns: self.read_ns,
             ..self.subject.options(engine)
-        }
-    }
-}
-
-impl Subject {
-    fn options(&self, engine: &str) -> MicroOptions {
-        MicroOptions {
-            engine: engine.to_owned(),
-            keys: self.keys,
-            node_bytes: self.node_bytes,
-            inner_keys: self.inner_keys,
-            value_words: self.value_words,
-            order: match self.order {
-                KeyOrder::Random => Order::Random,
-                KeyOrder::Ascending => Order::Ascending,
-                KeyOrder::Descending => Order::Descending,
-            },
-            key_type: match self.key_type {
-                KeyKind::U64 => BenchKeyType::U64,
-                KeyKind::String16 => BenchKeyType::String16,
-            },
-            key_bits: self.key_bits,
-            flush: match self.flush {
-                FlushKind::Auto => Flush::Auto,
-                FlushKind::Clwb => Flush::Clwb,
-                FlushKind::Clflushopt => Flush::ClflushOpt,
-                FlushKind::Clflush => Flush::Clflush,
-                FlushKind::None => Flush::None,
-            },
-            seed: self.seed,
-            pool: self.pool.clone(),
-            ..MicroOptions::default()
         }
     }
 }
@@ -227,6 +143,8 @@ pub fn run(args: Args) -> Outcome {
         What::Micro(args) => micro(&args),
         What::Compare(args) => compare(args),
         What::Recovery(args) => recovery(args),
+        What::Ycsb(args) => ycsb::run(&args),
+        What::Model(args) => model::run(args),
     }
 }
 

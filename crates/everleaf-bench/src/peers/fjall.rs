@@ -1,0 +1,61 @@
+//! fjall. By default each write is handed to the system before it returns, and so outlives the process.
+
+use std::ops::Bound;
+
+use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
+
+use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::place::Folder;
+use crate::subject::Peer;
+use crate::target::{ByteStore, PeerKey, bytes::Show};
+
+/// A database with one keyspace.
+pub struct Fjall {
+    keyspace: Keyspace,
+    _database: Database,
+    folder: Folder,
+}
+
+fn failed(error: ::fjall::Error) -> PeerError {
+    PeerError::of(Peer::Fjall)(error)
+}
+
+impl Fjall {
+    /// An empty one.
+    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+        let database = Database::builder(folder.path().join("database")).cache_size(CACHE_BYTES).open().map_err(failed)?;
+        let keyspace = database.keyspace("records", KeyspaceCreateOptions::default).map_err(failed)?;
+        Ok(Self { keyspace, _database: database, folder })
+    }
+}
+
+impl<K: PeerKey> ByteStore<K> for Fjall {
+    type Failure = PeerError;
+
+    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+        Ok(self.keyspace.get(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
+    }
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+        self.keyspace.insert(key.bytes().as_ref(), value).map(|()| true).map_err(failed)
+    }
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+        self.keyspace.insert(key.bytes().as_ref(), value).map_err(failed)
+    }
+    fn delete(&self, key: &K) -> Result<(), PeerError> {
+        self.keyspace.remove(key.bytes().as_ref()).map_err(failed)
+    }
+    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+        let range = (Bound::Included(key.bytes()), Bound::Unbounded);
+        for entry in self.keyspace.range(range).take(records) {
+            let (key, value) = entry.into_inner().map_err(failed)?;
+            show(&key, &value);
+        }
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.keyspace.len().map_or(0, |keys| keys as u64)
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        bytes_of_folder(self.folder.path())
+    }
+}

@@ -1,0 +1,99 @@
+//! LMDB. The map is written in place and nothing is synced: what is committed lies in pages that the system shares, so it outlives the process.
+
+use ::lmdb::{Cursor, Database, DatabaseFlags, Environment, EnvironmentFlags, Error, RoTransaction, Transaction, WriteFlags};
+
+use super::{PeerError, bytes_of_folder};
+use crate::place::Folder;
+use crate::subject::Peer;
+use crate::target::{ByteStore, PeerKey, bytes::Show};
+
+/// An environment with one database.
+pub struct Lmdb {
+    environment: Environment,
+    database: Database,
+    folder: Folder,
+}
+
+/// Readers at a time: as many threads as a benchmark may have, and the one that looks at the result.
+const READERS: u32 = 128;
+
+fn failed(error: Error) -> PeerError {
+    PeerError::of(Peer::Lmdb)(error)
+}
+
+impl Lmdb {
+    /// An empty one, which may grow to `map_bytes`.
+    pub fn create(folder: Folder, map_bytes: u64) -> Result<Self, PeerError> {
+        let flags = EnvironmentFlags::WRITE_MAP | EnvironmentFlags::NO_SYNC | EnvironmentFlags::NO_META_SYNC;
+        let mut builder = Environment::new();
+        builder.set_flags(flags).set_map_size(map_bytes as usize).set_max_readers(READERS);
+        let environment = builder.open(folder.path()).map_err(failed)?;
+        let database = environment.create_db(None, DatabaseFlags::empty()).map_err(failed)?;
+        Ok(Self { environment, database, folder })
+    }
+
+    fn reader(&self) -> Result<RoTransaction<'_>, PeerError> {
+        self.environment.begin_ro_txn().map_err(failed)
+    }
+
+    fn write(&self, key: &[u8], value: &[u8], flags: WriteFlags) -> Result<bool, PeerError> {
+        let mut transaction = self.environment.begin_rw_txn().map_err(failed)?;
+        match transaction.put(self.database, &key, &value, flags) {
+            Ok(()) => transaction.commit().map(|()| true).map_err(failed),
+            Err(Error::KeyExist) => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn found(outcome: Result<&[u8], Error>) -> Result<Option<&[u8]>, PeerError> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::NotFound) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+impl<K: PeerKey> ByteStore<K> for Lmdb {
+    type Failure = PeerError;
+
+    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+        let transaction = self.reader()?;
+        Ok(found(transaction.get(self.database, &key.bytes()))?.map(show).is_some())
+    }
+    fn get_many(&self, keys: &[K], mut show: impl FnMut(usize, &[u8])) -> Result<(), PeerError> {
+        let transaction = self.reader()?;
+        for (place, key) in keys.iter().enumerate() {
+            if let Some(value) = found(transaction.get(self.database, &key.bytes()))? {
+                show(place, value);
+            }
+        }
+        Ok(())
+    }
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+        self.write(key.bytes().as_ref(), value, WriteFlags::NO_OVERWRITE)
+    }
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+        self.write(key.bytes().as_ref(), value, WriteFlags::empty()).map(drop)
+    }
+    fn delete(&self, key: &K) -> Result<(), PeerError> {
+        let mut transaction = self.environment.begin_rw_txn().map_err(failed)?;
+        transaction.del(self.database, &key.bytes(), None).map_err(failed)?;
+        transaction.commit().map_err(failed)
+    }
+    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+        let transaction = self.reader()?;
+        let mut cursor = transaction.open_ro_cursor(self.database).map_err(failed)?;
+        for entry in cursor.iter_from(key.bytes()).take(records) {
+            let (key, value) = entry.map_err(failed)?;
+            show(key, value);
+        }
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.environment.stat().map_or(0, |stat| stat.entries() as u64)
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        bytes_of_folder(self.folder.path())
+    }
+}

@@ -1,0 +1,96 @@
+//! redb. A commit without `Durability::Immediate` is gone when the process dies, so that is what each operation pays for; on tmpfs its sync is
+//! a system call that does nothing.
+
+use std::ops::Bound;
+
+use ::redb::{Database, Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
+
+use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::place::Folder;
+use crate::subject::Peer;
+use crate::target::{ByteStore, PeerKey, bytes::Show};
+
+const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
+
+/// A database with one table.
+pub struct Redb {
+    database: Database,
+    folder: Folder,
+}
+
+fn failed<E: Into<::redb::Error>>(error: E) -> PeerError {
+    PeerError::of(Peer::Redb)(error.into())
+}
+
+impl Redb {
+    /// An empty one.
+    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES as usize);
+        let database = builder.create(folder.path().join("database")).map_err(failed)?;
+        let made = Self { database, folder };
+        made.change(|_| Ok(()))?; // So that the table is there.
+        Ok(made)
+    }
+
+    /// Does `change` and commits it.
+    fn change<R>(
+        &self,
+        change: impl FnOnce(&mut ::redb::Table<'_, &[u8], &[u8]>) -> Result<R, ::redb::StorageError>,
+    ) -> Result<R, PeerError> {
+        let mut transaction = self.database.begin_write().map_err(failed)?;
+        transaction.set_durability(Durability::Immediate).map_err(failed)?;
+        let outcome = {
+            let mut table = transaction.open_table(TABLE).map_err(failed)?;
+            change(&mut table).map_err(failed)?
+        };
+        transaction.commit().map_err(failed)?;
+        Ok(outcome)
+    }
+
+    fn table(&self) -> Result<::redb::ReadOnlyTable<&'static [u8], &'static [u8]>, PeerError> {
+        self.database.begin_read().map_err(failed)?.open_table(TABLE).map_err(failed)
+    }
+}
+
+impl<K: PeerKey> ByteStore<K> for Redb {
+    type Failure = PeerError;
+
+    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+        let found = self.table()?.get(key.bytes().as_ref()).map_err(failed)?;
+        Ok(found.map(|value| show(value.value())).is_some())
+    }
+    fn get_many(&self, keys: &[K], mut show: impl FnMut(usize, &[u8])) -> Result<(), PeerError> {
+        let table = self.table()?;
+        for (place, key) in keys.iter().enumerate() {
+            if let Some(value) = table.get(key.bytes().as_ref()).map_err(failed)? {
+                show(place, value.value());
+            }
+        }
+        Ok(())
+    }
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+        self.change(|table| Ok(table.insert(key.bytes().as_ref(), value)?.is_none()))
+    }
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+        self.change(|table| table.insert(key.bytes().as_ref(), value).map(drop))
+    }
+    fn delete(&self, key: &K) -> Result<(), PeerError> {
+        self.change(|table| table.remove(key.bytes().as_ref()).map(drop))
+    }
+    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+        let (table, start) = (self.table()?, key.bytes());
+        let range = (Bound::Included(start.as_ref()), Bound::Unbounded);
+        for entry in table.range::<&[u8]>(range).map_err(failed)?.take(records) {
+            let (key, value) = entry.map_err(failed)?;
+            show(key.value(), value.value());
+        }
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.table().ok().and_then(|table| table.len().ok()).unwrap_or(0)
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        bytes_of_folder(self.folder.path())
+    }
+}

@@ -1,0 +1,62 @@
+//! RocksDB. Its log is written without a sync, which is its default: the system has each write before it returns, so it outlives the process.
+
+use ::rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options};
+
+use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::place::Folder;
+use crate::subject::Peer;
+use crate::target::{ByteStore, PeerKey, bytes::Show};
+
+/// A database.
+pub struct RocksDb {
+    database: DB,
+    folder: Folder,
+}
+
+fn failed(error: Error) -> PeerError {
+    PeerError::of(Peer::RocksDb)(error)
+}
+
+impl RocksDb {
+    /// An empty one.
+    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+        let (mut options, mut blocks) = (Options::default(), BlockBasedOptions::default());
+        blocks.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES as usize));
+        options.create_if_missing(true);
+        options.set_compression_type(DBCompressionType::None);
+        options.set_block_based_table_factory(&blocks);
+        let database = DB::open(&options, folder.path().join("database")).map_err(failed)?;
+        Ok(Self { database, folder })
+    }
+}
+
+impl<K: PeerKey> ByteStore<K> for RocksDb {
+    type Failure = PeerError;
+
+    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+        Ok(self.database.get_pinned(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
+    }
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+        self.database.put(key.bytes(), value).map(|()| true).map_err(failed)
+    }
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+        self.database.put(key.bytes(), value).map_err(failed)
+    }
+    fn delete(&self, key: &K) -> Result<(), PeerError> {
+        self.database.delete(key.bytes()).map_err(failed)
+    }
+    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+        let start = key.bytes();
+        for entry in self.database.iterator(IteratorMode::From(start.as_ref(), Direction::Forward)).take(records) {
+            let (key, value) = entry.map_err(failed)?;
+            show(&key, &value);
+        }
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.database.iterator(IteratorMode::Start).filter(Result::is_ok).count() as u64
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        bytes_of_folder(self.folder.path())
+    }
+}

@@ -1,0 +1,55 @@
+//! crossbeam's skip list, in memory, with values in boxes as a map of byte values of any length has them. Each has a lock: the list's own way to
+//! replace a value removes the key first, so that a lookup at the same time misses it.
+
+use std::convert::Infallible;
+use std::ops::Bound;
+
+use crossbeam_skiplist::SkipMap;
+use parking_lot::RwLock;
+
+use crate::target::{ByteStore, PeerKey, bytes::Show};
+
+/// A skip list.
+pub struct Skip<K: PeerKey>(SkipMap<K, RwLock<Box<[u8]>>>);
+
+impl<K: PeerKey> Skip<K> {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(SkipMap::new())
+    }
+}
+
+impl<K: PeerKey> ByteStore<K> for Skip<K> {
+    type Failure = Infallible;
+
+    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, Infallible> {
+        Ok(self.0.get(key).map(|entry| show(&entry.value().read())).is_some())
+    }
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, Infallible> {
+        self.0.insert(*key, RwLock::new(value.into()));
+        Ok(true)
+    }
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), Infallible> {
+        match self.0.get(key) {
+            Some(entry) => *entry.value().write() = value.into(),
+            None => drop(self.0.insert(*key, RwLock::new(value.into()))),
+        }
+        Ok(())
+    }
+    fn delete(&self, key: &K) -> Result<(), Infallible> {
+        self.0.remove(key);
+        Ok(())
+    }
+    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), Infallible> {
+        for entry in self.0.range((Bound::Included(*key), Bound::Unbounded)).take(records) {
+            show(entry.key().bytes().as_ref(), &entry.value().read());
+        }
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,127 @@
+//! Making what is measured, by its name.
+
+use std::sync::Arc;
+
+use everleaf::{CreateOptions, Engine, KeyType, Store, StoreKey, registry};
+use everleaf_pmem::{Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
+use everleaf_pool::Pool;
+
+use super::Session;
+use crate::keys::BenchKey;
+use crate::options::{BenchKeyType, Flush};
+use crate::peers::{self, store::Ours};
+use crate::target::{ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
+use crate::{BenchError, Peer, Subject};
+
+/// A key that everything that is measured takes.
+pub(crate) trait SubjectKey: MapKey + PeerKey {}
+impl<K: MapKey + PeerKey> SubjectKey for K {}
+
+/// The kind of key of a pool.
+pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
+    match keys {
+        BenchKeyType::U64 => KeyType::U64,
+        BenchKeyType::String16 => KeyType::Bytes,
+    }
+}
+
+/// What is done with targets, compiled for each kind of them.
+pub(crate) trait Driver<K> {
+    /// Does it, with empty targets of one kind.
+    fn drive<T: Target<K>>(self, targets: Vec<T>) -> Result<(), BenchError>;
+}
+
+impl Session {
+    /// Makes as many empty targets as the session has, of whatever it measures, and drives them.
+    pub fn with_targets<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
+        match self.plan.subject {
+            Subject::Index(Engine::BTreeMap) => self.with_maps::<K, D>(driver),
+            Subject::Index(engine) => driver.drive(self.several(|| match self.added() {
+                None => Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1),
+                Some(added) => Ok(self.index::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.1),
+            })?),
+            Subject::Store(engine) => driver.drive(self.of_bytes(|| match self.added() {
+                None => Ok(Ours(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0)),
+                Some(added) => Ok(Ours(self.store::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.0)),
+            })?),
+            Subject::Peer(peer) => self.with_peers::<K, D>(peer, driver),
+        }
+    }
+
+    fn several<T>(&self, make: impl Fn() -> Result<T, BenchError>) -> Result<Vec<T>, BenchError> {
+        (0..self.indexes).map(|_| make()).collect()
+    }
+
+    fn of_bytes<S>(&self, make: impl Fn() -> Result<S, BenchError>) -> Result<Vec<ByteTarget<S>>, BenchError> {
+        self.several(|| Ok(ByteTarget::new(make()?, self.plan.value_bytes())))
+    }
+
+    /// Latencies that are to be added, if any.
+    fn added(&self) -> Option<AddedLatencies> {
+        let options = &self.plan.options;
+        let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
+        (added != AddedLatencies::default()).then_some(added)
+    }
+
+    fn with_maps<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
+        let bytes = self.plan.value_bytes();
+        macro_rules! of_words {
+            ($($words:literal)*) => {
+                match bytes {
+                    $(bytes if bytes == 8 * $words => {
+                        driver.drive(self.several(|| Ok(MapTarget::<K, [u64; $words]>::new(bytes)))?)
+                    })*
+                    _ => driver.drive(self.several(|| Ok(MapTarget::<K, Box<[u8]>>::new(bytes)))?),
+                }
+            };
+        }
+        of_words!(1 2 4 8 14)
+    }
+
+    fn with_peers<K: SubjectKey, D: Driver<K>>(&self, peer: Peer, driver: D) -> Result<(), BenchError> {
+        let folder = || self.place.create_folder();
+        match peer {
+            Peer::SkipMap => driver.drive(self.of_bytes(|| Ok(peers::skipmap::Skip::<K>::new()))?),
+            Peer::Lmdb => driver.drive(self.of_bytes(|| Ok(peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2)?))?),
+            Peer::Redb => driver.drive(self.of_bytes(|| Ok(peers::redb::Redb::create(folder()?)?))?),
+            Peer::Fjall => driver.drive(self.of_bytes(|| Ok(peers::fjall::Fjall::create(folder()?)?))?),
+            #[cfg(feature = "rocksdb")]
+            Peer::RocksDb => driver.drive(self.of_bytes(|| Ok(peers::rocksdb::RocksDb::create(folder()?)?))?),
+            #[cfg(not(feature = "rocksdb"))]
+            Peer::RocksDb => Err(BenchError::NotBuilt { peer }),
+        }
+    }
+
+    /// Memory for a pool.
+    pub fn region(&self) -> Result<Region, BenchError> {
+        self.place.create(self.pool_bytes)
+    }
+
+    /// The media that was asked for, without added latencies.
+    pub fn hardware(&self, region: Region) -> Result<Hardware, BenchError> {
+        let forced = match self.plan.options.flush {
+            Flush::Auto => return Ok(Hardware::new(region, &self.cpu)?),
+            Flush::Clwb => FlushInstruction::Clwb,
+            Flush::ClflushOpt => FlushInstruction::ClflushOpt,
+            Flush::Clflush => FlushInstruction::Clflush,
+            Flush::None => FlushInstruction::None,
+        };
+        Ok(Hardware::forced(region, &self.cpu, forced)?)
+    }
+
+    /// A fresh pool and an empty index in it.
+    pub fn index<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
+        let words = self.plan.options.value_words as usize;
+        let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
+        let pool = Pool::create(media, &format)?;
+        let index = registry::create_index::<K::Kind, M>(&pool, engine, &self.parameters, words)?;
+        Ok((pool, IndexTarget::new(index)))
+    }
+
+    /// An empty store on a media, and its pool.
+    pub fn store<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Store, Arc<Pool<M>>), BenchError> {
+        let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
+        let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
+        Ok(options.create_on(media)?)
+    }
+}

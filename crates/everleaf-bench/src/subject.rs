@@ -1,0 +1,156 @@
+//! Who is measured, by name: an index, the store, or somebody else's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use everleaf::{DEFAULT_ENGINE, Engine};
+
+use crate::BenchError;
+
+/// What a benchmark runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// An index of this engine by itself, with values of words; `btreemap` is the standard library's map.
+    Index(Engine),
+    /// The store over an index of this engine, with values of bytes: `store` over the default engine, `store:E` over engine E.
+    Store(Engine),
+    /// Another store or map.
+    Peer(Peer),
+}
+
+/// A store or map that is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Peer {
+    /// crossbeam's concurrent skip list.
+    SkipMap,
+    /// LMDB.
+    Lmdb,
+    /// redb.
+    Redb,
+    /// fjall.
+    Fjall,
+    /// RocksDB, if this build has it.
+    RocksDb,
+}
+
+impl Peer {
+    /// All of them, also those that this build lacks.
+    pub const ALL: [Peer; 5] = [Peer::SkipMap, Peer::Lmdb, Peer::Redb, Peer::Fjall, Peer::RocksDb];
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Peer::SkipMap => "skipmap",
+            Peer::Lmdb => "lmdb",
+            Peer::Redb => "redb",
+            Peer::Fjall => "fjall",
+            Peer::RocksDb => "rocksdb",
+        }
+    }
+
+    /// Whether this build has it.
+    pub const fn is_built(self) -> bool {
+        !matches!(self, Peer::RocksDb) || cfg!(feature = "rocksdb")
+    }
+
+    /// What it is run with, and what an acknowledged write survives by that.
+    pub const fn settings(self) -> &'static str {
+        match self {
+            Peer::SkipMap => "in memory, a lock for each value: nothing survives",
+            Peer::Lmdb => "write map, no sync: a commit lies in the shared map when it returns, and outlives the process",
+            Peer::Redb => {
+                "Durability::Immediate, which syncs the file at each commit; a commit without that is lost with the process"
+            }
+            Peer::Fjall => "each write goes to the system's buffers (its default), no compression, a cache of 1 GiB",
+            Peer::RocksDb => "write-ahead log without sync (its default), no compression, a cache of 1 GiB",
+        }
+    }
+}
+
+impl Subject {
+    /// Everything that this build can measure.
+    pub fn available() -> impl Iterator<Item = Subject> {
+        let indexes = Engine::available().chain([Engine::BTreeMap]).map(Subject::Index);
+        let peers = Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(Subject::Peer);
+        indexes.chain([Subject::Store(Engine::default())]).chain(peers)
+    }
+
+    /// Whether several threads may use it at the same time.
+    pub const fn is_concurrent(self) -> bool {
+        match self {
+            Subject::Index(engine) => engine.is_concurrent(),
+            Subject::Store(_) | Subject::Peer(_) => true,
+        }
+    }
+
+    /// Whether it lives in a pool, whose media can count.
+    pub const fn has_pool(self) -> bool {
+        !matches!(self, Subject::Index(Engine::BTreeMap) | Subject::Peer(_))
+    }
+
+    /// Whether its values are words, as many as the format of the pool or the map says.
+    pub const fn has_words(self) -> bool {
+        matches!(self, Subject::Index(_))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Index(engine) => f.pad(engine.name()),
+            Subject::Store(engine) if engine.name() == DEFAULT_ENGINE => f.pad("store"),
+            Subject::Store(engine) => f.pad(&format!("store:{engine}")),
+            Subject::Peer(peer) => f.pad(peer.name()),
+        }
+    }
+}
+
+impl FromStr for Subject {
+    type Err = BenchError;
+
+    fn from_str(name: &str) -> Result<Self, BenchError> {
+        if let Some(peer) = Peer::ALL.into_iter().find(|peer| peer.name() == name) {
+            return if peer.is_built() { Ok(Self::Peer(peer)) } else { Err(BenchError::NotBuilt { peer }) };
+        }
+        let unknown = || BenchError::UnknownEngine {
+            name: name.to_owned(),
+            choices: Self::available().map(|subject| subject.to_string()).collect::<Vec<_>>().join(", "),
+        };
+        let available = |engine: &str| engine.parse().and_then(Engine::require_available).map_err(|_| unknown());
+        match name.split_once(':') {
+            Some(("store", engine)) => Ok(Self::Store(available(engine)?)),
+            None if name == "store" => Ok(Self::Store(Engine::default())),
+            None if name == Engine::BTreeMap.name() => Ok(Self::Index(Engine::BTreeMap)),
+            _ => Ok(Self::Index(available(name)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for subject in Subject::available() {
+            assert_eq!(subject.to_string().parse::<Subject>().unwrap(), subject);
+        }
+        assert_eq!("store:fptree".parse::<Subject>().unwrap(), Subject::Store(Engine::FpTree));
+        assert_eq!(Subject::Store(Engine::FpTree).to_string(), "store:fptree");
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_there_is() {
+        for name in ["bogus", "masstree", "store:", "store:btreemap", "store:bogus", "fptree:store", ""] {
+            let error = name.parse::<Subject>().unwrap_err();
+            assert!(error.is_wrong_usage(), "{error}");
+            let sentence = error.to_string();
+            assert!(sentence.contains("fptree, ") && sentence.contains("lmdb, redb, fjall"), "{sentence}");
+        }
+        if !Peer::RocksDb.is_built() {
+            let sentence = "rocksdb".parse::<Subject>().unwrap_err().to_string();
+            assert!(sentence.contains("--features rocksdb"), "{sentence}");
+        }
+    }
+}

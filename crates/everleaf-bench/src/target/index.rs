@@ -1,0 +1,129 @@
+//! An index behind its trait.
+
+use std::hint::black_box;
+use std::ops::{Bound, ControlFlow};
+
+use everleaf_index::{Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex};
+
+use super::map::words_of;
+use super::{Operations, Target};
+use crate::keys::BenchKey;
+use crate::options::MULTIGET_KEYS;
+
+/// Words that a value can have at most.
+const MAX_WORDS: usize = 14;
+
+/// An index behind its trait.
+pub struct IndexTarget<K: BenchKey> {
+    index: Box<dyn Index<K::Kind>>,
+}
+
+impl<K: BenchKey> IndexTarget<K> {
+    /// Any engine.
+    pub fn new(index: Box<dyn Index<K::Kind>>) -> Self {
+        Self { index }
+    }
+}
+
+impl<K: BenchKey> Target<K> for IndexTarget<K> {
+    const RETURNS_OLD: bool = true;
+    type Handle<'t> = IndexHandle<'t, K>;
+
+    fn handles(&mut self, threads: usize) -> Vec<IndexHandle<'_, K>> {
+        if threads > 1 || self.index.exclusive().is_none() {
+            let index = &*self.index;
+            return (0..threads).map(|_| IndexHandle::Shared(index)).collect();
+        }
+        self.index.exclusive().map(IndexHandle::Alone).into_iter().collect()
+    }
+    fn len(&self) -> u64 {
+        self.index.len()
+    }
+    fn statistics(&self) -> Option<IndexStatistics> {
+        Some(self.index.statistics())
+    }
+    fn medium_bytes(&self) -> Option<u64> {
+        Some(self.index.statistics().pm_bytes)
+    }
+}
+
+/// An index as one thread uses it.
+pub enum IndexHandle<'t, K: BenchKey> {
+    /// Shared with other threads.
+    Shared(&'t dyn Index<K::Kind>),
+    /// The only thread's, as the peer's is: a single-threaded engine without its lock.
+    Alone(&'t mut dyn SerialIndex<K::Kind>),
+}
+
+/// Calls a method of the index, whoever has it. The branch is the same every time.
+macro_rules! on {
+    ($handle:expr, $index:ident => $call:expr) => {
+        match $handle {
+            IndexHandle::Shared($index) => $call,
+            IndexHandle::Alone($index) => $call,
+        }
+    };
+}
+
+impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
+    type Failure = IndexError;
+
+    #[inline(always)]
+    fn get(&mut self, key: &K) -> Result<Option<u64>, IndexError> {
+        let mut value = [0; MAX_WORDS];
+        let found = on!(self, index => {
+            let words = index.value_words();
+            index.get_words(key.borrow(), &mut value[..words])
+        })?;
+        Ok(found.then(|| black_box(&value)[0]))
+    }
+    #[inline(always)]
+    fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        let last = keys.len() - 1;
+        let borrowed: [<K::Kind as KeyKind>::Ref<'_>; MULTIGET_KEYS] = std::array::from_fn(|i| keys[i.min(last)].borrow());
+        on!(self, index => index.get_many(&borrowed[..keys.len()], values))
+    }
+    #[inline(always)]
+    fn insert(&mut self, key: &K, value: u64) -> Result<bool, IndexError> {
+        let new = words_of::<MAX_WORDS>(value);
+        on!(self, index => {
+            let words = index.value_words();
+            index.insert_words(key.borrow(), &new[..words])
+        })
+    }
+    #[inline(always)]
+    fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, IndexError> {
+        let mut old = [0; MAX_WORDS];
+        let new = words_of::<MAX_WORDS>(value);
+        let found = on!(self, index => {
+            let words = index.value_words();
+            index.update_words(key.borrow(), &new[..words], &mut old[..words])
+        })?;
+        Ok(found.then(|| black_box(&old)[0]))
+    }
+    #[inline(always)]
+    fn remove(&mut self, key: &K) -> Result<Option<u64>, IndexError> {
+        let mut old = [0; MAX_WORDS];
+        let found = on!(self, index => {
+            let words = index.value_words();
+            index.remove_words(key.borrow(), &mut old[..words])
+        })?;
+        Ok(found.then(|| black_box(&old)[0]))
+    }
+    #[inline(always)]
+    fn scan(&mut self, key: &K, records: usize) -> Result<bool, IndexError> {
+        let (mut visited, mut sum, mut first_is_key) = (0, 0u64, false);
+        let start = key.borrow();
+        let visit = &mut |found: <K::Kind as KeyKind>::Ref<'_>, value: &[u64]| {
+            if visited == 0 {
+                first_is_key = K::is(found, key);
+            }
+            sum = sum.wrapping_add(value[0]);
+            visited += 1;
+            if visited < records { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        on!(self, index => index.scan(Bound::Included(start), Direction::Forward, visit))?;
+        black_box(sum);
+        Ok(first_is_key)
+    }
+}

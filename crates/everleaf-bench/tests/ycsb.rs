@@ -1,0 +1,49 @@
+//! The workloads of YCSB on everything, with every record and distribution: right answers are asked for by the runs themselves.
+
+use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, run_ycsb};
+use everleaf_bench::{MicroOptions, Subject};
+
+fn options(engines: &[&str], workload: Workload, record: Record) -> YcsbOptions {
+    let engines = engines.iter().map(|engine| engine.to_string()).collect();
+    let micro = MicroOptions { keys: 300, seed: 4, ..Default::default() };
+    YcsbOptions { engines, workload, distribution: None, record, operations: 500, rounds: 1, micro }
+}
+
+#[test]
+fn every_workload_runs_on_everything() {
+    for subject in Subject::available() {
+        let name = subject.to_string();
+        for workload in Workload::ALL {
+            let record = if subject.has_words() { Record::U64(8) } else { Record::Fields };
+            let reports = run_ycsb(&options(&[&name], workload, record)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let inserted = workload.inserts(500);
+            assert_eq!(reports[0].keys_after, 300 + inserted, "{name} {workload}");
+            let counted: u64 = reports[0].latencies.values().map(|kind| kind.operations).sum();
+            assert_eq!(counted, 500, "{name} {workload}");
+            assert!(reports[0].min_ops_per_second <= reports[0].max_ops_per_second);
+        }
+    }
+}
+
+#[test]
+fn every_distribution_and_record_runs_with_threads() {
+    let all = [Distribution::Uniform, Distribution::Zipfian, Distribution::Latest, Distribution::Normal { deviation: 0.1 }];
+    for distribution in all {
+        for record in [Record::U64(8), Record::String16(8), Record::String16(100), Record::Fields] {
+            for workload in [Workload::A, Workload::D] {
+                let base = options(&["store", "skipmap"], workload, record);
+                let micro = MicroOptions { threads: 3, ..base.micro.clone() };
+                let reports = run_ycsb(&YcsbOptions { distribution: Some(distribution), rounds: 2, micro, ..base }).unwrap();
+                assert_eq!((reports[0].ratio, reports[1].rounds), (1.0, 2));
+                assert_eq!(reports[0].distribution, distribution.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_says_what_a_record_takes() {
+    let reports = run_ycsb(&options(&["store", "lmdb", "skipmap"], Workload::C, Record::Fields)).unwrap();
+    assert!(reports[0].bytes_per_key > Some(1000.0) && reports[1].bytes_per_key > Some(1000.0));
+    assert_eq!((reports[2].bytes_per_key, &*reports[2].durability), (None, "none"));
+}

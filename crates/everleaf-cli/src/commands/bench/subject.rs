@@ -1,0 +1,110 @@
+//! What is measured, as several commands ask for it.
+
+use std::path::PathBuf;
+
+use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
+
+/// An index and its keys.
+#[derive(Debug, clap::Args)]
+pub struct Subject {
+    /// Operations of each phase, or keys of the index.
+    #[arg(long, value_name = "N")]
+    keys: u64,
+    /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
+    #[arg(long, value_name = "B")]
+    node_bytes: Option<u32>,
+    /// Keys of an inner node [default: the engine's].
+    #[arg(long, value_name = "N")]
+    inner_keys: Option<u32>,
+    /// Words of a value, 1 to 14.
+    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "value_bytes")]
+    value_words: u32,
+    /// Bytes of a value, at least 8: a multiple of 8 up to 112 for an index, any number for the store and its peers [default: 8].
+    #[arg(long, value_name = "B")]
+    value_bytes: Option<u32>,
+    /// The sequence of inserted keys.
+    #[arg(long, default_value = "random")]
+    order: KeyOrder,
+    /// Kind of keys.
+    #[arg(long, default_value = "u64")]
+    key_type: KeyKind,
+    /// Keys are numbers of so many bits, 1 to 64.
+    #[arg(long, value_name = "B", default_value_t = 64)]
+    key_bits: u32,
+    /// The flush instruction.
+    #[arg(long, default_value = "auto")]
+    flush: FlushKind,
+    /// Decides all that is random.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum KeyOrder {
+    Random,
+    Ascending,
+    Descending,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum KeyKind {
+    U64,
+    String16,
+}
+
+/// A flush instruction by name.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum FlushKind {
+    /// What the pool's medium needs.
+    Auto,
+    Clwb,
+    Clflushopt,
+    Clflush,
+    None,
+}
+
+impl From<FlushKind> for Flush {
+    fn from(kind: FlushKind) -> Self {
+        match kind {
+            FlushKind::Auto => Flush::Auto,
+            FlushKind::Clwb => Flush::Clwb,
+            FlushKind::Clflushopt => Flush::ClflushOpt,
+            FlushKind::Clflush => Flush::Clflush,
+            FlushKind::None => Flush::None,
+        }
+    }
+}
+
+impl Subject {
+    /// As the benchmarks take them.
+    pub fn options(&self, engine: &str) -> MicroOptions {
+        MicroOptions {
+            engine: engine.to_owned(),
+            keys: self.keys,
+            node_bytes: self.node_bytes,
+            inner_keys: self.inner_keys,
+            value_words: self.value_words,
+            value_bytes: self.value_bytes,
+            order: match self.order {
+                KeyOrder::Random => Order::Random,
+                KeyOrder::Ascending => Order::Ascending,
+                KeyOrder::Descending => Order::Descending,
+            },
+            key_type: match self.key_type {
+                KeyKind::U64 => BenchKeyType::U64,
+                KeyKind::String16 => BenchKeyType::String16,
+            },
+            key_bits: self.key_bits,
+            flush: self.flush.into(),
+            seed: self.seed,
+            pool: self.pool.clone(),
+            ..MicroOptions::default()
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `bench ycsb`.
+
+use std::path::PathBuf;
+
+use everleaf_bench::MicroOptions;
+use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
+
+use super::subject::FlushKind;
+use super::{Printer, tell};
+use crate::failure::Outcome;
+use crate::progress;
+
+/// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course, latencies, bytes a record.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of the latest and 5 percent inserts; e scans and 5 percent
+inserts; f half reads, half read-modify-writes.
+
+Examples:
+  everleaf bench ycsb --workload a --engine lmdb,redb,fjall,store --keys 1000000 --operations 1000000
+  everleaf bench ycsb --workload c --engine fptree-c,skipmap --record 8/8 --keys 1000000 --operations 5000000 --threads 2 --json")]
+pub struct Args {
+    /// The workload, a to f.
+    #[arg(long, value_parser = str::parse::<Workload>)]
+    workload: Workload,
+    /// The engines, with commas between; the others are compared with the first.
+    #[arg(long, value_name = "E,..", value_delimiter = ',', required = true)]
+    engine: Vec<String>,
+    /// Records that are loaded.
+    #[arg(long, value_name = "N")]
+    keys: u64,
+    /// Operations.
+    #[arg(long, value_name = "M")]
+    operations: u64,
+    /// Which records are wanted: uniform, zipfian, latest or normal [default: the workload's].
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<String>,
+    /// Standard deviation of normal, as a part of all records.
+    #[arg(long, value_name = "D", default_value_t = 0.1)]
+    deviation: f64,
+    /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the key and of the value).
+    #[arg(long, default_value = "fields", value_parser = str::parse::<Record>)]
+    record: Record,
+    /// Threads that share the operations.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: u32,
+    /// How often each engine is measured.
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    rounds: u32,
+    /// The flush instruction.
+    #[arg(long, default_value = "auto")]
+    flush: FlushKind,
+    /// Decides all that is random.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make pools and folders at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn options(&self) -> Result<YcsbOptions, everleaf_bench::BenchError> {
+        let named = |name: &String| Distribution::named(name, self.deviation);
+        Ok(YcsbOptions {
+            engines: self.engine.clone(),
+            workload: self.workload,
+            distribution: self.distribution.as_ref().map(named).transpose()?,
+            record: self.record,
+            operations: self.operations,
+            rounds: self.rounds,
+            micro: MicroOptions {
+                keys: self.keys,
+                threads: self.threads,
+                flush: self.flush.into(),
+                seed: self.seed,
+                pool: self.pool.clone(),
+                ..MicroOptions::default()
+            },
+        })
+    }
+}
+
+/// Measures.
+pub fn run(args: &Args) -> Outcome {
+    let options = args.options()?;
+    let bar = progress::operations_bar();
+    let measured = run_ycsb_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.json, YcsbReport::table_heading());
+    for row in measured? {
+        printer.row(&row, YcsbReport::table_row);
+    }
+    printer.outcome
+}
