@@ -26,7 +26,7 @@ mod worker;
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
 pub use error::{Corruption, PoolError};
-pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_file};
+pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open_file};
 pub use header::{Format, KeyType};
 pub use layout::layouts;
 pub use lease::{Lease, Workers};

@@ -11,7 +11,7 @@ use everleaf_pool::KeyType;
 use crate::batch::Write;
 use crate::keyspace::Space;
 use crate::snapshot::Images;
-use crate::{Capabilities, CheckOutcome, Engine, Error, Key, Statistics};
+use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
 
 /// A value as it lies in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub type Visit<'v> = dyn FnMut(Key<'_>, Found<'_>) -> ControlFlow<()> + 'v;
 pub trait Backend: Send + Sync {
     fn engine(&self) -> Engine;
     fn key_type(&self) -> KeyType;
+    /// The sizes of the engine's nodes.
+    fn parameters(&self) -> EngineParameters;
     /// The time that values expire by, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
     /// Stores a value, or removes the key, if the condition holds.

@@ -37,7 +37,7 @@
 //! offset. The order in which the two become durable is in `link.rs`.
 //!
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` (named trees) · `scan` (ranges) ·
-//! `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
+//! `transfer` `dump` `salvage` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
 //! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
 //! `statistics` · `error`.
 #![forbid(unsafe_code)]
@@ -48,6 +48,7 @@ mod backend;
 mod batch;
 mod check;
 mod clock;
+mod dump;
 mod engine;
 mod error;
 mod expiry;
@@ -56,10 +57,12 @@ mod keyspace;
 mod link;
 mod options;
 pub mod registry;
+mod salvage;
 mod scan;
 mod snapshot;
 mod statistics;
 mod store;
+mod transfer;
 mod tree;
 mod value_record;
 mod view;
@@ -74,10 +77,12 @@ pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 pub use expiry::Swept;
 pub use key::{Key, OwnedKey, StoreKey};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
+pub use salvage::{Salvaged, salvage};
 pub use scan::{Entry, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Contract, Statistics};
 pub use store::Store;
+pub use transfer::{Progress, Watch};
 pub use tree::Tree;
 pub use view::View;
 

@@ -114,6 +114,23 @@ pub fn open_index_with_threads<K: StoreKey, M: Media>(
     }
 }
 
+/// The sizes that a pool was laid out with, as [`pool_format`] takes them.
+pub fn parameters_of(format: &Format) -> EngineParameters {
+    let none = EngineParameters::default();
+    let Ok(engine) = format.engine.parse::<Engine>() else { return none };
+    match kind(engine) {
+        Ok(Kind::FpTree(_)) => fptree::Parameters::unpack(format.parameters).map_or(none, |sizes| {
+            let chosen = none.leaf_slots(sizes.leaf_slots as u32).inner_keys(sizes.inner_keys as u32);
+            let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+            if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
+        }),
+        Ok(Kind::CircTree(_)) => {
+            circtree::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
+        }
+        Ok(Kind::BTreeMap) | Err(_) => none,
+    }
+}
+
 /// Every barrier of an engine's index, without those of the pool. None for what does not persist.
 pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {

@@ -144,6 +144,8 @@ pub(crate) struct Cursor {
     upper: Bound<OwnedKey>,
     /// Nothing is left to be fetched.
     pub(crate) exhausted: bool,
+    /// What was fetched is not asked of the snapshot again.
+    once: bool,
     /// Expired entries are shown as well; a snapshot, which has a time of its own, looks for itself.
     expired: bool,
 }
@@ -155,12 +157,17 @@ impl Cursor {
         images: Option<Arc<Images>>,
         (lower, upper): (Bound<OwnedKey>, Bound<OwnedKey>),
     ) -> Self {
-        Self { backend, expired: images.is_some(), images, lower, upper, exhausted: false }
+        Self { backend, expired: images.is_some(), images, lower, upper, exhausted: false, once: false }
     }
 
     /// The same with what has expired and was not removed yet.
     pub(crate) fn with_expired(self) -> Self {
         Self { expired: true, ..self }
+    }
+
+    /// The same of a snapshot that is read this once, forward.
+    pub(crate) fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// Fetches up to `limit` entries from one end, the outermost first. Without any, everything is exhausted.
@@ -214,6 +221,9 @@ impl Cursor {
         if let Bound::Included(last) = far
             && !reached_stop
         {
+            if let Some(images) = self.images.as_ref().filter(|_| self.once) {
+                images.pass(&last);
+            }
             *(if forward { &mut self.lower } else { &mut self.upper }) = Bound::Excluded(last);
         }
         Ok(batch)

@@ -27,14 +27,29 @@ pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
 const IMAGE_BYTES: u64 = 96;
 
 /// A value that a key had: none if it was absent.
-type Image = Option<(Box<[u8]>, Option<u64>)>;
+struct Image(Option<(Box<[u8]>, Option<u64>)>);
+
+#[derive(Default)]
+struct Kept {
+    images: BTreeMap<OwnedKey, Image>,
+    bytes: u64,
+    /// Keys up to this one will not be read again.
+    passed: Option<OwnedKey>,
+}
+
+impl Image {
+    fn bytes(&self, key: &OwnedKey) -> u64 {
+        let key_bytes = if let OwnedKey::Bytes(key) = key { key.len() as u64 } else { 0 };
+        IMAGE_BYTES + key_bytes + self.0.as_ref().map_or(0, |(value, _)| value.len() as u64)
+    }
+}
 
 /// What keys were when a snapshot began, of those that changed since.
 pub struct Images {
     /// The time when it began.
     pub(crate) now_ms: u64,
     limit_bytes: u64,
-    kept: Mutex<(BTreeMap<OwnedKey, Image>, u64)>,
+    kept: Mutex<Kept>,
     lost: AtomicBool,
 }
 
@@ -48,18 +63,27 @@ impl Images {
             return;
         }
         let mut kept = self.kept.lock();
-        let (images, bytes) = &mut *kept;
         let key = key.to_owned();
-        if images.contains_key(&key) {
+        if kept.images.contains_key(&key) || kept.passed.as_ref().is_some_and(|passed| key <= *passed) {
             return;
         }
-        let key_bytes = if let OwnedKey::Bytes(key) = &key { key.len() as u64 } else { 0 };
-        *bytes += IMAGE_BYTES + key_bytes + found.map_or(0, |found| found.value.len() as u64);
-        images.insert(key, found.map(|found| (found.value.into(), found.expires_ms)));
-        if *bytes > self.limit_bytes {
+        let image = Image(found.map(|found| (found.value.into(), found.expires_ms)));
+        kept.bytes += image.bytes(&key);
+        kept.images.insert(key, image);
+        if kept.bytes > self.limit_bytes {
             self.lost.store(true, Ordering::Release);
-            images.clear();
+            kept.images.clear();
         }
+    }
+
+    /// Forgets the images of keys up to this one, and keeps none of them any more: whoever reads has passed it and does not come back.
+    pub(crate) fn pass(&self, key: &OwnedKey) {
+        let mut kept = self.kept.lock();
+        let mut behind = kept.images.split_off(key);
+        behind.remove(key);
+        kept.bytes = behind.iter().map(|(key, image)| image.bytes(key)).sum();
+        kept.images = behind;
+        kept.passed = Some(key.clone());
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -70,8 +94,8 @@ impl Images {
     pub(crate) fn prevail(&self, key: Key<'_>, found: Option<Found<'_>>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
         let kept = self.kept.lock();
         self.check()?;
-        let found = match kept.0.get(&key.to_owned()) {
-            Some(image) => image.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms }),
+        let found = match kept.images.get(&key.to_owned()) {
+            Some(image) => image.0.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms }),
             None => found,
         };
         let found = found.filter(|found| !is_expired(found.expires_ms, self.now_ms));
@@ -84,11 +108,11 @@ impl Images {
         let kept = self.kept.lock();
         self.check()?;
         if is_possible(&bounds) {
-            let mut images = kept.0.range(bounds).peekable();
+            let mut images = kept.images.range(bounds).peekable();
             if images.peek().is_some() {
                 let mut merged: BTreeMap<OwnedKey, Fetched> = fetched.drain(..).map(|entry| (entry.key.clone(), entry)).collect();
                 for (key, image) in images {
-                    match image {
+                    match &image.0 {
                         Some((value, expires_ms)) => {
                             let entry = Fetched { key: key.clone(), value: value.to_vec(), expires_ms: *expires_ms };
                             merged.insert(key.clone(), entry);
@@ -194,7 +218,7 @@ impl Snapshot {
 
     /// Bytes of DRAM that it has gathered.
     pub fn dram_bytes(&self) -> u64 {
-        self.images.kept.lock().1
+        self.images.kept.lock().bytes
     }
 }
 

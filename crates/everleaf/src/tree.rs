@@ -216,7 +216,7 @@ impl Tree {
     }
 
     /// As a batch where there is room for its log, else one by one.
-    fn remove_all(&self, writes: &[Write]) -> Result<u64, Error> {
+    pub(crate) fn remove_all(&self, writes: &[Write]) -> Result<u64, Error> {
         let backend = self.view.backend();
         let count = |written: &[Written]| written.iter().filter(|written| written.was_present).count() as u64;
         match backend.apply(writes) {

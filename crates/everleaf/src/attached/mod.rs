@@ -29,6 +29,7 @@ use crate::{Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Erro
 pub(crate) struct Opening {
     pub(crate) writable: bool,
     pub(crate) medium: Medium,
+    pub(crate) parameters: EngineParameters,
     pub(crate) durability: Durability,
     pub(crate) shutdown: Shutdown,
     pub(crate) recovery: Duration,
@@ -68,7 +69,16 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     fn over(pool: &Pool<M>, engine: Engine, live: Live<M, K>, shutdown: Shutdown, recovered_writes: u64, clock: Clock) -> Self {
         let medium = pool.media().region().medium();
         let durability = medium.durability();
-        let opening = Opening { writable: true, medium, durability, shutdown, recovery: Duration::ZERO, recovered_writes, clock };
+        let opening = Opening {
+            writable: true,
+            medium,
+            parameters: registry::parameters_of(pool.format()),
+            durability,
+            shutdown,
+            recovery: Duration::ZERO,
+            recovered_writes,
+            clock,
+        };
         let (snapshots, counts) = (Snapshots::default(), Counts::default());
         Self { engine, opening, snapshots, counts, live: ShardedLock::new(Some(live)) }
     }
@@ -109,6 +119,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn key_type(&self) -> KeyType {
         K::TYPE
+    }
+
+    fn parameters(&self) -> EngineParameters {
+        self.opening.parameters
     }
 
     fn now_ms(&self) -> u64 {
