@@ -2,6 +2,7 @@
 //! their values and by what dead slots hold: cut after each store, with only the stores of whole lines in doubt that the model of `docs/persistence-model.md`
 //! leaves in doubt there. The explorer does this with whole trees; here no state is left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everleaf_index::U64Keys;
@@ -39,24 +40,33 @@ fn leaf(state: State, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64
     (media, offset)
 }
 
+/// What was stored to a line, in order.
+#[derive(Default)]
+struct LineStores {
+    stores: Vec<(u64, u64)>,
+    /// So many are durable for certain.
+    durable: usize,
+    /// So many will be at the next fence.
+    flushed: usize,
+}
+
 /// Every image that a crash after `events` can have left: of each line with stores that are not certainly durable, any number of its first.
 fn images(before: &[u64], events: &[Event]) -> Vec<Vec<u64>> {
-    // By line: stores in order, and how many of them are durable for certain, or flushed.
-    let mut lines: std::collections::BTreeMap<u64, (Vec<(u64, u64)>, usize, usize)> = Default::default();
+    let mut lines = BTreeMap::<u64, LineStores>::new();
     for event in events {
         match *event {
-            Event::Store { offset, new, .. } => lines.entry(offset / LINE as u64).or_default().0.push((offset, new)),
+            Event::Store { offset, new, .. } => lines.entry(offset / LINE as u64).or_default().stores.push((offset, new)),
             Event::Flush { line, .. } => {
                 if let Some(line) = lines.get_mut(&line) {
-                    line.2 = line.0.len();
+                    line.flushed = line.stores.len();
                 }
             }
-            Event::Fence { .. } => lines.values_mut().for_each(|line| line.1 = line.1.max(line.2)),
+            Event::Fence { .. } => lines.values_mut().for_each(|line| line.durable = line.flushed),
             _ => {}
         }
     }
     let mut images = vec![before.to_vec()];
-    for (stores, durable, _) in lines.values() {
+    for LineStores { stores, durable, .. } in lines.values() {
         let choices = images.into_iter().flat_map(|image| {
             (*durable..=stores.len()).map(move |kept| {
                 let mut image = image.clone();
@@ -91,7 +101,7 @@ fn cut_everywhere(state: State, dead: u64, values: impl Fn(usize) -> u64 + Copy,
     let events = media.take_events();
     let (before, after) = (content(&image), content(&media.image()));
     assert_ne!(before, after);
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for end in 0..=events.len() {
         for image in images(&image, &events[..end]) {
             if seen.insert(image.clone()) {
