@@ -3,6 +3,7 @@
 mod counters;
 mod model;
 mod steps;
+mod threads;
 
 use std::sync::Arc;
 

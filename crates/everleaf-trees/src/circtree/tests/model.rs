@@ -13,7 +13,7 @@ use super::super::{NodeKey, Variant, open};
 use super::{assert_sound, format};
 
 /// Keys of numbers, in their order.
-trait TestKey: NodeKey {
+pub(super) trait TestKey: NodeKey {
     const TYPE: KeyType;
     fn make(number: u16) -> Self::Owned;
 }
