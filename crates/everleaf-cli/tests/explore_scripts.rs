@@ -36,6 +36,17 @@ fn every_state_of_a_script_is_explored() {
 }
 
 #[test]
+fn mutants_are_counted_by_kind() {
+    let bench = Bench::new();
+    bench.write("s", "insert 1 10\nexplore\ninsert 2 20\n");
+    let report = json(&bench.ok(["explore", "--engine", "fptree", "--script", "s", "--mutate", "--json"]));
+    assert_eq!(report["mutants"], report["mutants_killed"]);
+    let kind = |kind: &str| report["mutants_by_kind"][kind]["mutants"].as_u64().unwrap_or(0);
+    // Entry, fence, bitmap, fence; the order of fingerprint and bitmap; entry and bitmap.
+    assert_eq!((kind("left_out"), kind("stores_swapped"), kind("groups_swapped")), (4, 1, 1), "{report:?}");
+}
+
+#[test]
 fn what_is_left_out_is_said() {
     let bench = Bench::new();
     let arguments = ["explore", "--ops", "12", "--seed", "3", "--keys", "bytes", "--store", "--budget", "8"];
@@ -121,7 +132,12 @@ fn two_threads_are_explored() {
     let report = json(&bench.ok(["explore", "--engine", "fptree-c", "--script", "s", "--json"]));
     assert_eq!((&report["violations"], &report["exhaustive"], &report["preemption_bound"]), (&0.into(), &true.into(), &2.into()));
     assert!(report["interleavings"].as_u64() > Some(10));
-    assert!(bench.refused(["explore", "--engine", "fptree-c", "--script", "s", "--store"]).contains("leave out --store"));
+    assert!(bench.refused(["explore", "--engine", "fptree-c", "--script", "s", "--store"]).contains("write upsert"));
+    bench.write("s", "insert 1 1\nexplore\nthread 1 upsert 1 2\nthread 2 get 1\n");
+    let arguments = ["explore", "--engine", "fptree-c", "--script", "s", "--store", "--interleavings", "20", "--json"];
+    let report = json(&bench.ok(arguments));
+    assert_eq!((&report["violations"], &report["exhaustive"]), (&0.into(), &false.into()));
+    assert!(report["interleavings_left_out"].as_u64() > Some(0), "it is said what was left out: {report:?}");
     let random =
         ["explore", "--engine", "fptree-c", "--threads", "2", "--ops", "4", "--seed", "1", "--interleavings", "20", "--json"];
     assert_eq!(json(&bench.ok(random))["violations"], 0);

@@ -7,8 +7,8 @@ use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
-use crate::subject::{Content, ScriptKind, model, sentence, show};
-use crate::{EngineSubject, Level, Operation, Target};
+use crate::subject::{Content, ScriptKind, model, part_of, sentence, show};
+use crate::{EngineSubject, Level, Operation, Target, Trodden};
 
 /// What an operation told its caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,18 @@ impl ConcurrentEngineSubject {
     /// The scenario of `subject`, its threads being threads.
     pub fn new(subject: EngineSubject) -> Self {
         Self { subject, shared: |target, _| target }
+    }
+
+    /// The paths of its operations when they run one after another, as [`EngineSubject::paths`] tells them.
+    ///
+    /// # Errors
+    /// What an operation says that fails.
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+        self.subject.paths(len, max_len)
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.subject.level()
     }
 
     fn with_target<R>(state: &Opened, use_it: impl FnOnce(&dyn Target) -> Result<R, String>) -> Result<R, String> {
@@ -144,6 +156,14 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
             Operation::Thread { operation, .. } => operation.to_string(),
             operation => operation.to_string(),
         }
+    }
+
+    fn describe_line(&self, line: u64) -> Option<String> {
+        part_of(line)
+    }
+
+    fn subset(&self, operations: &[usize]) -> Option<Self> {
+        Some(Self { subject: self.subject.subset(operations)?, shared: self.shared })
     }
 
     fn describe_content(&self, content: &Content) -> String {

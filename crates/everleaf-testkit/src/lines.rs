@@ -83,6 +83,30 @@ impl Scenario {
         self.explore.iter().any(|operation| matches!(operation, Operation::Thread { .. }))
     }
 
+    /// Whether an explored operation is an update, which a store does not have.
+    pub fn has_updates(&self) -> bool {
+        let is_update = |operation: &Operation| matches!(operation, Operation::Update(..));
+        self.explore.iter().any(|operation| match operation {
+            Operation::Thread { operation, .. } => is_update(operation),
+            operation => is_update(operation),
+        })
+    }
+
+    /// The same with an upsert for each explored update.
+    #[must_use]
+    pub fn with_upserts(mut self) -> Self {
+        for operation in &mut self.explore {
+            let operation = match operation {
+                Operation::Thread { operation, .. } => &mut **operation,
+                operation => operation,
+            };
+            if let Operation::Update(key, value) = operation {
+                *operation = Operation::Upsert(key.clone(), *value);
+            }
+        }
+        self
+    }
+
     /// Refuses what `engine` cannot do.
     ///
     /// # Errors
