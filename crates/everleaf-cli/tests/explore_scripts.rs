@@ -36,6 +36,17 @@ fn every_state_of_a_script_is_explored() {
 }
 
 #[test]
+fn mutants_are_counted_by_kind() {
+    let bench = Bench::new();
+    bench.write("s", "insert 1 10\nexplore\ninsert 2 20\n");
+    let report = json(&bench.ok(["explore", "--engine", "fptree", "--script", "s", "--mutate", "--json"]));
+    assert_eq!(report["mutants"], report["mutants_killed"]);
+    let kind = |kind: &str| report["mutants_by_kind"][kind]["mutants"].as_u64().unwrap_or(0);
+    // Entry, fence, bitmap, fence; the order of fingerprint and bitmap; entry and bitmap.
+    assert_eq!((kind("left_out"), kind("stores_swapped"), kind("groups_swapped")), (4, 1, 1), "{report:?}");
+}
+
+#[test]
 fn what_is_left_out_is_said() {
     let bench = Bench::new();
     let arguments = ["explore", "--ops", "12", "--seed", "3", "--keys", "bytes", "--store", "--budget", "8"];
@@ -124,6 +135,10 @@ fn two_threads_are_explored() {
     bench.write("b", "insert 1 1\nexplore\nthread 1 batch update 1 2; insert 2 2\nthread 2 get 1\n");
     let batch = ["explore", "--engine", "fptree-c", "--script", "b", "--preemptions", "1", "--budget", "8", "--json"];
     assert_eq!(json(&bench.ok(batch))["violations"], 0);
+    let arguments = ["explore", "--engine", "fptree-c", "--script", "s", "--store", "--interleavings", "20", "--json"];
+    let report = json(&bench.ok(arguments));
+    assert_eq!((&report["violations"], &report["exhaustive"]), (&0.into(), &false.into()));
+    assert!(report["interleavings_left_out"].as_u64() > Some(0), "it is said what was left out: {report:?}");
     let random =
         ["explore", "--engine", "fptree-c", "--threads", "2", "--ops", "4", "--seed", "1", "--interleavings", "20", "--json"];
     assert_eq!(json(&bench.ok(random))["violations"], 0);

@@ -7,6 +7,7 @@ use everleaf_pmem::Site;
 
 use crate::explorer::{Explorer, Failure, Tally};
 use crate::known::Known;
+use crate::mutant::Mutant;
 use crate::redundant::{Redundant, redundant_barriers};
 use crate::shrink::fewer_operations;
 use crate::trace::{ExploreError, Recording, Step, barrier, record};
@@ -82,7 +83,7 @@ pub(crate) fn describe(
 
 // ---- mutants ------------------------------------------------------------------------------------------------------------
 
-/// Explores the program once without each barrier, up to the first violation.
+/// Explores each mutant, up to its first violation.
 fn mutate<S: Subject>(
     subject: &S,
     options: &Options,
@@ -93,22 +94,22 @@ fn mutate<S: Subject>(
     report: &mut Report,
 ) {
     let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
-    let sites: Vec<Site> = tally.barriers.difference(&options.spared).copied().collect();
-    for (done, site) in sites.iter().enumerate() {
-        progress(Progress::Mutants { done, of: sites.len() });
-        let first = if in_recoveries.contains(site) { 0 } else { first_use(recording, *site) };
-        let mut mutant = Explorer::mutant(subject, options, *site, known);
+    let mutants: Vec<Mutant> = tally.mutants.difference(&options.spared).copied().collect();
+    for (done, mutant) in mutants.iter().enumerate() {
+        progress(Progress::Mutants { done, of: mutants.len() });
+        let first = if in_recoveries.contains(&mutant.site()) { 0 } else { first_use(recording, mutant.site()) };
+        let mut explorer = Explorer::mutant(subject, options, *mutant, known);
         let mut killed_by = None;
-        mutant.explore(recording, first, &mut |_| {}, &mut |failure| {
+        explorer.explore(recording, first, &mut |_| {}, &mut |failure| {
             killed_by = Some(failure.error);
             Break(())
         });
         match killed_by {
-            Some(error) => report.killed.push((*site, error)),
-            None => report.survivors.push(*site),
+            Some(error) => report.killed.push((*mutant, error)),
+            None => report.survivors.push(*mutant),
         }
     }
-    report.mutants = Some(sites.len());
+    report.mutants = Some(mutants.len());
     report.mutants_killed = Some(report.killed.len());
 }
 
@@ -147,5 +148,6 @@ fn violation<S: Subject>(subject: &S, original: Option<&[usize]>, failure: &Fail
         crashes,
         error: failure.error.clone(),
         interleaving: None,
+        found_in: None,
     }
 }

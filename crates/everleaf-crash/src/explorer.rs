@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use everleaf_pmem::{Event, Site, Traced};
+use everleaf_pmem::{Site, Traced};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
+use crate::mutant::{Mutant, OperationOf};
 use crate::trace::{Recording, Trace, barrier, caught, new_machine};
 use crate::violation::{Crash, During};
 use crate::{Options, Progress, Subject, images};
@@ -31,23 +32,24 @@ pub(crate) struct Tally {
     pub left_out: u64,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,
-    /// Those of them that a mutant can lack.
-    pub barriers: BTreeSet<Site>,
+    /// The mutants that do something else.
+    pub mutants: BTreeSet<Mutant>,
 }
 
 impl Tally {
-    fn reach(&mut self, events: &[Event], options: &Options) {
-        let idle = |event: &Event| options.assumptions.eadr && matches!(event, Event::Flush { .. });
-        self.sites.extend(events.iter().filter_map(barrier));
-        self.barriers.extend(events.iter().filter(|event| !idle(event)).filter_map(barrier));
+    fn reach(&mut self, trace: &Trace, options: &Options, operation_of: OperationOf<'_>) {
+        self.sites.extend(trace.events.iter().filter_map(barrier));
+        if options.mutate {
+            self.mutants.extend(trace.mutants(options.assumptions, operation_of));
+        }
     }
 }
 
 pub(crate) struct Explorer<'a, S: Subject> {
     subject: &'a S,
     options: &'a Options,
-    /// A mutant: the program without this barrier.
-    suppressed: Option<Site>,
+    /// The program is not explored as it is, but this mutant of it.
+    mutant: Option<Mutant>,
     /// What was found good in the whole program.
     baseline: Option<&'a Known>,
     /// Whether counterexamples are worth reducing.
@@ -86,7 +88,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Self {
             subject,
             options,
-            suppressed: None,
+            mutant: None,
             baseline: None,
             reduces: true,
             known: Known::default(),
@@ -102,9 +104,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self
     }
 
-    /// Explores the program without a barrier, knowing what is good with it.
-    pub fn mutant(subject: &'a S, options: &'a Options, site: Site, baseline: &'a Known) -> Self {
-        Self { suppressed: Some(site), baseline: Some(baseline), ..Self::new(subject, options).only_looking() }
+    /// Explores a mutant, knowing what is good in the program.
+    pub fn mutant(subject: &'a S, options: &'a Options, mutant: Mutant, baseline: &'a Known) -> Self {
+        Self { mutant: Some(mutant), baseline: Some(baseline), ..Self::new(subject, options).only_looking() }
     }
 
     /// Goes on with what was kept of an exploration of the same program: the images that passed, and memory to work in.
@@ -135,7 +137,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 continue;
             }
             progress(Progress::Operations { done: operation, of: recording.steps.len(), states: self.tally.states });
-            self.tally.reach(&trace.events, self.options);
+            self.reach(&trace);
             let during = During::Operation(operation);
             let walk = self.outer_walk(&trace, during, Moment::during(operation));
             if self.walk(&mut machine, &walk, sink).is_break()
@@ -153,9 +155,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Explores the crashes of one interleaving, whose trace says what is promised when, from event `from` on; then the one after it. `machine`
     /// has taken in what was before. At most one failure is reported.
     pub fn explore_interleaving(&mut self, machine: &mut Machine, trace: &Trace, from: usize, step: usize) -> Option<Failure> {
-        let from = self.suppressed.map_or(from, |site| trace.start_without(site, from));
+        let from = self.mutant.map_or(from, |mutant| trace.start_without(mutant.site(), from));
         let trace = &*self.mutated(trace);
-        self.tally.reach(&trace.events, self.options);
+        self.reach(trace);
         let walk = Walk { from, ..self.outer_walk(trace, During::Step(step), Moment::between(0)) };
         if from == 0 {
             self.tally.crash_points += 1;
@@ -192,7 +194,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn mutated<'t>(&self, trace: &'t Trace) -> Cow<'t, Trace> {
-        self.suppressed.map_or(Cow::Borrowed(trace), |site| Cow::Owned(trace.without(site)))
+        self.mutant.map_or(Cow::Borrowed(trace), |mutant| mutant.applied(trace, &|site| self.subject.operation_of(site)))
+    }
+
+    fn reach(&mut self, trace: &Trace) {
+        if self.mutant.is_none() {
+            self.tally.reach(trace, self.options, &|site| self.subject.operation_of(site));
+        }
     }
 
     /// Crashes wherever a trace allows; goes no further than the first failure. Breaks if the sink does.
@@ -296,7 +304,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         if depth > 0 {
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
-            self.tally.reach(&recovery.events, self.options);
+            self.reach(&recovery);
             if recovery.stores_anything() {
                 self.crash_in_recovery(image, hash, &recovery, walk, &mut sites)?;
             }
@@ -310,7 +318,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
         self.known.covers(moment, hash, depth, None)
-            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.suppressed))
+            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
     }
 
     fn recover_and_verify(&mut self, image: &[u64], moment: Moment) -> Result<Trace, String> {

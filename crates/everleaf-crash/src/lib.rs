@@ -10,15 +10,16 @@
 //!    while they are few enough, else the extremes and a seeded sample.
 //! 3. Recover each distinct image and check it; crash inside that recovery too; and if the recovery returned before its own writes were
 //!    durable, run the next operation on top and crash in there.
-//! 4. With [`Options::mutate`], do it again without each barrier in turn: a barrier that nothing misses is redundant or untested.
+//! 4. With [`Options::mutate`], do it again without each barrier in turn, and with each pair of neighbouring groups between
+//!    fences swapped: a [`Mutant`] in which nothing breaks means that a barrier is redundant or untested.
 //!
 //! The operations of a [`Subject`] run one after another. Those of a [`ConcurrentSubject`] may run on several threads: [`explore_threads`] runs their
 //! interleavings one by one, and asks of each, and of every crash in it, that what was returned and what is there are durably linearizable.
 //!
-//! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants, report) ·
-//! `explorer` (the walk over crash points and images) · `trace` (recording; mutated traces) · `machine` `domain` (the persistence model) ·
-//! `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers) ·
-//! `threads` (interleavings).
+//! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants,
+//! report) · `explorer` (the walk over crash points and images) · `trace` (recording) · `mutant` `swap` (mutated traces) · `machine`
+//! `domain` (the persistence model) · `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer
+//! operations) · `redundant` (idle barriers) · `threads` (interleavings).
 //!
 //! # Examples
 //! A counter that forgets its flush:
@@ -57,7 +58,7 @@
 //! let options = Options { len: 4096, max_len: 4096, mutate: true, ..Options::default() };
 //! let report = explore(&Counter { flushes: true }, &options).unwrap();
 //! assert!(report.is_good() && report.exhaustive);
-//! assert_eq!(report.mutants_killed, Some(2));
+//! assert_eq!(report.mutants_killed, Some(2)); // Without the flush, and without the fence.
 //! let report = explore(&Counter { flushes: false }, &options).unwrap();
 //! assert_eq!(report.violations[0].error, "the counter is 0, not 1..=1");
 //! ```
@@ -70,17 +71,20 @@ mod explorer;
 mod images;
 mod known;
 mod machine;
+mod mutant;
 mod options;
 mod redundant;
 mod report;
 mod shrink;
 mod subject;
+mod swap;
 mod threads;
 mod trace;
 mod violation;
 
 pub use explore::{explore, explore_with};
 pub use machine::{crash_images, crash_images_of_threads};
+pub use mutant::Mutant;
 pub use options::{Assumptions, Options};
 pub use redundant::Redundant;
 pub use report::{Progress, Report};

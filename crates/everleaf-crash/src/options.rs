@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use everleaf_pmem::Site;
+use crate::Mutant;
 
 /// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +33,10 @@ pub struct Options {
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,
-    /// Whether to suppress each barrier in turn and see whether anything notices.
+    /// Whether to explore each [`Mutant`] of the program as well, and see whether anything breaks.
     pub mutate: bool,
-    /// Barriers that need no mutant, because another exploration has shown that they are needed.
-    pub spared: BTreeSet<Site>,
+    /// Mutants that need not be explored, because another exploration has killed them.
+    pub spared: BTreeSet<Mutant>,
     /// The exploration stops after so many violations (each is the first one of its operation).
     pub violation_limit: usize,
     /// Accesses to memory that one recovery with its checks may make, before it counts as endless.

@@ -2,6 +2,7 @@
 
 use everleaf_pmem::Site;
 
+use crate::mutant::Mutant;
 use crate::redundant::Redundant;
 use crate::violation::Violation;
 
@@ -28,14 +29,14 @@ pub struct Report {
     pub unreached: Vec<Site>,
     /// Barriers that were executed but not declared.
     pub undeclared: Vec<Site>,
-    /// Barriers that were suppressed in turn, each a program of its own; none if not asked for, or if the program itself has violations.
+    /// Mutants that were explored; none if not asked for, or if the program itself has violations.
     pub mutants: Option<usize>,
     /// Those of them that made some state break.
     pub mutants_killed: Option<usize>,
-    /// The barriers whose absence nothing noticed.
-    pub survivors: Vec<Site>,
-    /// What the absence of each other barrier broke.
-    pub killed: Vec<(Site, String)>,
+    /// The mutants in which nothing broke.
+    pub survivors: Vec<Mutant>,
+    /// What broke in each other mutant.
+    pub killed: Vec<(Mutant, String)>,
     /// Flushes of lines that nothing was stored to since their last flush.
     pub redundant_flushes: Vec<Redundant>,
     /// Fences that had nothing to wait for.
@@ -92,7 +93,7 @@ pub enum Progress {
         /// Distinct crash states seen so far.
         states: u64,
     },
-    /// Mutants explored so far, of so many.
+    /// Mutants of the program explored so far, of so many.
     Mutants {
         /// So far.
         done: usize,

@@ -70,6 +70,14 @@ pub trait Subject: Sized {
         Vec::new()
     }
 
+    /// The operation, of whichever layer, that a barrier belongs to, where the structure is made of layers. The last fence of
+    /// an operation makes it durable for its caller and orders nothing within it, so its [swap](crate::Mutant::SwappedGroups)
+    /// would exchange two operations; it is not made. `None` (the default): there is one layer, and all of its barriers belong
+    /// together.
+    fn operation_of(&self, _site: Site) -> Option<&'static str> {
+        None
+    }
+
     /// The operation in words, for counterexamples.
     fn describe_operation(&self, operation: usize) -> String {
         format!("operation {operation}")

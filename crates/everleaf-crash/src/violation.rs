@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use everleaf_pmem::{Event, LINE, WORD};
+use everleaf_pmem::{Event, LINE, Site, WORD};
 
 use crate::machine::{Machine, ONLY_THREAD};
 use crate::trace::{Trace, barrier};
@@ -26,6 +26,9 @@ pub struct Violation {
     pub error: String,
     /// In which order the threads made their accesses, if there were several: enough to run it again.
     pub interleaving: Option<Interleaving>,
+    /// Where operations were dropped from a program of several threads: the interleaving of all of it in which something broke
+    /// first. The other one is of a program of these operations alone.
+    pub found_in: Option<Interleaving>,
 }
 
 /// One power failure.
@@ -73,6 +76,8 @@ pub struct LineState {
     pub lost: Vec<(u64, u64)>,
     /// What the line holds, in the subject's words.
     pub description: Option<String>,
+    /// The flushes of the line in what was running, before the crash or behind it.
+    pub flushed_at: Vec<Site>,
 }
 
 impl Crash {
@@ -85,7 +90,7 @@ impl Crash {
         choice: &[usize],
     ) -> Self {
         let around = around(trace, event);
-        Self { during, event, events: trace.events.len(), around, lines: line_states(subject, machine, choice) }
+        Self { during, event, events: trace.events.len(), around, lines: line_states(subject, machine, choice, trace) }
     }
 }
 
@@ -115,7 +120,7 @@ fn describe_event(event: &Event) -> String {
     }
 }
 
-fn line_states<S: Subject>(subject: &S, machine: &Machine, choice: &[usize]) -> Vec<LineState> {
+fn line_states<S: Subject>(subject: &S, machine: &Machine, choice: &[usize], trace: &Trace) -> Vec<LineState> {
     let mut lines: BTreeMap<u64, LineState> = BTreeMap::new();
     for (store, durable) in machine.stores_of(choice) {
         let offset = (store.word * WORD) as u64;
@@ -126,11 +131,35 @@ fn line_states<S: Subject>(subject: &S, machine: &Machine, choice: &[usize]) -> 
             durable: Vec::new(),
             lost: Vec::new(),
             description: subject.describe_line(line),
+            flushed_at: flushes_of(trace, line),
         });
         state.stores += 1;
         if durable { &mut state.durable } else { &mut state.lost }.push((offset, store.value));
     }
     lines.into_values().collect()
+}
+
+/// The sites that flush a line, each once.
+fn flushes_of(trace: &Trace, wanted: u64) -> Vec<Site> {
+    let mut sites: Vec<Site> = Vec::new();
+    for event in &trace.events {
+        if let Event::Flush { site, line } = event
+            && *line == wanted
+            && !sites.contains(site)
+        {
+            sites.push(*site);
+        }
+    }
+    sites
+}
+
+impl LineState {
+    /// In the subject's words, or by the flushes of the line: their names say what it is.
+    fn words(&self) -> Option<String> {
+        let sites = || self.flushed_at.iter().map(|site| site.name()).collect::<Vec<_>>().join(", ");
+        let by_flushes = || (!self.flushed_at.is_empty()).then(|| format!("flushed at {}", sites()));
+        self.description.clone().or_else(by_flushes)
+    }
 }
 
 impl fmt::Display for Violation {
@@ -142,7 +171,9 @@ impl fmt::Display for Violation {
             writeln!(f, "  {operation:>4}  {description}{cut}")?;
         }
         if let Some(interleaving) = &self.interleaving {
-            writeln!(f, "interleaving {interleaving}")?;
+            write!(f, "interleaving {interleaving}")?;
+            let whole = self.found_in.as_ref().map(|whole| format!(" of these operations alone; of all of them {whole}"));
+            writeln!(f, "{}", whole.unwrap_or_default())?;
         }
         self.crashes.iter().try_for_each(|crash| crash.fmt(f))
     }
@@ -181,7 +212,7 @@ impl fmt::Display for LineState {
             0 => "not durable".to_string(),
             n => format!("{n} of {} stores durable", self.stores),
         };
-        let description = self.description.as_deref().map_or(String::new(), |text| format!(" ({text})"));
+        let description = self.words().map_or(String::new(), |text| format!(" ({text})"));
         writeln!(f, "  line +{:#x}{description}: {kept}", self.line * LINE as u64)?;
         for (stores, what) in [(&self.durable, "kept"), (&self.lost, "lost")] {
             for (offset, value) in stores {

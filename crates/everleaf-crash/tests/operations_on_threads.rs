@@ -4,7 +4,7 @@ mod toys;
 
 use std::collections::BTreeSet;
 
-use everleaf_crash::{Options, Report, Subject, explore};
+use everleaf_crash::{Mutant, Options, Report, Subject, explore};
 use everleaf_pmem::{Media, Traced, site};
 use toys::{flush, load, options, store};
 
@@ -72,7 +72,7 @@ fn a_fence_completes_the_flushes_of_its_own_thread_only() {
 fn a_spared_barrier_is_not_suppressed() {
     let report = explored(1, Options { mutate: true, ..options() });
     assert_eq!((report.mutants, report.mutants_killed), (Some(2), Some(2)));
-    let spared = BTreeSet::from([site!("sealed.seal.before"), site!("sealed.elsewhere")]);
+    let spared = BTreeSet::from([site!("sealed.seal.before"), site!("sealed.elsewhere")].map(Mutant::Without));
     let report = explored(1, Options { mutate: true, spared, ..options() });
     assert_eq!((report.mutants, report.mutants_killed), (Some(1), Some(1)));
     assert_eq!(report.images, 4 - 1, "note and seal, but for the seal alone");

@@ -1,8 +1,13 @@
 //! Lines of DRAM that are addressed by index and never move: where the volatile parts of trees live.
 
 use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::{DramLine, LINE, MapError, Region, instructions};
+use parking_lot::Mutex;
+
+use crate::{DramLine, LINE, MapError, Region, SimdLevel, instructions};
 
 /// Bytes of a huge page: beyond the first one, an arena grows by whole huge pages.
 const HUGE_PAGE: u64 = 2 << 20;
@@ -25,16 +30,94 @@ const SMALLEST: u64 = 16 << 10;
 /// ```
 #[derive(Debug)]
 pub struct DramArena {
-    region: Region,
+    region: ManuallyDrop<Region>,
+    /// Where the memory goes in the end, if not back to the system.
+    spare: Option<Arc<SpareArenas>>,
+}
+
+/// Where a tree takes its DRAM from, and how its lines are compared: [`Media::dram`](crate::Media::dram). From the system,
+/// unless the media keeps arenas for the next tree: mapping and faulting in memory anew was a third of the crash explorer's
+/// time, which opens trees by the million.
+#[derive(Clone, Copy, Debug)]
+pub struct DramSource<'a> {
+    /// The widest vector compare that may be used.
+    pub simd: SimdLevel,
+    spare: Option<&'a Arc<SpareArenas>>,
+}
+
+/// Memory of arenas that were given up, for those that come.
+#[derive(Debug, Default)]
+pub(crate) struct SpareArenas(Mutex<Vec<Region>>);
+
+impl SpareArenas {
+    /// Larger ones, and more of them, are not kept.
+    const LARGEST: u64 = 1 << 20;
+    const MOST: usize = 8;
+
+    /// One with this reservation.
+    fn take(&self, max_bytes: u64) -> Option<Region> {
+        let mut spare = self.0.lock();
+        let place = spare.iter().position(|region| region.max_len() == max_bytes)?;
+        Some(spare.swap_remove(place))
+    }
+
+    fn keep(&self, region: Region) {
+        let mut spare = self.0.lock();
+        if region.len() <= Self::LARGEST && spare.len() < Self::MOST {
+            spare.push(region);
+        }
+    }
+}
+
+impl From<SimdLevel> for DramSource<'_> {
+    fn from(simd: SimdLevel) -> Self {
+        Self { simd, spare: None }
+    }
+}
+
+impl<'a> DramSource<'a> {
+    pub(crate) fn with_spare(simd: SimdLevel, spare: &'a Arc<SpareArenas>) -> Self {
+        Self { simd, spare: Some(spare) }
+    }
+
+    /// As [`DramArena::reserve`]; an arena that was kept has lines already, all zero again.
+    ///
+    /// # Errors
+    /// As [`DramArena::reserve`].
+    pub fn reserve(&self, max_bytes: u64) -> Result<DramArena, MapError> {
+        let kept = self.spare.and_then(|spare| spare.take(max_bytes.next_multiple_of(HUGE_PAGE)));
+        let mut arena = match kept {
+            Some(region) => DramArena::over(region),
+            None => DramArena::reserve(max_bytes)?,
+        };
+        let lines = arena.lines();
+        arena.lines_at(0, lines).iter().flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));
+        arena.spare = self.spare.cloned();
+        Ok(arena)
+    }
+}
+
+impl Drop for DramArena {
+    fn drop(&mut self) {
+        // SAFETY: the region is taken once, here, and nobody can use it afterwards.
+        let region = unsafe { ManuallyDrop::take(&mut self.region) };
+        if let Some(spare) = &self.spare {
+            spare.keep(region);
+        }
+    }
 }
 
 impl DramArena {
+    fn over(region: Region) -> Self {
+        Self { region: ManuallyDrop::new(region), spare: None }
+    }
+
     /// An empty arena that can grow to `max_bytes` (less if the system has not so many addresses). Takes no memory yet.
     ///
     /// # Errors
     /// [`MapError::System`] when the system has no addresses.
     pub fn reserve(max_bytes: u64) -> Result<Self, MapError> {
-        Ok(Self { region: Region::anonymous(0, max_bytes.next_multiple_of(HUGE_PAGE))? })
+        Region::anonymous(0, max_bytes.next_multiple_of(HUGE_PAGE)).map(Self::over)
     }
 
     /// Lengthens the arena to at least `lines` lines; nothing to do if it has them. Only one thread may do so at a time.
@@ -137,6 +220,26 @@ mod tests {
         }
         assert_eq!(arena.bytes() % HUGE_PAGE, 0);
         assert!(arena.bytes() - 100_000 * LINE as u64 <= HUGE_PAGE, "no more than a huge page is spare");
+    }
+
+    #[test]
+    fn an_arena_that_was_kept_is_zero_again() {
+        let spare = Arc::default();
+        let source = DramSource::with_spare(SimdLevel::Scalar, &spare);
+        let first = source.reserve(4 << 20).unwrap();
+        let other = source.reserve(4 << 20).unwrap();
+        for arena in [&first, &other] {
+            arena.ensure(300).unwrap();
+            (0..300).for_each(|i| arena.line(i).0[3].store(7, Ordering::Relaxed));
+        }
+        let (place, bytes) = (std::ptr::from_ref(first.line(0)), first.bytes());
+        drop(first);
+        let again = source.reserve(4 << 20).unwrap();
+        assert_eq!((std::ptr::from_ref(again.line(0)), again.bytes()), (place, bytes), "the same memory");
+        assert!(again.lines_at(0, 300).iter().all(|line| line.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)));
+        assert_eq!(other.line(299).0[3].load(Ordering::Relaxed), 7, "it is another one's still");
+        drop(again);
+        assert_eq!(source.reserve(8 << 20).unwrap().bytes(), 0, "another size");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use counted::{Counted, Counts};
 pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
 pub use dram::Dram;
-pub use dram_arena::DramArena;
+pub use dram_arena::{DramArena, DramSource};
 pub use emulated::{Emulated, Latencies};
 pub use hardware::Hardware;
 pub use layout::{Field, Layout};

@@ -1,6 +1,6 @@
 //! The doors to persistent memory.
 
-use crate::{Counter, Line, MapError, PCell, Persistent, Region, SimdLevel, Site, Word};
+use crate::{Counter, DramSource, Line, MapError, PCell, Persistent, Region, SimdLevel, Site, Word};
 
 /// Where nodes live, and the only way to reach them.
 ///
@@ -18,6 +18,11 @@ pub trait Media: Send + Sync + 'static {
 
     /// The widest vector compare that this media may use.
     fn simd(&self) -> SimdLevel;
+
+    /// Where the volatile parts of a tree take their memory from.
+    fn dram(&self) -> DramSource<'_> {
+        self.simd().into()
+    }
 
     /// Reads a cell (acquire).
     fn load<T: Word>(&self, cell: &PCell<T>) -> T;

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::cpu::SimdLevel;
+use crate::dram_arena::SpareArenas;
 use crate::hardware::lines_of;
-use crate::{LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
+use crate::{DramSource, LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
 
 /// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided by 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +84,8 @@ struct Shared {
     records_stores: AtomicBool,
     records_loads: AtomicBool,
     accesses_left: AtomicU64,
+    /// DRAM for the next tree.
+    spare: Arc<SpareArenas>,
 }
 
 impl Traced {
@@ -116,6 +119,7 @@ impl Traced {
             records_stores: AtomicBool::new(true),
             records_loads: AtomicBool::new(false),
             accesses_left: AtomicU64::new(u64::MAX),
+            spare: Arc::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -246,6 +250,9 @@ impl Media for Traced {
     }
     fn simd(&self) -> SimdLevel {
         SimdLevel::Scalar
+    }
+    fn dram(&self) -> DramSource<'_> {
+        DramSource::with_spare(self.simd(), &self.shared.spare)
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         let thread = self.turn(false);

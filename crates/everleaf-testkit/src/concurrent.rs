@@ -7,8 +7,8 @@ use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
-use crate::subject::{Content, ScriptKind, model, sentence, show};
-use crate::{EngineSubject, Level, Operation, Target};
+use crate::subject::{Content, ScriptKind, model, part_of, sentence, show};
+use crate::{EngineSubject, Level, Operation, Target, Trodden};
 
 /// What an operation told its caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +79,18 @@ impl ConcurrentEngineSubject {
         Self { subject, shared: |target, _| target }
     }
 
+    /// The paths of its operations when they run one after another, as [`EngineSubject::paths`] tells them.
+    ///
+    /// # Errors
+    /// What an operation says that fails.
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+        self.subject.paths(len, max_len)
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.subject.level()
+    }
+
     fn with_target<R>(state: &Opened, use_it: impl FnOnce(&dyn Target) -> Result<R, String>) -> Result<R, String> {
         // Threads share this lock; only an operation that runs alone takes it for itself.
         use_it(state.target.read().as_deref().ok_or("the pool is closed")?)
@@ -146,6 +158,14 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
             Operation::Thread { operation, .. } => operation.to_string(),
             operation => operation.to_string(),
         }
+    }
+
+    fn describe_line(&self, line: u64) -> Option<String> {
+        part_of(line)
+    }
+
+    fn subset(&self, operations: &[usize]) -> Option<Self> {
+        Some(Self { subject: self.subject.subset(operations)?, shared: self.shared })
     }
 
     fn describe_content(&self, content: &Content) -> String {

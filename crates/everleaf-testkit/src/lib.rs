@@ -12,11 +12,14 @@ mod subject;
 mod suite;
 mod torture;
 
-pub use allocator::{Action, AllocatorOperation, AllocatorSubject};
+pub use allocator::{ALLOCATOR_PATHS, Action, AllocatorOperation, AllocatorSubject};
 pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
 use subject::holds_a_pool;
-pub use subject::{EngineSubject, Level, PATHS, Path, Target, WIDE_PATHS};
-pub use suite::{ARGUED, Case, CaseSubject, SuiteProgress, SuiteReport, directed_cases, full_suite, run_suite};
+pub use subject::{EngineSubject, Level, PATHS, Path, Target, Trodden, WIDE_PATHS};
+pub use suite::{
+    ARGUED, Case, CaseKind, CaseSubject, Coverage, SuiteProgress, SuiteReport, directed_cases, every_mutant, full_suite,
+    run_suite,
+};
 pub use torture::{TortureError, TortureOptions, TortureReport, torture, torture_child};

@@ -57,7 +57,8 @@ fn barriers_of_plain_operations_are_needed() {
             // It orders what another thread does next: explorations with threads show that it is needed.
             of_operations.iter().any(|part| name.starts_with(part)) && name != "fptree.split.C5.fence"
         };
-        let survivors: Vec<&str> = report.survivors.iter().map(|site| site.name()).filter(|name| operation(name)).collect();
+        let survivors: Vec<&str> =
+            report.survivors.iter().map(|mutant| mutant.site().name()).filter(|name| operation(name)).collect();
         assert_eq!(survivors, Vec::<&str>::new());
         assert!(report.mutants_killed.unwrap_or(0) >= 15, "{:?}", report.mutants_killed);
     }

@@ -65,7 +65,8 @@ pub struct Args {
     /// Run this interleaving again, as a counterexample names it, and no other.
     #[arg(long, value_name = "I")]
     pub interleaving: Option<Interleaving>,
-    /// Suppress each barrier in turn, and see whether anybody notices; the engine's directed scenarios are asked too.
+    /// Leave out each barrier in turn, and swap what stands before and behind each fence, and see whether anything breaks; the
+    /// engine's directed scenarios are asked too.
     #[arg(long)]
     pub mutate: bool,
     /// Images tried at one crash point; where there are more, a sample is, and the result is not exhaustive.
@@ -125,11 +126,11 @@ struct Summary {
     directed_scenarios: usize,
     unreached: Vec<String>,
     survivors: Vec<String>,
+    mutants_by_kind: Option<suite::MutantsByKind>,
 }
 
 impl Summary {
     fn new(engine: Engine, report: &Report) -> Self {
-        let names = |sites: &[everleaf_pmem::Site]| sites.iter().map(ToString::to_string).collect();
         Self {
             engine: engine.name(),
             operations: report.operations,
@@ -150,8 +151,9 @@ impl Summary {
             preemption_bound: report.preemption_bound,
             seed: report.seed,
             directed_scenarios: 0,
-            unreached: names(&report.unreached),
-            survivors: names(&report.survivors),
+            unreached: report.unreached.iter().map(ToString::to_string).collect(),
+            survivors: report.survivors.iter().map(ToString::to_string).collect(),
+            mutants_by_kind: report.mutants.map(|_| suite::MutantsByKind::of(report)),
         }
     }
 }
@@ -209,7 +211,7 @@ fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Rep
         let (done, of, what) = match progress {
             Progress::Operations { done, of, states } => (done, of, format!("{states} states")),
             Progress::Interleavings { step, of, run, states } => (step, of, format!("{run} interleavings, {states} states")),
-            Progress::Mutants { done, of } => (done, of, "barriers suppressed".to_owned()),
+            Progress::Mutants { done, of } => (done, of, "mutants".to_owned()),
             _ => return,
         };
         bar.set_length(of as u64);
@@ -277,7 +279,7 @@ fn sentence(summary: &Summary) -> String {
         (Some(run), _, left_out) => format!("; {run} interleavings, {left_out} left out"),
     };
     let mutants = match (summary.mutants, summary.mutants_killed) {
-        (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} suppressed barriers noticed"),
+        (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} mutants noticed"),
         _ => String::new(),
     };
     format!(
@@ -293,8 +295,8 @@ fn verdict(report: &Report) -> Outcome {
         return Err(Failure::failed(format!("{} crash states are not recovered from", report.violations.len())));
     }
     if !report.survivors.is_empty() {
-        let names: Vec<&str> = report.survivors.iter().map(|site| site.name()).collect();
-        return Err(Failure::failed(format!("nothing noticed that these barriers were suppressed: {}", names.join(", "))));
+        let names: Vec<String> = report.survivors.iter().map(ToString::to_string).collect();
+        return Err(Failure::failed(format!("nothing breaks in these mutants: {}", names.join(", "))));
     }
     Ok(())
 }

@@ -42,5 +42,5 @@ pub(crate) fn violation<S: ConcurrentSubject>(
         Ok(failure) => (failure.crashes.clone(), failure.error.clone()),
         Err(error) => (Vec::new(), error),
     };
-    Violation { operations, descriptions, acknowledged, cut: None, crashes, error, interleaving }
+    Violation { operations, descriptions, acknowledged, cut: None, crashes, error, interleaving, found_in: None }
 }

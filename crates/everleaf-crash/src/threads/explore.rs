@@ -11,6 +11,7 @@ use super::interleaving::Interleaving;
 use super::judge::Judge;
 use super::mutants::Mutants;
 use super::scheduler::{MAX_THREADS, Plan};
+use super::shrink::fewer_operations;
 use super::subject::{ConcurrentSubject, Step};
 use super::worklist::{Beginning, Item, derive};
 use crate::explore::describe;
@@ -42,7 +43,18 @@ pub fn explore_threads_with<S: ConcurrentSubject>(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExploreError> {
-    run(subject, options, None, progress)
+    let (mut report, failed) = run(subject, options, None, progress)?;
+    if let (Some(step), Some(first)) = (failed, report.violations.first_mut())
+        && let Some(smaller) = fewer_operations(subject, options, step, first)
+    {
+        *first = smaller;
+    }
+    Ok(report)
+}
+
+/// The first violation, as it is found; none either if the program cannot be run.
+pub(crate) fn first_violation<S: ConcurrentSubject>(subject: &S, options: &Options) -> Option<Violation> {
+    run(subject, options, None, &mut |_| {}).ok()?.0.violations.into_iter().next()
 }
 
 /// Runs one interleaving again, and explores every crash state of it and of no other.
@@ -54,15 +66,16 @@ pub fn explore_interleaving<S: ConcurrentSubject>(
     options: &Options,
     interleaving: &Interleaving,
 ) -> Result<Report, ExploreError> {
-    run(subject, options, Some(interleaving), &mut |_| {})
+    run(subject, options, Some(interleaving), &mut |_| {}).map(|(report, _)| report)
 }
 
+/// The report, and the step that broke first.
 fn run<S: ConcurrentSubject>(
     subject: &S,
     options: &Options,
     only: Option<&Interleaving>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, ExploreError> {
+) -> Result<(Report, Option<usize>), ExploreError> {
     let executor = Executor::new(subject, options)?;
     let operations: Vec<usize> = executor.steps.iter().flat_map(Step::threads).flat_map(|thread| thread.operations).collect();
     let follow_up = operations.iter().copied().cycle().take(options.follow_up).collect();
@@ -76,6 +89,8 @@ fn run<S: ConcurrentSubject>(
         mutants: options.mutate.then(Mutants::default),
         audit: Audit::default(),
         violations: Vec::new(),
+        failed: None,
+        reduces: only.is_none(),
         interleavings: 0,
         beyond: 0,
         left_out: 0,
@@ -85,15 +100,19 @@ fn run<S: ConcurrentSubject>(
 }
 
 /// An exploration that is under way.
-struct Campaign<'a, S: ConcurrentSubject> {
+pub(super) struct Campaign<'a, S: ConcurrentSubject> {
     subject: &'a S,
-    options: &'a Options,
-    judge: &'a Judge<'a, S>,
-    executor: Executor<'a, S>,
+    pub(super) options: &'a Options,
+    pub(super) judge: &'a Judge<'a, S>,
+    pub(super) executor: Executor<'a, S>,
     explorer: Explorer<'a, Judge<'a, S>>,
     mutants: Option<Mutants>,
     audit: Audit,
     violations: Vec<Violation>,
+    /// The step of the first of them.
+    failed: Option<usize>,
+    /// Whether an interleaving that goes wrong is reduced: not one that was asked for by its name.
+    reduces: bool,
     interleavings: u64,
     beyond: u64,
     left_out: u64,
@@ -101,13 +120,13 @@ struct Campaign<'a, S: ConcurrentSubject> {
 }
 
 /// What a step begins with.
-struct Base<C> {
-    machine: Machine,
+pub(super) struct Base<C> {
+    pub(super) machine: Machine,
     content: C,
 }
 
 impl<S: ConcurrentSubject> Campaign<'_, S> {
-    fn run(mut self, only: Option<&Interleaving>, operations: usize) -> Result<Report, ExploreError> {
+    fn run(mut self, only: Option<&Interleaving>, operations: usize) -> Result<(Report, Option<usize>), ExploreError> {
         self.check_threads(only)?;
         let (prepare, content) = self.executor.prepare().map_err(|message| ExploreError::Prepare { message })?;
         let mut machine = self.machine(self.executor.start.clone());
@@ -129,7 +148,8 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let Some(next) = next else { break };
             base = next;
         }
-        Ok(self.report(operations, only.is_none()))
+        let failed = self.failed;
+        Ok((self.report(operations, only.is_none()), failed))
     }
 
     fn machine(&self, image: Vec<u64>) -> Machine {
@@ -161,14 +181,14 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         let (mut trace, content) = match self.executor.crash(step, image) {
             Ok(recovered) => recovered,
             Err(error) => {
-                self.violations.push(violation(self.subject, &self.executor.steps[..step], &[], None, Err(error)));
+                self.found(step, violation(self.subject, &self.executor.steps[..step], &[], None, Err(error)));
                 return None;
             }
         };
         self.audit.pass(&trace.events);
         trace.moments = vec![self.judge.moment([content.clone()].into()); trace.events.len() + 1];
         if explores && let Some(failure) = self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step) {
-            self.violations.push(violation(self.subject, &self.executor.steps[..step], &[], None, Ok(&failure)));
+            self.found(step, violation(self.subject, &self.executor.steps[..step], &[], None, Ok(&failure)));
         }
         machine.feed(&trace);
         Some(Base { machine, content })
@@ -287,41 +307,39 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     /// Whether an interleaving and its crashes from event `from` on are as promised; notes the violation if not.
     fn judge(&mut self, step: usize, base: &Base<S::Content>, execution: &mut Execution<S>, from: usize) -> bool {
         let failure = match self.without_crash(base, execution) {
-            Err(error) => Err(error),
+            Err(error) => Some(Err(error)),
             Ok(()) => {
                 execution.trace.moments = self.moments(base, execution);
-                let found = self.explorer.explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step);
-                match found {
-                    Some(failure) => Ok(failure),
-                    None => {
-                        if let Some(mutants) = self.mutants.as_mut().filter(|_| self.violations.is_empty()) {
-                            mutants.explore(
-                                self.judge,
-                                self.options,
-                                &self.explorer,
-                                &base.machine,
-                                &execution.trace,
-                                from,
-                                step,
-                            );
-                        }
-                        return true;
-                    }
-                }
+                self.explorer.explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step).map(Ok)
             }
         };
-        self.note(step, execution, failure.as_ref().map_err(Clone::clone));
+        let Some(failure) = failure else {
+            if let Some(mutants) = self.mutants.as_mut().filter(|_| self.violations.is_empty()) {
+                let Self { judge, options, explorer, .. } = self;
+                mutants.explore(judge, options, explorer, &base.machine, &execution.trace, from, step);
+            }
+            return true;
+        };
+        match self.reduces.then(|| self.fewer_preemptions(step, base, &execution.interleaving)).flatten() {
+            Some((fewer, failure)) => self.note(step, &fewer, failure.as_ref().map_err(Clone::clone)),
+            None => self.note(step, execution, failure.as_ref().map_err(Clone::clone)),
+        }
         false
     }
 
     fn note(&mut self, step: usize, execution: &Execution<S>, failure: Result<&Failure, String>) {
         let (steps, calls) = (&self.executor.steps[..step], &execution.history.calls);
         let interleaving = matches!(self.executor.steps[step], Step::Concurrent(_)).then(|| execution.interleaving.clone());
-        self.violations.push(violation(self.subject, steps, calls, interleaving, failure));
+        self.found(step, violation(self.subject, steps, calls, interleaving, failure));
+    }
+
+    fn found(&mut self, step: usize, violation: Violation) {
+        self.failed.get_or_insert(step);
+        self.violations.push(violation);
     }
 
     /// What the operations returned and what is there now can be explained.
-    fn without_crash(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Result<(), String> {
+    pub(super) fn without_crash(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Result<(), String> {
         let found = execution.content.as_ref().map_err(Clone::clone)?;
         let legal = execution.history.legal_contents(execution.trace.events.len(), &base.content, &|content, operation| {
             self.subject.apply(content, operation)
@@ -334,7 +352,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     }
 
     /// What is promised after each number of events.
-    fn moments(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Vec<Moment> {
+    pub(super) fn moments(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Vec<Moment> {
         let history = &execution.history;
         let apply = |content: &mut S::Content, operation| self.subject.apply(content, operation);
         let mut last: Option<(Vec<Stage>, Moment)> = None;

@@ -10,8 +10,9 @@
 //! An interleaving shares its beginning with the one that it was derived from, so only the crashes from its last preemption on are its own; and an
 //! image that was judged by the same promise before is not judged again.
 //!
-//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose turn it is) · `execution` (one run) ·
-//! `history` (linearizations) · `judge` (promises) · `explore` (steps, verdicts, the report) · `worklist` (which interleavings) · `mutants` · `counterexample`.
+//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose turn it is) · `execution` (one
+//! run) · `history` (linearizations) · `judge` (promises) · `explore` (steps, verdicts, the report) · `worklist` (which
+//! interleavings) · `mutants` · `reduce` (fewer preemptions) · `shrink` (fewer operations) · `counterexample`.
 
 mod counterexample;
 mod execution;
@@ -20,7 +21,9 @@ mod history;
 mod interleaving;
 mod judge;
 mod mutants;
+mod reduce;
 mod scheduler;
+mod shrink;
 mod subject;
 mod worklist;
 

@@ -1,26 +1,28 @@
-//! Programs without one of their barriers, explored along with the whole one.
+//! Mutants, explored along with the whole program: those that lack a barrier. Groups are swapped only where one thread runs,
+//! since other threads may have seen what came first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Traced;
 
 use super::judge::Judge;
 use super::subject::ConcurrentSubject;
 use crate::explorer::Explorer;
 use crate::known::Known;
 use crate::machine::Machine;
+use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier};
 use crate::{Options, Report};
 
 /// The mutants of a program, each with the images that it recovered from so far.
 #[derive(Default)]
 pub(crate) struct Mutants {
-    alive: BTreeMap<Site, (Known, Option<Traced>)>,
-    killed: BTreeMap<Site, String>,
+    alive: BTreeMap<Mutant, (Known, Option<Traced>)>,
+    killed: BTreeMap<Mutant, String>,
 }
 
 impl Mutants {
-    /// Explores one interleaving without each barrier that nothing has missed yet.
+    /// Explores one interleaving of each mutant that is still alive.
     #[allow(clippy::too_many_arguments)] // What an interleaving is, and what is known of the whole program.
     pub fn explore<S: ConcurrentSubject>(
         &mut self,
@@ -32,22 +34,23 @@ impl Mutants {
         from: usize,
         step: usize,
     ) {
-        let mut concerned: BTreeSet<Site> = trace.events.iter().filter_map(barrier).collect();
+        let mut concerned: BTreeSet<_> = trace.events.iter().filter_map(barrier).collect();
         concerned.extend(whole.known.recovery_sites());
-        for site in &whole.tally.barriers {
-            if self.killed.contains_key(site) || options.spared.contains(site) {
+        let lacks_a_barrier = |mutant: &&Mutant| !matches!(mutant, Mutant::SwappedGroups(_));
+        for mutant in whole.tally.mutants.iter().filter(lacks_a_barrier) {
+            if self.killed.contains_key(mutant) || options.spared.contains(mutant) {
                 continue;
             }
-            let memory = self.alive.entry(*site).or_default();
-            if !concerned.contains(site) {
+            let memory = self.alive.entry(*mutant).or_default();
+            if !concerned.contains(&mutant.site()) {
                 continue;
             }
-            let mut mutant = Explorer::mutant(judge, options, *site, &whole.known).with_memory(std::mem::take(memory));
-            match mutant.explore_interleaving(&mut machine.clone(), trace, from, step) {
-                None => *memory = mutant.into_memory(),
+            let mut explorer = Explorer::mutant(judge, options, *mutant, &whole.known).with_memory(std::mem::take(memory));
+            match explorer.explore_interleaving(&mut machine.clone(), trace, from, step) {
+                None => *memory = explorer.into_memory(),
                 Some(failure) => {
-                    self.alive.remove(site);
-                    self.killed.insert(*site, failure.error);
+                    self.alive.remove(mutant);
+                    self.killed.insert(*mutant, failure.error);
                 }
             }
         }

@@ -101,6 +101,12 @@ pub trait ConcurrentSubject: Sized + Sync {
         format!("operation {operation}")
     }
 
+    /// The same program with some of its operations only (ascending indices), numbered anew; steps and threads that have none
+    /// are left out. For smaller counterexamples. `None` (the default) if the operations cannot stand without each other.
+    fn subset(&self, _operations: &[usize]) -> Option<Self> {
+        None
+    }
+
     /// A content in words, for counterexamples.
     fn describe_content(&self, content: &Self::Content) -> String {
         format!("{content:?}")

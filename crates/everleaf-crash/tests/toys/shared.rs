@@ -19,7 +19,7 @@ pub enum Act {
 }
 
 /// A value that threads share.
-pub trait Shared: Sync {
+pub trait Shared: Clone + Sync {
     /// What the structure keeps in DRAM.
     type Dram: Default + Sync;
     fn create(&self, media: &Traced);
@@ -101,6 +101,23 @@ impl<S: Shared> ConcurrentSubject for Program<S> {
     fn describe_operation(&self, operation: usize) -> String {
         format!("{:?}", self.acts[operation])
     }
+    fn subset(&self, operations: &[usize]) -> Option<Self> {
+        let renumbered = |thread: &ThreadOperations| {
+            let place = |operation: &usize| operations.iter().position(|kept| kept == operation);
+            let operations: Vec<usize> = thread.operations.iter().filter_map(place).collect();
+            (!operations.is_empty()).then_some(ThreadOperations { thread: thread.thread, operations })
+        };
+        let smaller = |step: &Step| match step {
+            Step::Concurrent(threads) => {
+                let threads: Vec<ThreadOperations> = threads.iter().filter_map(renumbered).collect();
+                (!threads.is_empty()).then_some(Step::Concurrent(threads))
+            }
+            other => Some(other.clone()),
+        };
+        let steps = self.steps.iter().filter_map(smaller).collect();
+        let acts = operations.iter().map(|operation| self.acts[*operation]).collect();
+        Some(Self { structure: self.structure.clone(), steps, acts })
+    }
 }
 
 /// One page; a hang is noticed soon.
@@ -128,6 +145,7 @@ pub enum Fault {
     NoLock,
 }
 
+#[derive(Clone)]
 pub struct Locked(pub Fault);
 
 #[derive(Default)]
@@ -196,6 +214,7 @@ impl Shared for Locked {
 // ---- without locks --------------------------------------------------------------------------------------------------------
 
 /// A counter that is exchanged atomically.
+#[derive(Clone)]
 pub struct LockFree;
 
 impl Shared for LockFree {
@@ -230,6 +249,7 @@ impl Shared for LockFree {
 // ---- two words that belong together ---------------------------------------------------------------------------------------
 
 /// A value and its complement, guarded by a version: odd while they change.
+#[derive(Clone)]
 pub struct Versioned {
     /// A reader does not look whether the version has changed.
     pub reads_torn: bool,
@@ -286,6 +306,7 @@ impl Shared for Versioned {
 // ---- a lock in persistent memory --------------------------------------------------------------------------------------------
 
 /// The lock is a word of the persistent node, as in so many published trees.
+#[derive(Clone)]
 pub struct PersistentLock {
     /// Recovery lets it go, whoever had it.
     pub recovery_clears: bool,
@@ -325,6 +346,7 @@ impl Shared for PersistentLock {
 }
 
 /// Two locks, taken in either order.
+#[derive(Clone)]
 pub struct Opposed {
     pub ordered: bool,
 }

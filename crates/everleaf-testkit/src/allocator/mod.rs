@@ -3,17 +3,22 @@
 //! The engines of this release have one worker, or two behind one lock; much of what the allocator persists is there for others, which
 //! may have a block that was freed a moment ago. Here they have it.
 //!
-//! Map of the files: `operation` (what is done, and the model of it) · `live` (an opened pool).
+//! Map of the files: `operation` (what is done, and the model of it) · `live` (an opened pool) ·
+//! `paths` (which ways there are).
 
 mod live;
 mod operation;
+mod paths;
 
 use everleaf_crash::Subject;
 use everleaf_pmem::{Site, Traced};
 
 use live::Live;
 use operation::Content;
+
+use crate::subject::{operation_of, part_of};
 pub use operation::{Action, AllocatorOperation};
+pub use paths::ALLOCATOR_PATHS;
 
 /// Operations on an allocator, with the model's content after each.
 #[derive(Clone, Debug)]
@@ -120,8 +125,16 @@ impl Subject for AllocatorSubject {
         everleaf_pool::SITES.iter().filter(of_allocator).copied().collect()
     }
 
+    fn operation_of(&self, site: Site) -> Option<&'static str> {
+        Some(operation_of(site))
+    }
+
     fn describe_operation(&self, operation: usize) -> String {
         self.explore[operation].to_string()
+    }
+
+    fn describe_line(&self, line: u64) -> Option<String> {
+        part_of(line)
     }
 
     fn subset(&self, operations: &[usize]) -> Option<Self> {

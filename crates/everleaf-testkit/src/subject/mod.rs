@@ -1,6 +1,7 @@
 //! Engines as subjects of the crash explorer: an index alone, or the whole store with its values.
 
 mod cut;
+mod parts;
 mod paths;
 mod sites;
 mod target;
@@ -14,7 +15,9 @@ use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};
-pub use paths::{PATHS, Path, WIDE_PATHS};
+pub(crate) use parts::part_of;
+pub(crate) use paths::barriers;
+pub use paths::{PATHS, Path, Trodden, WIDE_PATHS};
 use target::PooledIndex;
 pub(crate) use target::ScriptKind;
 pub use target::Target;
@@ -23,6 +26,12 @@ pub use target::Target;
 pub(crate) fn holds_a_pool(image: &Traced) -> bool {
     let magic = image.region().cells(0, 1).map(|cells| image.load(&cells[0]).to_le_bytes());
     magic == Some(*b"Everleaf")
+}
+
+/// The first two parts of a barrier's name: `pool.exchange` of `pool.exchange.A1.fence`.
+pub(crate) fn operation_of(site: Site) -> &'static str {
+    let name = site.name();
+    name.match_indices('.').nth(1).map_or(name, |(end, _)| &name[..end])
 }
 
 /// What is explored of an engine.
@@ -247,8 +256,16 @@ impl Subject for EngineSubject {
         self.reachable_sites()
     }
 
+    fn operation_of(&self, site: Site) -> Option<&'static str> {
+        Some(operation_of(site))
+    }
+
     fn describe_operation(&self, operation: usize) -> String {
         self.scenario.explore[operation].to_string()
+    }
+
+    fn describe_line(&self, line: u64) -> Option<String> {
+        parts::part_of(line)
     }
 
     fn subset(&self, operations: &[usize]) -> Option<Self> {

@@ -1,7 +1,9 @@
 //! Which way each operation of a scenario takes.
 
+use std::collections::BTreeSet;
+
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Media, Traced};
+use everleaf_pmem::{Event, Media, Site, Traced};
 
 use super::{EngineSubject, Level, Live, sentence};
 use crate::Operation;
@@ -34,14 +36,28 @@ pub const PATHS: &[Path] = &[
 
 /// Those that only values of several words take.
 pub const WIDE_PATHS: &[Path] = &[("update", "to another slot"), ("update", "split of a leaf")];
+/// A way that an explored operation took, and the barriers that it executed. Of an operation that consists of two (`reopen`),
+/// both have the barriers of both.
+pub type Trodden = (Path, BTreeSet<Site>);
+
+/// The barriers among what was recorded, but for those of the test's own structures.
+pub(crate) fn barriers(events: &[Event]) -> BTreeSet<Site> {
+    let site = |event: &Event| match event {
+        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } | Event::UnorderedStore { site, .. } => {
+            Some(*site)
+        }
+        _ => None,
+    };
+    events.iter().filter_map(site).filter(|site| !site.name().starts_with("testkit.")).collect()
+}
 
 impl EngineSubject {
-    /// The paths of the explored operations, found by running them on memory of `len` bytes that can grow to `max_len`; none of a store, whose index
-    /// cannot be asked.
+    /// The paths of the explored operations, found by running them one after another on memory of `len` bytes that can grow to
+    /// `max_len`; none of a store, whose index cannot be asked. Operations of threads run in the order of the script.
     ///
     /// # Errors
     /// What an operation says that fails.
-    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Path>, String> {
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
         if self.level == Level::Store {
             return Ok(Vec::new());
         }
@@ -56,16 +72,19 @@ impl EngineSubject {
         let whole = |operation: &&Operation| **operation != Operation::Crash;
         for (i, operation) in self.scenario.explore.iter().take_while(whole).enumerate() {
             let (before, len) = (shape(&state), media.region().len());
+            media.take_events();
             self.step(&mut state, operation)?;
+            let sites = barriers(&media.take_events());
             let grown = media.region().len() > len;
-            match operation {
-                Operation::Reopen => paths.extend([("close", "plain"), ("open", "after a clean close")]),
-                Operation::Open if closed => paths.push(("open", "after a clean close")),
-                Operation::Open => paths.push(("open", "after a crash")),
-                Operation::Close => paths.push(("close", "plain")),
-                Operation::Create => paths.push(("create", "plain")),
-                other => paths.extend(before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown))),
-            }
+            let taken = match operation {
+                Operation::Reopen => vec![("close", "plain"), ("open", "after a clean close")],
+                Operation::Open if closed => vec![("open", "after a clean close")],
+                Operation::Open => vec![("open", "after a crash")],
+                Operation::Close => vec![("close", "plain")],
+                Operation::Create => vec![("create", "plain")],
+                other => Vec::from_iter(before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown))),
+            };
+            paths.extend(taken.into_iter().map(|path| (path, sites.clone())));
             closed = *operation == Operation::Close;
         }
         Ok(paths)
@@ -80,6 +99,7 @@ impl EngineSubject {
     ) -> Option<Path> {
         let split = after.leaves > before.leaves;
         Some(match operation {
+            Operation::Thread { operation, .. } => return self.path(at, operation, (before, after), grown),
             Operation::Refused(_) => ("insert", "no room"),
             Operation::Remove(_) if after.keys == before.keys => ("remove", "key is not there"),
             Operation::Remove(_) if after.keys == 0 => ("remove", "last entry of the tree"),

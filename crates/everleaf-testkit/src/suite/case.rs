@@ -3,7 +3,7 @@
 use everleaf::{Engine, EngineParameters};
 use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with};
 
-use crate::{AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
+use crate::{AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys, Trodden};
 
 /// Bytes of a small pool, and what it may grow to.
 pub(super) const SMALL_POOL: (u64, u64) = (96 << 10, 256 << 10);
@@ -30,7 +30,59 @@ pub enum CaseSubject {
     Allocator(AllocatorSubject),
 }
 
+/// Kinds of explorations: what each covers is reported apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CaseKind {
+    /// Of an index, one operation after another.
+    Index,
+    /// Of a store.
+    Store,
+    /// Of an index that several threads use.
+    Threads,
+    /// Of a store that several threads use.
+    StoreThreads,
+    /// Of the allocator by itself.
+    Allocator,
+}
+
+impl CaseKind {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Store => "store",
+            Self::Threads => "threads",
+            Self::StoreThreads => "store, threads",
+            Self::Allocator => "allocator",
+        }
+    }
+}
+
 impl Case {
+    /// What kind of exploration it is.
+    pub fn kind(&self) -> CaseKind {
+        match &self.subject {
+            CaseSubject::Engine(subject) if subject.level() == Level::Store => CaseKind::Store,
+            CaseSubject::Engine(_) => CaseKind::Index,
+            CaseSubject::Threads(subject) if subject.level() == Level::Store => CaseKind::StoreThreads,
+            CaseSubject::Threads(_) => CaseKind::Threads,
+            CaseSubject::Allocator(_) => CaseKind::Allocator,
+        }
+    }
+
+    /// Which ways its operations take, with the barriers on each, when they run one after another; none of a store.
+    ///
+    /// # Errors
+    /// What an operation says that fails.
+    pub fn paths(&self) -> Result<Vec<Trodden>, String> {
+        let Options { len, max_len, .. } = self.options;
+        match &self.subject {
+            CaseSubject::Engine(subject) => subject.paths(len, max_len),
+            CaseSubject::Threads(subject) => subject.paths(len, max_len),
+            CaseSubject::Allocator(subject) => subject.paths(len, max_len),
+        }
+    }
+
     /// A scenario of an engine whose values have `value_words` words.
     pub(super) fn of_engine(
         name: impl Into<String>,
@@ -84,7 +136,7 @@ impl Case {
         self
     }
 
-    /// With the barriers suppressed in turn.
+    /// With all mutants.
     pub fn judging(mut self) -> Self {
         self.options.mutate = true;
         self

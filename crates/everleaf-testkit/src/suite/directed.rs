@@ -146,7 +146,7 @@ fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
     let case = Case::scripted("many keys", engine, Index, keys, 14, &many);
     let super::CaseSubject::Engine(subject) = case.subject else { unreachable!("it is scripted") };
     let paths = subject.paths(64 << 10, 1 << 20).unwrap_or_else(|e| panic!("many keys: {e}"));
-    let grown = paths.iter().position(|path| *path == ("insert", "growth of the pool"));
+    let grown = paths.iter().position(|(path, _)| *path == ("insert", "growth of the pool"));
     grown.map_or_else(|| panic!("400 keys do not fill a pool of 64 KiB"), |at| at as u64 + 1)
 }
 
@@ -262,6 +262,7 @@ fn allocators() -> Vec<Case> {
     let unlinked = [a(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
     let runs = [a(Action::Run(0, 2)), b(Action::FreeRun(0)), b(Action::Run(1, 1)), a(Action::Run(0, 2)), a(Action::FreeRun(1))];
     let grown = [a(Action::RefusedRun(3)), b(Action::Run(1, 2)), b(Action::Record(0, 100)), a(Action::FreeRun(1))];
+    let reopened = [a(Action::RefusedRun(1)), a(Action::Run(0, 1)), b(Action::Reopen), b(Action::FreeRun(0))];
     let create = [a(Action::Create), b(Action::Record(0, 40)), a(Action::Run(0, 1))];
     vec![
         Case::allocating("creation of a pool without an index", &[], &create).with_budget(6),
@@ -284,6 +285,7 @@ fn allocators() -> Vec<Case> {
         )
         .with_budget(6),
         Case::allocating("runs are taken and given back", &[], &runs),
+        Case::allocating("a run whose caller gives up, and the pool closed and opened", &[], &reopened),
         Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 11))], &grown).in_pool(64 << 10, 128 << 10),
     ]
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_crash::{Report, Violation};
+use everleaf_crash::{Mutant, Report, Violation};
 use everleaf_pmem::Site;
 
-use super::ARGUED;
-use crate::{PATHS, Path, WIDE_PATHS};
+use super::{ARGUED, CaseKind};
+use crate::{ALLOCATOR_PATHS, PATHS, Path, Trodden, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
 #[derive(Clone, Debug, Default)]
@@ -37,23 +37,35 @@ pub struct SuiteReport {
     pub reached: BTreeSet<Site>,
     /// Barriers that were executed and not declared, but for those of the test's own structures.
     pub undeclared: BTreeSet<Site>,
-    /// Barriers that were suppressed.
-    pub mutants: BTreeSet<Site>,
-    /// Those of them that were missed, with the exploration that missed them.
-    pub killed: BTreeMap<Site, String>,
+    /// Mutants that were explored.
+    pub mutants: BTreeSet<Mutant>,
+    /// Those of them in which something broke, with the exploration that found it.
+    pub killed: BTreeMap<Mutant, String>,
     /// Times that a flush had nothing to do.
     pub redundant_flushes: u64,
     /// Times that a fence had nothing to wait for, by barrier.
     pub redundant_fences: BTreeMap<Site, u64>,
     /// Whether there were values of several words, which go ways of their own.
     pub wide_values: bool,
-    /// How often each way through an operation was explored.
-    pub paths: BTreeMap<Path, u64>,
+    /// What each kind of exploration covered.
+    pub coverage: BTreeMap<CaseKind, Coverage>,
+}
+
+/// What explorations of one kind covered.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// Barriers that are declared there.
+    pub sites: BTreeSet<Site>,
+    /// Those that were executed: with several threads, in any interleaving; in recoveries as well.
+    pub reached: BTreeSet<Site>,
+    /// How often each way through an operation was explored, and the barriers on it. Of threads, the way that an operation
+    /// takes when they run one after another: in other interleavings it may take another one.
+    pub paths: BTreeMap<Path, (u64, BTreeSet<Site>)>,
 }
 
 impl SuiteReport {
     /// Takes in what one exploration found. The barriers of the test's own structures are left out.
-    pub fn add(&mut self, name: &str, report: Report, paths: Vec<Path>) {
+    pub fn add(&mut self, name: &str, kind: CaseKind, report: Report, paths: Vec<Trodden>) {
         let own = |site: &Site| site.name().starts_with("testkit.");
         self.cases += 1;
         self.exhaustive_cases += usize::from(report.exhaustive);
@@ -68,15 +80,20 @@ impl SuiteReport {
             *self.redundant_fences.entry(row.site).or_default() += row.redundant;
         }
         self.undeclared.extend(report.undeclared.into_iter().filter(|site| !own(site)));
+        let coverage = self.coverage.entry(kind).or_default();
+        coverage.reached.extend(&report.sites_reached);
+        coverage.sites.extend(&report.sites);
+        for (path, sites) in paths {
+            let (times, on_it) = coverage.paths.entry(path).or_default();
+            *times += 1;
+            on_it.extend(sites);
+        }
         self.reached.extend(report.sites_reached);
         self.sites.extend(report.sites);
-        self.mutants.extend(report.survivors.into_iter().filter(|site| !own(site)));
-        for (site, _) in report.killed.into_iter().filter(|(site, _)| !own(site)) {
-            self.mutants.insert(site);
-            self.killed.entry(site).or_insert_with(|| name.to_owned());
-        }
-        for path in paths {
-            *self.paths.entry(path).or_default() += 1;
+        self.mutants.extend(report.survivors.into_iter().filter(|mutant| !own(&mutant.site())));
+        for (mutant, _) in report.killed.into_iter().filter(|(mutant, _)| !own(&mutant.site())) {
+            self.mutants.insert(mutant);
+            self.killed.entry(mutant).or_insert_with(|| name.to_owned());
         }
         self.violations.extend(report.violations.into_iter().map(|violation| (name.to_owned(), violation)));
     }
@@ -86,32 +103,37 @@ impl SuiteReport {
         self.sites.difference(&self.reached).copied().collect()
     }
 
-    /// Barriers that nothing missed, but for those that are argued for.
-    pub fn survivors(&self) -> Vec<Site> {
-        let argued = |site: &Site| ARGUED.iter().any(|(name, _)| *name == site.name());
-        self.mutants.iter().filter(|site| !self.killed.contains_key(site) && !argued(site)).copied().collect()
+    /// Mutants in which nothing broke, but for those that are argued for.
+    pub fn survivors(&self) -> Vec<Mutant> {
+        let argued = |mutant: &Mutant| ARGUED.iter().any(|(name, _)| *name == mutant.to_string());
+        self.mutants.iter().filter(|mutant| !self.killed.contains_key(mutant) && !argued(mutant)).copied().collect()
     }
 
-    /// Paths that no explored operation took.
+    /// How often explorations of a kind took a path.
+    pub fn times(&self, kind: CaseKind, path: &Path) -> u64 {
+        self.coverage.get(&kind).and_then(|coverage| coverage.paths.get(path)).map_or(0, |(times, _)| *times)
+    }
+
+    /// Paths through an index, and through the allocator, that no explored operation took.
     pub fn untrodden(&self) -> Vec<Path> {
-        let possible = |path: &&Path| self.wide_values || !WIDE_PATHS.contains(path);
-        PATHS.iter().filter(possible).filter(|path| !self.paths.contains_key(*path)).copied().collect()
+        let of = |kind, paths: &'static [Path]| paths.iter().filter(move |path| self.times(kind, path) == 0).copied();
+        let possible = |path: &Path| self.wide_values || !WIDE_PATHS.contains(path);
+        of(CaseKind::Index, PATHS).filter(possible).chain(of(CaseKind::Allocator, ALLOCATOR_PATHS)).collect()
     }
 
     /// What is wrong or missing, each a sentence; nothing if all is well.
     pub fn shortcomings(&self) -> Vec<String> {
-        let list = |sites: &[Site]| sites.iter().map(|site| site.name()).collect::<Vec<_>>().join(", ");
-        let undeclared: Vec<Site> = self.undeclared.iter().copied().collect();
+        let names = |sites: Vec<Site>| sites.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut sentences: Vec<String> = Vec::new();
         sentences.extend(self.violations.iter().map(|(name, _)| format!("a crash state of `{name}` is not recovered from")));
         sentences.extend(self.failures.iter().map(|(name, why)| format!("`{name}` could not be explored: {why}")));
-        for (what, sites) in [
-            ("no exploration reached", self.unreached()),
-            ("nothing missed, when they were suppressed,", self.survivors()),
-            ("these barriers are not declared:", undeclared),
+        for (what, missing) in [
+            ("no exploration reached", names(self.unreached())),
+            ("nothing broke in these mutants:", self.survivors().iter().map(ToString::to_string).collect()),
+            ("these barriers are not declared:", names(self.undeclared.iter().copied().collect())),
         ] {
-            if !sites.is_empty() {
-                sentences.push(format!("{what} {}", list(&sites)));
+            if !missing.is_empty() {
+                sentences.push(format!("{what} {}", missing.join(", ")));
             }
         }
         sentences.extend(self.untrodden().iter().map(|(operation, path)| format!("no {operation} took the path `{path}`")));

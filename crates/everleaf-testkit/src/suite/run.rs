@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use everleaf_crash::{Options, Report};
-use everleaf_pmem::Site;
+use everleaf_crash::{Mutant, Options, Report};
 
 use super::{Case, CaseSubject, SuiteReport};
-use crate::Path;
+use crate::Trodden;
 
 /// How far a suite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +21,16 @@ pub struct SuiteProgress {
 }
 
 /// What became of the case with this number.
-type Outcome = (usize, Result<(Report, Vec<Path>), String>);
+type Outcome = (usize, Result<(Report, Vec<Trodden>), String>);
 
-/// Explores all cases on `threads` threads; the barriers of `spared` are never suppressed. A barrier that one exploration has missed is not suppressed again in those that begin later; which
-/// one is named may therefore depend on the machine, and nothing else.
-pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progress: &mut dyn FnMut(SuiteProgress)) -> SuiteReport {
+/// Explores all cases on `threads` threads; the mutants of `spared` are not explored. A mutant that one exploration has killed
+/// is not explored again in those that begin later; which one is named may therefore depend on the machine, and nothing else.
+pub fn run_suite(
+    cases: &[Case],
+    spared: BTreeSet<Mutant>,
+    threads: usize,
+    progress: &mut dyn FnMut(SuiteProgress),
+) -> SuiteReport {
     let next = AtomicUsize::new(0);
     let killed = parking_lot::Mutex::new(spared);
     let (sender, outcomes) = mpsc::channel::<Outcome>();
@@ -36,7 +40,7 @@ pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progres
             let Some(case) = cases.get(at) else { break };
             let outcome = explore(case, killed.lock().clone());
             if let Ok((report, _)) = &outcome {
-                killed.lock().extend(report.killed.iter().map(|(site, _)| *site));
+                killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
             }
             if sender.send((at, outcome)).is_err() {
                 break;
@@ -53,7 +57,7 @@ pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progres
         for (done, (at, outcome)) in outcomes.iter().enumerate() {
             report.wide_values |= matches!(&cases[at].subject, CaseSubject::Engine(subject) if subject.has_wide_values());
             match outcome {
-                Ok((found, paths)) => report.add(&cases[at].name, found, paths),
+                Ok((found, paths)) => report.add(&cases[at].name, cases[at].kind(), found, paths),
                 Err(why) => report.failures.push((cases[at].name.clone(), why)),
             }
             progress(SuiteProgress { done: done + 1, of: cases.len(), images: report.images });
@@ -62,12 +66,8 @@ pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progres
     report
 }
 
-fn explore(case: &Case, spared: BTreeSet<Site>) -> Result<(Report, Vec<Path>), String> {
+fn explore(case: &Case, spared: BTreeSet<Mutant>) -> Result<(Report, Vec<Trodden>), String> {
     let options = Options { spared, ..case.options.clone() };
     let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
-    let paths = match &case.subject {
-        CaseSubject::Engine(subject) => subject.paths(options.len, options.max_len)?,
-        CaseSubject::Threads(_) | CaseSubject::Allocator(_) => Vec::new(),
-    };
-    Ok((report, paths))
+    Ok((report, case.paths()?))
 }

@@ -1,7 +1,7 @@
 //! The inner nodes, of the capacity that was chosen when the tree was made.
 
 use everleaf_index::{Direction, IndexError};
-use everleaf_pmem::SimdLevel;
+use everleaf_pmem::DramSource;
 use everleaf_pool::PoolError;
 
 use super::key::LeafKey;
@@ -29,12 +29,12 @@ macro_rules! capacities {
             /// Builds nodes over the first leaf and the others with their lower bounds, ascending.
             pub fn build<'a>(
                 capacity: u64,
-                simd: SimdLevel,
+                dram: DramSource<'_>,
                 first: u64,
                 others: impl Iterator<Item = (K::Ref<'a>, u64)>,
             ) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => Ok(Self::$variant(Inner::build(simd, first, others, FILL_PERCENT).map_err(index_error)?)),)+
+                    $($capacity => Ok(Self::$variant(Inner::build(dram, first, others, FILL_PERCENT).map_err(index_error)?)),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })

@@ -91,7 +91,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             None => groups.take::<K, M, S>(&mut worker, shape)?,
         };
         let children = live.iter().skip(1).map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = InnerNodes::build(inner_keys, pool.media().simd(), leftmost, children)?;
+        let inner = InnerNodes::build(inner_keys, pool.media().dram(), leftmost, children)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }

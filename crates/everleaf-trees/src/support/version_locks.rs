@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{DramArena, MapError};
+use everleaf_pmem::{DramArena, DramSource, MapError, SimdLevel};
 
 use super::latch::{self, LatchWord};
 
@@ -111,8 +111,16 @@ impl VersionLocks {
     /// # Errors
     /// [`MapError::System`] when the system has no memory.
     pub fn new(stripes: usize) -> Result<Self, MapError> {
+        Self::within(SimdLevel::Scalar.into(), stripes)
+    }
+
+    /// The same in memory from `dram`.
+    ///
+    /// # Errors
+    /// As [`new`](VersionLocks::new).
+    pub fn within(dram: DramSource<'_>, stripes: usize) -> Result<Self, MapError> {
         let stripes = stripes.clamp(1, Self::MAX_STRIPES).next_power_of_two();
-        let lines = DramArena::reserve(stripes as u64 * 16)?;
+        let lines = dram.reserve(stripes as u64 * 16)?;
         lines.ensure(stripes.div_ceil(LATCHES))?;
         Ok(Self { lines, mask: stripes - 1, waits: CachePadded::default() })
     }

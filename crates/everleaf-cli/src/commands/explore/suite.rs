@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use everleaf::Engine;
-use everleaf_crash::Report;
+use everleaf_crash::{Mutant, Report};
 use everleaf_pmem::Site;
-use everleaf_testkit::{ARGUED, Case, PATHS, SuiteReport, directed_cases, full_suite, run_suite};
+use everleaf_testkit::{
+    ARGUED, Case, CaseKind, Coverage, PATHS, Path, SuiteReport, directed_cases, every_mutant, full_suite, run_suite,
+};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome, complain};
@@ -36,12 +38,54 @@ struct Summary {
     left_out: u64,
     redundant_fences: u64,
     unreached: Vec<&'static str>,
-    survivors: Vec<&'static str>,
+    survivors: Vec<String>,
+    mutants_by_kind: MutantsByKind,
     argued: BTreeMap<&'static str, &'static str>,
     /// How many explored operations took which path.
     paths: BTreeMap<String, u64>,
-    /// Which exploration missed a barrier first.
-    missed_by: BTreeMap<&'static str, String>,
+    /// By kind of exploration: which barriers were reached, which path was taken how often, and which barriers are on it.
+    coverage: BTreeMap<&'static str, KindCoverage>,
+    /// Which exploration a mutant broke in first.
+    missed_by: BTreeMap<String, String>,
+}
+
+/// Mutants, and those of them in which something broke.
+#[derive(Serialize, Default)]
+pub struct MutantsByKind {
+    /// Flushes, fences and line writes that are not made.
+    left_out: Score,
+    /// Stores to one line that an `order` keeps apart, swapped.
+    stores_swapped: Score,
+    /// What is stored and flushed before and behind a fence, swapped.
+    groups_swapped: Score,
+}
+
+#[derive(Serialize, Default)]
+struct Score {
+    mutants: usize,
+    killed: usize,
+}
+
+impl MutantsByKind {
+    /// Those of one exploration.
+    pub fn of(report: &Report) -> Self {
+        let killed = report.killed.iter().map(|(mutant, _)| (mutant, true));
+        Self::count(killed.chain(report.survivors.iter().map(|mutant| (mutant, false))))
+    }
+
+    fn count<'m>(mutants: impl Iterator<Item = (&'m Mutant, bool)>) -> Self {
+        let mut kinds = Self::default();
+        for (mutant, killed) in mutants {
+            let score = match mutant {
+                Mutant::SwappedStores(_) => &mut kinds.stores_swapped,
+                Mutant::SwappedGroups(_) => &mut kinds.groups_swapped,
+                _ => &mut kinds.left_out,
+            };
+            score.mutants += 1;
+            score.killed += usize::from(killed);
+        }
+        kinds
+    }
 }
 
 impl Summary {
@@ -66,16 +110,45 @@ impl Summary {
             left_out: report.left_out,
             redundant_fences: report.redundant_fences.values().sum(),
             unreached: names(report.unreached()),
-            survivors: names(report.survivors()),
+            survivors: report.survivors().iter().map(ToString::to_string).collect(),
+            mutants_by_kind: MutantsByKind::count(
+                report.mutants.iter().map(|mutant| (mutant, report.killed.contains_key(mutant))),
+            ),
             argued: ARGUED.iter().copied().collect(),
-            paths: PATHS.iter().map(|path| (format!("{}: {}", path.0, path.1), taken(report, path))).collect(),
-            missed_by: report.killed.iter().map(|(site, case)| (site.name(), case.clone())).collect(),
+            paths: PATHS.iter().map(|path| (format!("{}: {}", path.0, path.1), report.times(CaseKind::Index, path))).collect(),
+            coverage: report.coverage.iter().map(|(kind, coverage)| (kind.name(), KindCoverage::of(coverage))).collect(),
+            missed_by: report.killed.iter().map(|(mutant, case)| (mutant.to_string(), case.clone())).collect(),
         }
     }
 }
 
-fn taken(report: &SuiteReport, path: &(&'static str, &'static str)) -> u64 {
-    report.paths.get(path).copied().unwrap_or(0)
+#[derive(Serialize)]
+struct KindCoverage {
+    sites: usize,
+    sites_reached: usize,
+    unreached: Vec<&'static str>,
+    paths: BTreeMap<String, PathCoverage>,
+}
+
+#[derive(Serialize)]
+struct PathCoverage {
+    operations: u64,
+    sites: Vec<&'static str>,
+}
+
+impl KindCoverage {
+    fn of(Coverage { sites, reached, paths }: &Coverage) -> Self {
+        let path = |((operation, way), (operations, sites)): (&Path, &(u64, BTreeSet<Site>))| {
+            let sites = sites.iter().map(|site| site.name()).collect();
+            (format!("{operation}: {way}"), PathCoverage { operations: *operations, sites })
+        };
+        Self {
+            sites: sites.len(),
+            sites_reached: sites.intersection(reached).count(),
+            unreached: sites.difference(reached).map(|site| site.name()).collect(),
+            paths: paths.iter().map(path).collect(),
+        }
+    }
 }
 
 /// Explores the full suite of an engine.
@@ -103,7 +176,7 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     let mut text = format!(
         "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images left out), {operations} operations, \
          {crash_points} crash points, {states} states with {images} distinct images, {recoveries} recoveries\n\
-         {} violations; {} of {} sites reached; {} of {} suppressed barriers missed; {} flushes and {} fences without work\n\n",
+         {} violations; {} of {} sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
         summary.exhaustive_explorations,
         summary.left_out,
         summary.violations,
@@ -114,29 +187,34 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
         summary.redundant_flushes,
         summary.redundant_fences,
     );
-    for path in PATHS {
-        text += &format!("{:<8} {:<24} {:>7}\n", path.0, path.1, taken(report, path));
+    text += "kind           path                                operations  barriers on it\n";
+    for (kind, coverage) in &report.coverage {
+        let reached = coverage.sites.intersection(&coverage.reached).count();
+        text += &format!("{:<14} {reached} of {} barriers reached\n", kind.name(), coverage.sites.len());
+        for ((operation, way), (times, sites)) in &coverage.paths {
+            text += &format!("{:<14} {:<35} {times:>10} {:>15}\n", kind.name(), format!("{operation}: {way}"), sites.len());
+        }
     }
-    text += "\nbarrier missed in the exploration\n";
-    for (site, case) in &report.killed {
-        text += &format!("{:<32} {case}\n", site.name());
+    text += "\nmutant                                broke something in the exploration\n";
+    for (mutant, case) in &report.killed {
+        text += &format!("{:<37} {case}\n", mutant.to_string());
     }
-    for (site, reason) in ARGUED {
-        text += &format!("{site:<32} stays although nothing misses it: {reason}\n");
+    for (mutant, reason) in ARGUED {
+        text += &format!("{mutant:<37} breaks nothing and is right: {reason}\n");
     }
     text
 }
 
-/// Lets the directed scenarios of an engine judge the barriers that an exploration did not miss: all of the engine, or with `whole` unset those
-/// only that the exploration reached. Returns how many scenarios were explored.
+/// Lets the directed scenarios of an engine judge the mutants in which an exploration did not break: all of the engine, or
+/// with `whole` unset those only that the exploration met. Returns how many scenarios were explored.
 pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<usize, Failure> {
     if !whole && report.survivors.is_empty() {
         return Ok(0);
     }
     let cases: Vec<Case> = directed_cases(engine).into_iter().map(Case::judging).collect();
-    let mut spared: BTreeSet<Site> = report.killed.iter().map(|(site, _)| *site).collect();
+    let mut spared: BTreeSet<Mutant> = report.killed.iter().map(|(mutant, _)| *mutant).collect();
     if !whole {
-        spared.extend(report.sites.iter().filter(|site| !report.survivors.contains(site)));
+        spared.extend(every_mutant(engine).filter(|mutant| !report.survivors.contains(mutant)));
     }
     let directed = explore(&cases, spared);
     if let Some((name, violation)) = directed.violations.first() {
@@ -149,11 +227,13 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<
     report.survivors.extend(directed.survivors());
     report.survivors.sort_unstable();
     report.survivors.dedup();
-    report.survivors.retain(|site| !directed.killed.contains_key(site));
+    let killed = directed.killed.iter().filter(|(mutant, _)| whole || report.survivors.contains(mutant));
+    report.killed.extend(killed.map(|(mutant, case)| (*mutant, format!("in the directed scenario `{case}`"))));
+    report.survivors.retain(|mutant| !directed.killed.contains_key(mutant));
     if whole {
         let sites: BTreeSet<Site> = report.sites.iter().chain(&directed.sites).copied().collect();
         let reached: BTreeSet<Site> = report.sites_reached.iter().chain(&directed.reached).copied().collect();
-        report.mutants = Some(report.killed.len() + directed.killed.len() + report.survivors.len());
+        report.mutants = Some(report.killed.len() + report.survivors.len());
         report.unreached = sites.difference(&reached).copied().collect();
         report.sites = sites.into_iter().collect();
         report.sites_reached = reached.into_iter().collect();
@@ -162,7 +242,7 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<
     Ok(directed.cases)
 }
 
-fn explore(cases: &[Case], spared: BTreeSet<Site>) -> SuiteReport {
+fn explore(cases: &[Case], spared: BTreeSet<Mutant>) -> SuiteReport {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let bar = steps_bar(cases.len() as u64);
     let report = run_suite(cases, spared, threads, &mut |progress| {

@@ -5,7 +5,7 @@
 use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError};
-use everleaf_pmem::SimdLevel;
+use everleaf_pmem::DramSource;
 
 use crate::fptree::inner::{CAPACITIES, FILL_PERCENT, index_error};
 use crate::fptree::key::LeafKey;
@@ -24,12 +24,12 @@ macro_rules! capacities {
             /// Builds nodes over the first leaf and the others with their lower bounds, ascending.
             pub fn build<'a>(
                 capacity: u64,
-                simd: SimdLevel,
+                dram: DramSource<'_>,
                 first: u64,
                 others: impl Iterator<Item = (K::Ref<'a>, u64)>,
             ) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => Ok(Self::$variant(SharedInner::build(simd, first, others, FILL_PERCENT).map_err(index_error)?)),)+
+                    $($capacity => Ok(Self::$variant(SharedInner::build(dram, first, others, FILL_PERCENT).map_err(index_error)?)),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })

@@ -65,14 +65,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         };
         let others = survey.live.iter().skip(1);
         let children = others.map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = SharedNodes::build(inner_keys, pool.media().simd(), leftmost, children)?;
+        let inner = SharedNodes::build(inner_keys, pool.media().dram(), leftmost, children)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         Ok(Self {
             pool: Arc::clone(pool),
             workers,
             inner,
-            locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
+            locks: VersionLocks::within(pool.media().dram(), LOCKS).map_err(PoolError::Map)?,
             shape,
             leftmost,
             keys_found: survey.keys,

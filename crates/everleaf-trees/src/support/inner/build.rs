@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_pmem::SimdLevel;
+use everleaf_pmem::DramSource;
 
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
 
@@ -13,13 +13,13 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// # Errors
     /// [`InnerError::Order`] if separators do not ascend strictly from above the smallest key; [`InnerError::Memory`],
     /// [`InnerError::TooLong`].
-    pub fn build<'a>(
-        simd: SimdLevel,
+    pub fn build<'a, 'd>(
+        dram: impl Into<DramSource<'d>>,
         first_child: u64,
         others: impl Iterator<Item = (K::Ref<'a>, u64)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
-        let inner = Self::new(simd, first_child)?;
+        let inner = Self::new(dram, first_child)?;
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
         inner.nodes.reserve(others.size_hint().0.div_ceil(slots))?;
         let mut levels = Levels { pending: vec![Vec::with_capacity(slots)], slots };

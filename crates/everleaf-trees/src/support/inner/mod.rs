@@ -44,7 +44,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{MapError, SimdLevel};
+use everleaf_pmem::{DramSource, MapError};
 
 pub use cursor::Cursor;
 pub use separators::{InnerKey, Kept};
@@ -122,10 +122,11 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     ///
     /// # Errors
     /// [`InnerError::Memory`] when the system has no addresses.
-    pub fn new(simd: SimdLevel, first_child: u64) -> Result<Self, InnerError> {
+    pub fn new<'d>(dram: impl Into<DramSource<'d>>, first_child: u64) -> Result<Self, InnerError> {
+        let dram = dram.into();
         Ok(Self {
-            nodes: Nodes::new(simd)?,
-            separators: K::separators()?,
+            nodes: Nodes::new(dram)?,
+            separators: K::separators(dram)?,
             root: AtomicU64::new(RootWord::NO_NODE.0),
             only_child: AtomicU64::new(first_child),
             len: CachePadded::new(AtomicU64::new(1)),

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{DramArena, DramLine, MapError, SimdLevel};
+use everleaf_pmem::{DramArena, DramLine, DramSource, MapError, SimdLevel};
 
 use crate::support::latch::LatchWord;
 
@@ -67,10 +67,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         assert!(Self::SEGMENT_BLOCKS.is_power_of_two(), "a block number is cut to size by a mask");
     };
 
-    pub(super) fn new(simd: SimdLevel) -> Result<Self, MapError> {
+    pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
-        let arena = DramArena::reserve(RESERVED_BYTES)?;
-        Ok(Self { arena, simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
+        let arena = dram.reserve(RESERVED_BYTES)?;
+        Ok(Self { arena, simd: dram.simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
     }
 
     /// The line of a word, and the word in it.

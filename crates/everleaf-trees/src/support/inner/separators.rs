@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_index::{BytesKeys, KeyKind, U64Keys};
-use everleaf_pmem::{DramLine, MapError};
+use everleaf_pmem::{DramLine, DramSource, MapError};
 
 use super::InnerError;
 use super::strings::{Handle, Strings};
@@ -28,7 +28,7 @@ pub trait InnerKey: KeyKind {
     ///
     /// # Errors
     /// When the system has no addresses.
-    fn separators() -> Result<Self::Separators, MapError>;
+    fn separators(dram: DramSource<'_>) -> Result<Self::Separators, MapError>;
     /// The eight bytes of `key` from `skip` on, big-endian.
     fn word(key: Self::Ref<'_>, skip: usize) -> u64;
     /// Where `key` stands in relation to the prefix in a node's header line: before, within or after all that have it.
@@ -75,7 +75,7 @@ impl InnerKey for U64Keys {
     const EXACT: bool = true;
     type Separators = ();
 
-    fn separators() -> Result<(), MapError> {
+    fn separators(_dram: DramSource<'_>) -> Result<(), MapError> {
         Ok(())
     }
     #[inline(always)]
@@ -116,8 +116,8 @@ impl InnerKey for BytesKeys {
     const EXACT: bool = false;
     type Separators = Strings;
 
-    fn separators() -> Result<Strings, MapError> {
-        Strings::new()
+    fn separators(dram: DramSource<'_>) -> Result<Strings, MapError> {
+        Strings::new(dram)
     }
     #[inline(always)]
     fn word(key: &[u8], skip: usize) -> u64 {

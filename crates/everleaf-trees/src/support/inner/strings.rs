@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, fence};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::BytesKeys;
-use everleaf_pmem::{DramArena, MapError};
+use everleaf_pmem::{DramArena, DramSource, MapError};
 use parking_lot::Mutex;
 
 use super::separators::InnerKey;
@@ -58,8 +58,8 @@ impl Handle {
 }
 
 impl Strings {
-    pub(super) fn new() -> Result<Self, MapError> {
-        Ok(Self { arena: DramArena::reserve(RESERVED_BYTES)?, books: CachePadded::default() })
+    pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
+        Ok(Self { arena: dram.reserve(RESERVED_BYTES)?, books: CachePadded::default() })
     }
 
     pub(super) fn dram_bytes(&self) -> u64 {
@@ -155,12 +155,14 @@ impl Strings {
 
 #[cfg(test)]
 mod tests {
+    use everleaf_pmem::SimdLevel;
+
     use super::*;
     use crate::support::inner::Kept;
 
     #[test]
     fn kept_strings_read_back_compare_and_are_reused() {
-        let strings = BytesKeys::separators().unwrap();
+        let strings = BytesKeys::separators(SimdLevel::Scalar.into()).unwrap();
         let keys: Vec<Vec<u8>> = (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
         let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();
         for (key, handle) in keys.iter().zip(&handles) {

@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::Direction;
-use everleaf_pmem::{DramLine, SimdLevel};
+use everleaf_pmem::{DramLine, DramSource};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use change::Prepared;
@@ -139,21 +139,21 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     ///
     /// # Errors
     /// As [`Inner::new`].
-    pub fn new(simd: SimdLevel, first_child: u64) -> Result<Self, InnerError> {
-        Inner::new(simd, first_child).map(Self::from)
+    pub fn new<'d>(dram: impl Into<DramSource<'d>>, first_child: u64) -> Result<Self, InnerError> {
+        Inner::new(dram, first_child).map(Self::from)
     }
 
     /// Builds the tree over a first child and the others with their separators, ascending.
     ///
     /// # Errors
     /// As [`Inner::build`].
-    pub fn build<'a>(
-        simd: SimdLevel,
+    pub fn build<'a, 'd>(
+        dram: impl Into<DramSource<'d>>,
         first_child: u64,
         others: impl Iterator<Item = (K::Ref<'a>, u64)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
-        Inner::build(simd, first_child, others, fill_percent).map(Self::from)
+        Inner::build(dram, first_child, others, fill_percent).map(Self::from)
     }
 
     /// A ticket that is never current: the root word of no tree.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::Cpu;
+use everleaf_pmem::{Cpu, SimdLevel};
 use proptest::prelude::*;
 
 use super::super::latches::Latches;

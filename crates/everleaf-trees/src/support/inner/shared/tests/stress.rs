@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_index::KeyKind;
-use everleaf_pmem::{DramLine, MapError};
+use everleaf_pmem::{DramLine, DramSource, MapError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -225,8 +225,8 @@ impl<K: InnerKey> InnerKey for Yielding<K> {
     const EXACT: bool = K::EXACT;
     type Separators = K::Separators;
 
-    fn separators() -> Result<K::Separators, MapError> {
-        K::separators()
+    fn separators(dram: DramSource<'_>) -> Result<K::Separators, MapError> {
+        K::separators(dram)
     }
     fn word(key: K::Ref<'_>, skip: usize) -> u64 {
         std::thread::yield_now();

@@ -1,0 +1,66 @@
+//! Which way each operation on an allocator takes.
+
+use everleaf_pmem::{Media, Traced};
+
+use super::AllocatorSubject;
+use super::operation::Action;
+use crate::subject::barriers;
+use crate::{Path, Trodden};
+
+/// Every way that an operation on the allocator can take; recoveries are told apart by their barriers.
+pub const ALLOCATOR_PATHS: &[Path] = &[
+    ("allocate", "in a chunk"),
+    ("allocate", "a chunk is taken"),
+    ("free", "plain"),
+    ("link", "in a chunk"),
+    ("link", "a chunk is taken"),
+    ("link", "refused by the index"),
+    ("unlink", "plain"),
+    ("run", "plain"),
+    ("run", "growth of the pool"),
+    ("run", "its preparation fails"),
+    ("run freed", "plain"),
+    ("pool", "made"),
+    ("pool", "closed and opened"),
+];
+
+impl AllocatorSubject {
+    /// The paths of the explored operations, found by running them on memory of `len` bytes that can grow to `max_len`.
+    ///
+    /// # Errors
+    /// What an operation says that fails.
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+        use everleaf_crash::Subject;
+        let media = Traced::new(len, max_len, 0).map_err(|e| e.to_string())?;
+        let mut live = self.prepare(media.clone())?;
+        let mut paths = Vec::new();
+        for operation in &self.explore {
+            let len = media.region().len();
+            media.take_events();
+            live.run(operation)?;
+            let sites = barriers(&media.take_events());
+            let takes_a_chunk = sites.iter().any(|site| site.name() == "pool.chunk.type");
+            let path = path(&operation.action, media.region().len() > len, takes_a_chunk);
+            paths.push((path, sites));
+        }
+        Ok(paths)
+    }
+}
+
+fn path(action: &Action, grown: bool, takes_a_chunk: bool) -> Path {
+    match action {
+        Action::Run(..) | Action::RefusedRun(_) if grown => ("run", "growth of the pool"),
+        Action::Run(..) => ("run", "plain"),
+        Action::RefusedRun(_) => ("run", "its preparation fails"),
+        Action::Record(..) | Action::Node(_) if takes_a_chunk => ("allocate", "a chunk is taken"),
+        Action::Record(..) | Action::Node(_) => ("allocate", "in a chunk"),
+        Action::Link(..) if takes_a_chunk => ("link", "a chunk is taken"),
+        Action::Link(..) => ("link", "in a chunk"),
+        Action::RefusedLink(_) => ("link", "refused by the index"),
+        Action::FreeRecord(_) | Action::FreeNode(_) => ("free", "plain"),
+        Action::Unlink(_) => ("unlink", "plain"),
+        Action::FreeRun(_) => ("run freed", "plain"),
+        Action::Create => ("pool", "made"),
+        Action::Reopen => ("pool", "closed and opened"),
+    }
+}
