@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, check, create, del, explore, get, info, load, put, scan, torture, tour};
+use crate::commands::{
+    bench, check, completions, copy, create, del, dump, explore, get, info, load, put, restore, scan, shell, torture, tour,
+};
 use crate::failure::Outcome;
 
 /// An ordered key-value store for persistent memory that restarts in milliseconds and loses nothing.
@@ -29,12 +31,18 @@ enum Command {
     Get(get::Args),
     Del(del::Args),
     Scan(scan::Args),
+    Dump(dump::Args),
+    Restore(restore::Args),
+    Copy(copy::Args),
+    Shell(shell::Args),
     Info(info::Args),
     Check(check::Args),
     Bench(bench::Args),
     Explore(explore::Args),
     Torture(torture::Args),
     Tour(tour::Args),
+    Completions(completions::CompletionArgs),
+    Man(completions::ManArgs),
     /// The process that torture kills.
     #[command(hide = true, name = torture::WRITER)]
     TortureWriter(torture::WriterArgs),
@@ -53,6 +61,10 @@ impl Cli {
             Command::Get(args) => get::run(args),
             Command::Del(args) => del::run(args),
             Command::Scan(args) => scan::run(args),
+            Command::Dump(args) => dump::run(args),
+            Command::Restore(args) => restore::run(args),
+            Command::Copy(args) => copy::run(args),
+            Command::Shell(args) => shell::run(args),
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),
             Command::Bench(args) => bench::run(args),
@@ -60,6 +72,8 @@ impl Cli {
             Command::Torture(args) => torture::run(args),
             Command::TortureWriter(args) => torture::run_writer(args),
             Command::Tour(args) => tour::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => completions::run_man(args),
             Command::TourWriter(args) => tour::run_writer(args),
         }
     }

@@ -1,6 +1,7 @@
 //! Progress bars: on a terminal only.
 
 use std::io::{IsTerminal, Read, stderr};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +27,18 @@ pub fn steps_bar(steps: u64) -> ProgressBar {
     }
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left  {msg}");
     ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A bar over entries, whose number is told later.
+pub fn entries_bar() -> ProgressBar {
+    steps_bar(0)
+}
+
+/// Moves it; nobody stops the work but who kills the process.
+pub fn watch_entries(bar: &ProgressBar, progress: &everleaf::Progress) -> ControlFlow<()> {
+    bar.set_length(progress.of_entries.unwrap_or(progress.entries));
+    bar.set_position(progress.entries);
+    ControlFlow::Continue(())
 }
 
 /// Counts what is read through it.

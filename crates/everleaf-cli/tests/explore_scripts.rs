@@ -96,7 +96,7 @@ fn what_says_nothing_is_refused_and_never_passes() {
 }
 
 #[test]
-fn threads_and_batches_are_refused_where_an_engine_has_none() {
+fn threads_are_refused_where_an_engine_has_none_and_what_does_not_go_together() {
     let bench = Bench::new();
     bench.write("threads", "thread 1 insert 1 1\nthread 2 get 1\n");
     bench.write("batch", "batch insert 1 1; remove 2\n");
@@ -107,7 +107,7 @@ fn threads_and_batches_are_refused_where_an_engine_has_none() {
         assert!(said.contains(sentence), "{sentence:?} is not in {said}");
     };
     refused(&["--script", "threads"], "fptree is single-threaded; remove `thread` from the script");
-    refused(&["--script", "batch"], "engine fptree has no batches");
+    refused(&["--script", "batch", "--value-words", "2"], "a batch is the store's");
     refused(&["--script", "form"], "line 1: write `thread N OP..");
     refused(&["--ops", "4", "--seed", "1", "--threads", "2"], "fptree is single-threaded; use --threads 1");
     refused(&["--script", "alone", "--interleaving", "0:1"], "--interleaving is for programs of several threads");
@@ -121,7 +121,9 @@ fn two_threads_are_explored() {
     let report = json(&bench.ok(["explore", "--engine", "fptree-c", "--script", "s", "--json"]));
     assert_eq!((&report["violations"], &report["exhaustive"], &report["preemption_bound"]), (&0.into(), &true.into(), &2.into()));
     assert!(report["interleavings"].as_u64() > Some(10));
-    assert!(bench.refused(["explore", "--engine", "fptree-c", "--script", "s", "--store"]).contains("leave out --store"));
+    bench.write("b", "insert 1 1\nexplore\nthread 1 batch update 1 2; insert 2 2\nthread 2 get 1\n");
+    let batch = ["explore", "--engine", "fptree-c", "--script", "b", "--preemptions", "1", "--budget", "8", "--json"];
+    assert_eq!(json(&bench.ok(batch))["violations"], 0);
     let random =
         ["explore", "--engine", "fptree-c", "--threads", "2", "--ops", "4", "--seed", "1", "--interleavings", "20", "--json"];
     assert_eq!(json(&bench.ok(random))["violations"], 0);

@@ -9,6 +9,8 @@ pub struct IndexStatistics {
     pub height: u32,
     /// Leaves that hold keys.
     pub leaves: u64,
+    /// Entries that a leaf has room for; 0 where that is not one number.
+    pub leaf_slots: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
     /// Bytes of persistent memory that the index takes from the pool.

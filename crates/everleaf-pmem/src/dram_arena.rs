@@ -84,19 +84,28 @@ impl DramArena {
     /// If the arena is shorter: a mistake of the programmer, indices come from the arena's owner and never from a file.
     #[inline(always)]
     pub fn line(&self, index: u32) -> &DramLine {
-        &self.array::<1>(index)[0]
+        &self.lines_at(index, 1)[0]
     }
 
-    /// `N` lines that follow one another.
+    /// `count` lines that follow one another.
     ///
     /// # Panics
     /// As [`line`](DramArena::line).
     #[inline(always)]
-    pub fn array<const N: usize>(&self, index: u32) -> &[DramLine; N] {
-        assert!(index as usize + N <= self.lines(), "the arena has no such line");
+    pub fn lines_at(&self, index: u32, count: usize) -> &[DramLine] {
+        self.get(index, count).expect("the arena has such lines")
+    }
+
+    /// `count` lines that follow one another; none if the arena is shorter. One comparison.
+    #[inline(always)]
+    pub fn get(&self, index: u32, count: usize) -> Option<&[DramLine]> {
+        let start = index as usize * LINE;
+        if start + count * LINE > self.region.len() as usize {
+            return None;
+        }
         // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to a huge page, so every line
         // is aligned; DramLine is eight atomic words, for which any bit pattern is valid and racing accesses are defined.
-        unsafe { &*self.region.base().add(index as usize * LINE).cast::<[DramLine; N]>() }
+        Some(unsafe { std::slice::from_raw_parts(self.region.base().add(start).cast::<DramLine>(), count) })
     }
 
     /// Asks for a line ahead of its use. Any index will do.
@@ -140,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no such line")]
+    #[should_panic(expected = "such lines")]
     fn a_line_outside_is_refused() {
         let arena = DramArena::reserve(4 << 20).unwrap();
         arena.ensure(256).unwrap();
-        arena.array::<2>(arena.lines() as u32 - 1);
+        arena.lines_at(arena.lines() as u32 - 1, 2);
     }
 }

@@ -19,14 +19,26 @@ impl DramLine {
         Self(std::array::from_fn(|_| AtomicU64::new(word)))
     }
 
+    /// Asks for the line ahead of its use.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        crate::instructions::prefetch(self.0.as_ptr().addr());
+    }
+
     /// How many of the eight words are at most `key` (unsigned). In a sorted node: the rank of `key` within the line.
     #[inline(always)]
     pub fn count_at_most(&self, level: SimdLevel, key: u64) -> usize {
         match level {
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => self.count_at_most_avx512(key),
-            _ => self.0.iter().map(|word| usize::from(word.load(Ordering::Relaxed) <= key)).sum(),
+            _ => self.count_at_most_by_words(key),
         }
+    }
+
+    /// Apart: inlined into a search it would take the registers of the vector version.
+    #[inline(never)]
+    fn count_at_most_by_words(&self, key: u64) -> usize {
+        self.0.iter().map(|word| usize::from(word.load(Ordering::Relaxed) <= key)).sum()
     }
 
     #[cfg(target_arch = "x86_64")]

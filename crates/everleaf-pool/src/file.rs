@@ -76,6 +76,26 @@ pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
     Ok(Region::open(file, pool_bytes(&words)?, identity.max_bytes, mapping)?)
 }
 
+/// Maps as much of a damaged pool file as there is, to be read; the file is not written.
+///
+/// # Errors
+/// As [`open_file`] if the identity cannot be read.
+pub fn open_damaged_file(path: &Path) -> Result<Region, PoolError> {
+    let file = open_options(false).open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => PoolError::Missing { path: path.into() },
+        _ => io_error("opening", path)(e),
+    })?;
+    lock(&file, path, libc::LOCK_SH)?;
+    let not_a_pool = || PoolError::NotAPool { path: path.into() };
+    let mut bytes = vec![0; CHUNK as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(|_| not_a_pool())?;
+    let words: Vec<u64> = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes"))).collect();
+    let identity = IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(not_a_pool))?;
+    let there = file.metadata().map_err(io_error("reading", path))?.len() / CHUNK * CHUNK;
+    let length = pool_bytes(&words).unwrap_or(there).min(there);
+    Ok(Region::open(file, length, identity.max_bytes.max(length), Mapping::Private)?)
+}
+
 /// The length that the header's extents add up to.
 fn pool_bytes(header: &[u64]) -> Result<u64, PoolError> {
     let extents = std::mem::offset_of!(crate::layout::Header, extents) / 8;

@@ -6,7 +6,7 @@ use crate::layout::{FORMAT_VERSION, IDENTITY_WORDS, Identity, MAGIC};
 use crate::{Corruption, PoolError};
 
 /// The kind of key that a pool was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyType {
     /// `u64`.
     U64,

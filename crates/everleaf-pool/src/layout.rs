@@ -78,7 +78,7 @@ persistent! {
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
     pub(crate) struct Intent {
-        /// 0: nothing; 1: a link; else the offset of the destination of an exchange. Written last, cleared first.
+        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; else the offset of the destination of an exchange. Written last, cleared first.
         pub tag: PCell<Sealed>,
         /// The block that is replaced: its offset.
         pub old: PCell<Sealed>,
@@ -135,6 +135,8 @@ pub(crate) const STATE_CLEAN: u64 = 1;
 pub(crate) const STATE_OPEN: u64 = 2;
 /// Tag of an intent whose destination is an entry of an index; no offset of a cell, because it is odd.
 pub(crate) const LINK_TAG: u64 = 1;
+/// Tag of an intent whose `new` is the log of a batch.
+pub(crate) const BATCH_TAG: u64 = 3;
 
 const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);

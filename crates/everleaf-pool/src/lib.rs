@@ -2,12 +2,13 @@
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `header` (identity) · `file`
 //! (creating, opening, locking pool files) · `pool` (create, open, close, grow) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `lease`
+//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `batch` (many links with one commit point) · `lease`
 //! (workers for many threads) · `recover` (crash states of a worker's intent) ·
 //! `record` (byte strings) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
+mod batch;
 mod chunks;
 mod classes;
 mod error;
@@ -23,8 +24,9 @@ mod word;
 mod worker;
 
 pub use audit::{Audit, AuditReport};
+pub use batch::PendingBatch;
 pub use error::{Corruption, PoolError};
-pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_file};
+pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open_file};
 pub use header::{Format, KeyType};
 pub use layout::layouts;
 pub use lease::{Lease, Workers};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Word, site};
 use parking_lot::Mutex;
 
+use crate::batch::PendingBatch;
 use crate::chunks::{Chunks, lock_relaxing, table_chunks};
 use crate::classes::Usage;
 use crate::file::boot_id;
@@ -49,6 +50,8 @@ pub struct Opened {
     pub shutdown: Shutdown,
     /// Links to be resolved by their owner.
     pub pending_links: Vec<PendingLink>,
+    /// Batches to be completed by their owner.
+    pub pending_batches: Vec<PendingBatch>,
 }
 
 /// A run of memory for nodes.
@@ -69,6 +72,8 @@ pub struct Space {
     pub used_bytes: u64,
     /// Bytes that can be allocated before the pool grows.
     pub free_bytes: u64,
+    /// Those of them that are blocks in chunks which are in use, and so serve one size only.
+    pub free_in_blocks_bytes: u64,
     /// Bytes that the pool may grow to.
     pub max_bytes: u64,
 }
@@ -184,8 +189,48 @@ impl<M: Media> Pool<M> {
         if shutdown == Shutdown::Clean {
             pool.sync()?; // Before the first change: after a crash of the system the file must not claim to be clean.
         }
-        let pending_links = recover_intents(&pool)?;
-        Ok((Arc::new(pool), Opened { shutdown, pending_links }))
+        let (pending_links, pending_batches) = recover_intents(&pool)?;
+        Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
+    }
+
+    /// Opens what can be opened of a damaged pool, in memory that nobody else sees: whatever its state, whichever boot of the machine left it, and however much of its
+    /// tables can be read. What could not be is told.
+    ///
+    /// # Errors
+    /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
+    pub fn open_damaged(media: M) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
+        let corrupt = || PoolError::corrupt(0, Corruption::Header);
+        let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
+        let words: Vec<u64> = cells.iter().map(|cell| media.load(cell)).collect();
+        let pool = Self::over(media, &IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))?);
+        let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
+        let (pending_links, pending_batches) = recover_intents(&pool).unwrap_or_else(|error| {
+            complaints.push(error);
+            Default::default()
+        });
+        Ok((Arc::new(pool), Opened { shutdown: Shutdown::Crash, pending_links, pending_batches }, complaints))
+    }
+
+    /// Copies of all allocated records, as the chunk table alone tells of them; or why one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is
+    /// shown that matches its checksum, whether it was in use or not.
+    pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
+        self.chunks.for_each_usage(&self.media, |chunk, usage| match usage {
+            Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
+            Ok(Usage::RecordBlocks(class)) => {
+                let whole = self.chunks.for_each_block(&self.media, chunk, class, |offset| {
+                    visit(self.copy_within(offset, class.block_bytes()));
+                });
+                if let Err(error) = whole {
+                    let blocks = (0..class.blocks() as u64).map(|block| chunk * CHUNK + block * class.block_bytes());
+                    blocks
+                        .filter_map(|offset| self.copy_within(offset, class.block_bytes()).ok())
+                        .for_each(|found| visit(Ok(found)));
+                    visit(Err(error));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => visit(Err(error)),
+        });
     }
 
     fn add_extents(&self) -> Result<(), PoolError> {
@@ -426,11 +471,13 @@ impl<M: Media> Pool<M> {
     pub fn space(&self) -> Result<Space, PoolError> {
         let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
         let total_bytes = end * CHUNK;
-        let free_bytes = self.chunks.free_bytes(&self.media)?;
+        let (in_chunks, free_in_blocks_bytes) = self.chunks.free_bytes(&self.media)?;
+        let free_bytes = in_chunks + free_in_blocks_bytes;
         Ok(Space {
             total_bytes,
             used_bytes: total_bytes.saturating_sub(free_bytes),
             free_bytes,
+            free_in_blocks_bytes,
             max_bytes: self.media.region().max_len(),
         })
     }

@@ -1,5 +1,7 @@
 //! Records: byte strings that never change once published, checked whenever they are read.
 
+use std::cmp::Ordering;
+
 use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
 
 use crate::layout::CHUNK;
@@ -144,6 +146,39 @@ impl<M: Media> Pool<M> {
         Ok(same && last.first().is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
     }
 
+    /// How the bytes of a record compare with others, without its checksum. Nothing is lent, as in [`record_is`](Pool::record_is).
+    ///
+    /// # Errors
+    /// As [`record_unverified`](Pool::record_unverified).
+    #[inline]
+    pub fn compare_record(&self, pointer: PPtr<Record>, other: &[u8]) -> Result<Ordering, PoolError> {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        let common = bytes.min(other.len());
+        for (cell, part) in cells[1..].iter().zip(other[..common].chunks(WORD)) {
+            let order = self.media().load(cell).to_le_bytes()[..part.len()].cmp(part);
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        Ok(bytes.cmp(&other.len()))
+    }
+
+    /// A copy of the bytes of a record, after a check of its checksum. Nothing is lent, as in [`record_is`](Pool::record_is).
+    ///
+    /// # Errors
+    /// As [`verify_record`](Pool::verify_record).
+    pub fn copy_record(&self, pointer: PPtr<Record>) -> Result<Box<[u8]>, PoolError> {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        let expected = (self.media().load(&cells[0]) >> 32) as u32;
+        let mut copy: Vec<u8> = cells[1..].iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
+        copy.truncate(bytes);
+        if checksum(bytes as u32, &[&copy]) == expected {
+            Ok(copy.into())
+        } else {
+            Err(PoolError::corrupt(pointer.offset(), Corruption::Record))
+        }
+    }
+
     /// Checks the checksum of a record. Nothing is lent, as in [`record_is`](Pool::record_is).
     ///
     /// # Errors
@@ -164,6 +199,19 @@ impl<M: Media> Pool<M> {
             left -= here;
         }
         if crc.finalize() == expected { Ok(()) } else { Err(PoolError::corrupt(pointer.offset(), Corruption::Record)) }
+    }
+
+    /// A copy of the record in a block of `room` bytes, whose chunk's shadow is not asked: opening a pool looks at blocks before it is known
+    /// which of them are allocated.
+    pub(crate) fn copy_within(&self, offset: u64, room: u64) -> Result<Vec<u8>, PoolError> {
+        let damaged = || PoolError::corrupt(offset, Corruption::Record);
+        let cells = self.media().region().cells(offset, (room / WORD as u64) as usize).ok_or_else(damaged)?;
+        let header = self.media().load(cells.first().ok_or_else(damaged)?);
+        let bytes = (header & u64::from(u32::MAX)) as usize;
+        let words = cells[1..].get(..bytes.div_ceil(WORD)).ok_or_else(damaged)?;
+        let mut content: Vec<u8> = words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
+        content.truncate(bytes);
+        if (header >> 32) as u32 == checksum(bytes as u32, &[&content]) { Ok(content) } else { Err(damaged()) }
     }
 
     /// Lets counting and tracing media know of the lines behind a lent slice.

@@ -2,18 +2,19 @@
 
 use everleaf_pmem::{Media, PPtr, Site, site};
 
+use crate::batch::PendingBatch;
 use crate::chunks::Block;
 use crate::classes::Usage;
-use crate::layout::{Intent, LINK_TAG, WORKER_SLOTS};
+use crate::layout::{BATCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
 use crate::pool::PendingLink;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError};
 
 const BLOCKS: Site = site!("pool.recover.blocks");
 
-/// Completes or undoes every exchange that was cut; returns the links, which only their owner can judge.
-pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLink>, PoolError> {
-    let mut pending = Vec::new();
+/// Completes or undoes every exchange that was cut; returns the links, which only their owner can judge, and the batches, which only he can complete.
+pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<(Vec<PendingLink>, Vec<PendingBatch>), PoolError> {
+    let (mut pending, mut batches) = (Vec::new(), Vec::new());
     for slot in 0..WORKER_SLOTS {
         let intent = pool.intent(slot)?;
         let media = pool.media();
@@ -30,6 +31,11 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLin
                 let pointer = |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
                 pending.push(PendingLink { slot, new: pointer(new), old: pointer(old) });
             }
+            // Between B2 and B6: it has happened.
+            Some(BATCH_TAG) => {
+                let log = blocks(pool, intent)?.1.ok_or_else(|| corrupt(pool, intent))?;
+                batches.push(PendingBatch::read(pool, slot, log)?);
+            }
             // Between A1 and A3: the destination decides.
             Some(destination) => {
                 let (_, new) = blocks(pool, intent)?;
@@ -39,16 +45,20 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<Vec<PendingLin
             None => return Err(corrupt(pool, intent)),
         }
     }
-    Ok(pending)
+    Ok((pending, batches))
 }
 
 /// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
 pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
     let intent = pool.intent(slot)?;
-    settle(pool, intent, changed)?;
     let (old, new) = blocks(pool, intent)?;
-    match if changed { old } else { new } {
-        Some(block) => pool.chunks().freed(pool.media(), block),
+    let freed = if changed { old } else { new };
+    if let Some(block) = freed {
+        pool.chunks().begin_freeing(pool.media(), slot, block)?;
+    }
+    settle(pool, intent, changed)?;
+    match freed {
+        Some(block) => pool.chunks().freed(pool.media(), slot, block),
         None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use everleaf_pmem::{Site, site};
 
-/// The barriers of creation, allocation, freeing, links, runs, growth, recovery, opening and closing, in the order of the code.
+/// The barriers of creation, allocation, freeing, links, batches, runs, growth, recovery, opening and closing, in the order of the code.
 pub const SITES: &[Site] = &[
     site!("pool.create.void"),
     site!("pool.create.void.fence"),
@@ -28,6 +28,14 @@ pub const SITES: &[Site] = &[
     site!("pool.link.L3.fence"),
     site!("pool.link.L4.retire"),
     site!("pool.link.L4.fence"),
+    site!("pool.batch.B1.fence"),
+    site!("pool.batch.B2.intent"),
+    site!("pool.batch.B2.fence"),
+    site!("pool.batch.B3.blocks"),
+    site!("pool.batch.B5.blocks"),
+    site!("pool.batch.B5.fence"),
+    site!("pool.batch.B6.retire"),
+    site!("pool.batch.B6.fence"),
     site!("pool.run.R1.fence"),
     site!("pool.run.R2.publish"),
     site!("pool.run.R2.fence"),
@@ -41,6 +49,10 @@ pub const SITES: &[Site] = &[
     site!("pool.recover.blocks.fence"),
     site!("pool.recover.retire"),
     site!("pool.recover.retire.fence"),
+    site!("pool.recover.batch.blocks"),
+    site!("pool.recover.batch.fence"),
+    site!("pool.recover.batch.retire"),
+    site!("pool.recover.batch.retire.fence"),
     site!("pool.open.state"),
     site!("pool.open.fence"),
     site!("pool.close.state"),

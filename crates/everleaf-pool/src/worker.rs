@@ -12,15 +12,16 @@
 //!
 //! A3 needs no fence where only something was allocated: the worker's next fence, which every caller makes before it lets others
 //! see its structure, keeps a stale intent from being read after the destination has changed again. Where a block was freed, A3 is
-//! fenced before the block may be used again.
+//! fenced before the block may be used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
 //!
 //! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry moves): see
-//! [`Worker::begin_link`].
+//! [`Worker::begin_link`]. A *batch* is many links with one commit point: `batch.rs`.
 
 use std::sync::Arc;
 
 use everleaf_pmem::{Counter, Media, PCell, PPtr, Persistent, site};
 
+use crate::batch::Staged;
 use crate::chunks::Block;
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, Intent, LINK_TAG};
@@ -33,11 +34,13 @@ use crate::{Pool, PoolError, Record};
 /// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from. Handing a worker to another
 /// thread needs a fence of the old one in between; a lock under which each operation ends durably is enough.
 pub struct Worker<M: Media> {
-    pool: Arc<Pool<M>>,
-    slot: usize,
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) slot: usize,
     /// The chunk that blocks are taken from, by node (0) or record (1) and class.
     owned: [[Option<u64>; Class::COUNT]; 2],
     link: Option<Link>,
+    /// The batch that is being gathered or was committed.
+    pub(crate) batch: Option<Staged>,
 }
 
 /// A link that was begun.
@@ -49,7 +52,7 @@ struct Link {
 
 impl<M: Media> Worker<M> {
     pub(crate) fn new(pool: Arc<Pool<M>>, slot: usize) -> Self {
-        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None }
+        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None, batch: None }
     }
 
     /// The pool.
@@ -62,9 +65,9 @@ impl<M: Media> Worker<M> {
         self.slot
     }
 
-    /// Whether a link was begun and not ended.
+    /// Whether a link or a batch was begun and not ended.
     pub(crate) fn is_linking(&self) -> bool {
-        self.link.is_some()
+        self.link.is_some() || self.batch.is_some()
     }
 
     // ---- exchanges ----------------------------------------------------------------------------------------------------
@@ -115,6 +118,9 @@ impl<M: Media> Worker<M> {
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
+        if let Some(block) = old {
+            pool.chunks().begin_freeing(media, self.slot, block)?;
+        }
 
         // A1: the intent. The record behind `new` was flushed by the caller and becomes durable with the same fence.
         // Crash: the destination holds `old`; recovery clears bit(new) and keeps bit(old).
@@ -136,9 +142,9 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.exchange.A3.retire"), &intent.tag);
         if let Some(block) = old {
-            // The freed block may be anybody's next; then a stale intent would free it again.
+            // The freed block may be anybody's from here on; then a stale intent would free it again.
             media.fence(site!("pool.exchange.A3.fence"));
-            pool.chunks().freed(media, block)?;
+            pool.chunks().freed(media, self.slot, block)?;
         }
         Ok(())
     }
@@ -193,6 +199,7 @@ impl<M: Media> Worker<M> {
         let media = pool.media();
         let freed = if changed { old } else { new };
         if let Some(block) = freed {
+            pool.chunks().begin_freeing(media, self.slot, block)?;
             pool.chunks().mark(media, site!("pool.link.L3.blocks"), block, false)?;
             media.fence(site!("pool.link.L3.fence"));
         }
@@ -201,7 +208,7 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
         media.fence(site!("pool.link.L4.fence"));
         match freed {
-            Some(block) => pool.chunks().freed(media, block),
+            Some(block) => pool.chunks().freed(media, self.slot, block),
             None => Ok(()),
         }
     }
@@ -232,7 +239,7 @@ impl<M: Media> Worker<M> {
         let media = pool.media();
         let run = Run { offset: block.offset, bytes: bytes.div_ceil(CHUNK).max(1) * CHUNK };
         if let Err(e) = prepare(pool, run) {
-            pool.chunks().freed(media, block)?;
+            pool.chunks().freed(media, self.slot, block)?;
             return Err(e);
         }
         // R1: what was prepared is durable. Crash: the chunks are free.
@@ -251,9 +258,10 @@ impl<M: Media> Worker<M> {
     pub fn free_run(&mut self, offset: u64) -> Result<(), PoolError> {
         let pool = &*self.pool;
         let block = pool.chunks().block_at(pool.media(), offset)?;
+        pool.chunks().begin_freeing(pool.media(), self.slot, block)?;
         pool.chunks().mark(pool.media(), site!("pool.run.free"), block, false)?;
         pool.media().fence(site!("pool.run.free.fence"));
-        pool.chunks().freed(pool.media(), block)
+        pool.chunks().freed(pool.media(), self.slot, block)
     }
 
     // ---- reserving, in DRAM -----------------------------------------------------------------------------------------
@@ -270,7 +278,8 @@ impl<M: Media> Worker<M> {
             let (chunks, media) = (self.pool.chunks(), self.pool.media());
             let owned = &mut self.owned[usize::from(record)][class.index()];
             if let Some(chunk) = *owned {
-                if let Some(block) = chunks.first_free_block(media, chunk, class)? {
+                let from = self.batch.as_ref().map_or(0, |staged| staged.next_in(chunk, class));
+                if let Some(block) = chunks.free_block_from(media, chunk, class, from)? {
                     return Ok(block);
                 }
                 *owned = None;
@@ -292,7 +301,7 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
+    pub(crate) fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
         let block = self.reserve(true, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
         self.pool.write_record(block.offset, parts)?;
         Ok(block)
@@ -300,7 +309,7 @@ impl<M: Media> Worker<M> {
 }
 
 /// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than what it speaks of.
-fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
+pub(crate) fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
     let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
     for (offset, extent, block) in words {
         media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));

@@ -8,7 +8,7 @@ use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
 use crate::subject::{Content, ScriptKind, model, sentence, show};
-use crate::{EngineSubject, Operation, Target};
+use crate::{EngineSubject, Level, Operation, Target};
 
 /// What an operation told its caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,18 +41,21 @@ pub(crate) fn answer<K: ScriptKind>(index: &dyn Index<K>, operation: &Operation)
         Operation::Upsert(key, value) => index.upsert(K::borrow_key(key), *value).map(Answer::Value),
         Operation::Remove(key) => index.remove(K::borrow_key(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
-        Operation::Batch(_) => return Err("this engine has no batches".to_owned()),
+        Operation::Batch(_) => return Err("an index has no batches; explore the store".to_owned()),
         Operation::Sync | Operation::Crash => index.sync().map(|()| Answer::Done),
         other => return Err(format!("{other} is not for an open index")),
     }
     .map_err(sentence)
 }
 
-/// What an operation does if nothing else runs.
-fn specification(content: &mut Content, operation: &Operation) -> Answer {
+/// What an operation does if nothing else runs. A store tells of a key that is replaced or removed only that it was there.
+fn specification(level: Level, content: &mut Content, operation: &Operation) -> Answer {
     let told = match operation {
-        Operation::Thread { operation, .. } => return specification(content, operation),
+        Operation::Thread { operation, .. } => return specification(level, content, operation),
         Operation::Insert(key, _) => Answer::Changed(!content.contains_key(key)),
+        Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) if level == Level::Store => {
+            Answer::Changed(content.contains_key(key))
+        }
         Operation::Get(key) | Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) => {
             Answer::Value(content.get(key).copied())
         }
@@ -131,7 +134,7 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
     }
 
     fn apply(&self, content: &mut Content, operation: usize) -> Answer {
-        specification(content, &self.subject.scenario.explore[operation])
+        specification(self.subject.level(), content, &self.subject.scenario.explore[operation])
     }
 
     fn sites(&self) -> Vec<Site> {
@@ -159,7 +162,7 @@ mod tests {
     use everleaf_pmem::Media;
 
     use super::*;
-    use crate::{Level, Scenario, ScriptKeys};
+    use crate::{Scenario, ScriptKeys};
 
     /// A target behind one lock, whose holder others wait for as the scheduler wants it.
     struct Locked {
@@ -245,12 +248,15 @@ mod tests {
             "insert 1 1\ninsert 1 2\nget 1\nupdate 1 3\nupdate 2 3\nupsert 2 4\nupsert 2 5\nremove 1\nremove 1\nget 1\nsync";
         let scenario = Scenario::parse(script, None).unwrap();
         let operations = scenario.explore.clone();
-        let subject = EngineSubject::new(Engine::FpTree, EngineSubject::tiny_parameters(Engine::FpTree), Level::Index, scenario);
-        let target = subject.create(Traced::new(96 << 10, 96 << 10, 1).unwrap()).unwrap();
-        let mut content = Content::new();
-        for operation in &operations {
-            assert_eq!(target.answer(operation).unwrap(), specification(&mut content, operation), "{operation}");
-            assert_eq!(target.content().unwrap(), content);
+        for level in [Level::Index, Level::Store] {
+            let tiny = EngineSubject::tiny_parameters(Engine::FpTree);
+            let subject = EngineSubject::new(Engine::FpTree, tiny, level, scenario.clone());
+            let target = subject.create(Traced::new(96 << 10, 96 << 10, 1).unwrap()).unwrap();
+            let mut content = Content::new();
+            for operation in &operations {
+                assert_eq!(target.answer(operation).unwrap(), specification(level, &mut content, operation), "{operation}");
+                assert_eq!(target.content().unwrap(), content);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 mod allocator;
 mod concurrent;
 mod conformance;
+pub mod linearizability;
 mod lines;
 mod script;
 mod subject;
@@ -16,6 +17,6 @@ pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
 use subject::holds_a_pool;
-pub use subject::{EngineSubject, Level, PATHS, Path, Target};
+pub use subject::{EngineSubject, Level, PATHS, Path, Target, WIDE_PATHS};
 pub use suite::{ARGUED, Case, CaseSubject, SuiteProgress, SuiteReport, directed_cases, full_suite, run_suite};
 pub use torture::{TortureError, TortureOptions, TortureReport, torture, torture_child};

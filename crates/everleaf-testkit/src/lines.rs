@@ -83,21 +83,23 @@ impl Scenario {
         self.explore.iter().any(|operation| matches!(operation, Operation::Thread { .. }))
     }
 
-    /// Refuses what `engine` cannot do.
-    ///
-    /// # Errors
-    /// [`ScriptError::SingleThreaded`], [`ScriptError::NoBatches`].
-    pub fn check_for(&self, engine: Engine) -> Result<(), ScriptError> {
-        fn has_batch(operation: &Operation) -> bool {
+    /// Whether there is a batch, so that only a store can run it.
+    pub fn has_batches(&self) -> bool {
+        fn is_batch(operation: &Operation) -> bool {
             match operation {
-                Operation::Thread { operation, .. } => has_batch(operation),
+                Operation::Thread { operation, .. } | Operation::Refused(operation) => is_batch(operation),
                 operation => matches!(operation, Operation::Batch(_)),
             }
         }
-        // No engine of this release has batches.
-        if self.prepare.iter().chain(&self.explore).any(has_batch) {
-            return Err(ScriptError::NoBatches { engine });
-        }
+        let cut = self.cut.iter().map(|cut| &cut.operation);
+        self.prepare.iter().chain(&self.explore).chain(cut).any(is_batch)
+    }
+
+    /// Refuses what `engine` cannot do.
+    ///
+    /// # Errors
+    /// [`ScriptError::SingleThreaded`].
+    pub fn check_for(&self, engine: Engine) -> Result<(), ScriptError> {
         if self.has_threads() && !engine.is_concurrent() {
             return Err(ScriptError::SingleThreaded { engine });
         }
@@ -182,11 +184,8 @@ mod tests {
             Err("fptree is single-threaded; remove `thread` from the script, or choose a concurrent engine".to_owned())
         );
         assert_eq!(check(threads, Engine::FpTreeConcurrent), Ok(()));
-        assert_eq!(
-            check("batch remove 1; remove 2", Engine::FpTree),
-            Err("engine fptree has no batches; write the operations of each batch on lines of their own".to_owned())
-        );
-        assert!(check("thread 1 batch remove 1", Engine::FpTreeConcurrent).is_err());
+        let has_batches = |text: &str| Scenario::parse(text, None).unwrap().has_batches();
+        assert!(has_batches("batch remove 1; remove 2") && has_batches("thread 1 batch remove 1") && !has_batches(threads));
     }
 
     #[test]

@@ -45,12 +45,6 @@ pub enum ScriptError {
         /// The engine.
         engine: Engine,
     },
-    /// A batch for an engine that has none.
-    #[error("engine {engine} has no batches; write the operations of each batch on lines of their own")]
-    NoBatches {
-        /// The engine.
-        engine: Engine,
-    },
     /// An operation stands where it makes no sense.
     #[error("line {line}: {rule}")]
     Misplaced {

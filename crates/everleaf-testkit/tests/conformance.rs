@@ -8,10 +8,12 @@ use everleaf_testkit::{Conformance, TestKeys};
 
 /// Sizes: tiny leaves under tiny inner nodes, and the defaults.
 fn sizes(engine: Engine) -> Vec<EngineParameters> {
-    let has_groups = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+    let has = |name| engine.parameters().contains(&name);
     let sized = |slots, keys, group_bytes| {
-        let parameters = EngineParameters::default().leaf_slots(slots).inner_keys(keys);
-        if has_groups { parameters.group_bytes(group_bytes) } else { parameters }
+        let mut parameters = EngineParameters::default().leaf_slots(slots);
+        parameters.inner_keys = has(EngineParameters::INNER_KEYS).then_some(keys);
+        parameters.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(group_bytes);
+        parameters
     };
     vec![sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()]
 }

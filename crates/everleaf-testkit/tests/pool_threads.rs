@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everleaf_crash::{ConcurrentSubject, Options, Report, Step, ThreadOperations, explore_threads};
-use everleaf_pmem::{Media, PCell, PPtr, Site, Traced, persistent};
-use everleaf_pool::{Audit, Format, KeyType, Pool, Record, Workers};
+use everleaf_pmem::{Media, PCell, PPtr, Site, Traced, persistent, site};
+use everleaf_pool::{Audit, Format, KeyType, Pool, PoolError, Record, Worker, Workers};
 
 persistent! {
     struct Slots {
@@ -17,6 +17,8 @@ persistent! {
 enum Act {
     Alloc(usize, usize),
     Free(usize),
+    /// A record of so many bytes is linked in place of what is there, as a store does with its index.
+    Link(usize, usize),
 }
 
 /// One step of threads, each with its own acts; what was done before.
@@ -40,8 +42,19 @@ fn act(state: &Opened, act: Act) -> Result<(), String> {
     match act {
         Act::Alloc(slot, bytes) => worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]]),
         Act::Free(slot) => worker.free_from(&slots.records[slot]),
+        Act::Link(slot, bytes) => link(&mut worker, &slots.records[slot], &vec![slot as u8; bytes]),
     }
     .map_err(|e| e.to_string())
+}
+
+/// The slot is an index of one word: one p-atomic store is its commit.
+fn link(worker: &mut Worker<Traced>, slot: &PCell<PPtr<Record>>, content: &[u8]) -> Result<(), PoolError> {
+    let pool = Arc::clone(worker.pool());
+    let new = worker.begin_link(pool.media().load(slot), Some(&[content]))?;
+    pool.media().store(slot, new);
+    pool.media().flush(site!("testkit.index.slot"), slot);
+    pool.media().fence(site!("testkit.index.fence"));
+    worker.end_link(true)
 }
 
 impl ConcurrentSubject for Program {
@@ -68,7 +81,15 @@ impl ConcurrentSubject for Program {
         act(state, *self.threads.iter().flatten().nth(operation).ok_or("no such operation")?)
     }
     fn recover(&self, image: Traced) -> Result<Opened, String> {
-        Ok(opened(Pool::open(image).map_err(|e| e.to_string())?.0))
+        let (pool, found) = Pool::open(image).map_err(|e| e.to_string())?;
+        let state = opened(pool);
+        let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
+        for pending in found.pending_links {
+            let linked = slots.records.iter().any(|cell| state.pool.media().load(cell) == pending.new);
+            let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
+            worker.resolve_link(pending, linked).map_err(|e| e.to_string())?;
+        }
+        Ok(state)
     }
     fn content(&self, Opened { pool, .. }: &Opened) -> Result<Self::Content, String> {
         let (mut content, mut audit) = (Vec::new(), Audit::new());
@@ -101,12 +122,13 @@ impl ConcurrentSubject for Program {
     }
     fn apply(&self, content: &mut Self::Content, operation: usize) {
         match *self.threads.iter().flatten().nth(operation).expect("one of the acts") {
-            Act::Alloc(slot, bytes) => content[slot] = Some(bytes),
+            Act::Alloc(slot, bytes) | Act::Link(slot, bytes) => content[slot] = Some(bytes),
             Act::Free(slot) => content[slot] = None,
         }
     }
     fn sites(&self) -> Vec<Site> {
-        everleaf_pool::SITES.to_vec()
+        let index = [site!("testkit.index.slot"), site!("testkit.index.fence")];
+        everleaf_pool::SITES.iter().copied().chain(index).collect()
     }
     fn describe_operation(&self, operation: usize) -> String {
         format!("{:?}", self.threads.iter().flatten().nth(operation))
@@ -141,6 +163,16 @@ fn two_threads_allocate_at_once() {
 fn one_thread_frees_what_shares_a_word_with_what_another_one_allocates() {
     explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Free(0)], &[Act::Alloc(2, 20)]], 1);
     explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Free(0)], &[Act::Free(1)]], 1);
+}
+
+#[test]
+fn a_freed_block_is_not_taken_while_an_intent_still_speaks_of_it() {
+    // The first thread owns the chunk; the second frees a block of it, and is held up between the bit and the end of its intent.
+    explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Alloc(2, 20)], &[Act::Free(0)]], 2);
+    explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Link(2, 20)], &[Act::Link(0, 20)]], 2);
+    // The same with a chunk of two blocks that nobody owns: it becomes empty, and would be one of smaller blocks next.
+    let full = [Act::Alloc(0, 1800), Act::Alloc(1, 1800), Act::Alloc(2, 1800)];
+    explored(&full, &[&[Act::Free(0)], &[Act::Free(1), Act::Alloc(3, 20)]], 2);
 }
 
 #[test]

@@ -42,3 +42,8 @@ fn every_barrier_of_the_ptree_is_reached_and_needed() {
 fn every_barrier_of_the_concurrent_fptree_is_reached_and_needed() {
     suffices(Engine::FpTreeConcurrent);
 }
+
+#[test]
+fn every_barrier_of_circ_tree_is_reached_and_needed() {
+    suffices(Engine::CircTree);
+}

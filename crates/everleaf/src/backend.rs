@@ -1,33 +1,81 @@
-//! The seam between [`Store`](crate::Store), which knows neither media nor kinds of keys, and the parts that do.
+//! The seam between [`Store`](crate::Store) and its trees, which know neither media nor kinds of keys, and the parts that do.
+//!
+//! Keys are here as the index has them: [`keyspace`](crate::keyspace) makes them of what callers give.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
 
-use crate::{Capabilities, CheckOutcome, Engine, Error, Key, Statistics};
+use crate::batch::Write;
+use crate::keyspace::Space;
+use crate::snapshot::Images;
+use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
+
+/// A value as it lies in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its bytes.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+/// A value to be stored: its bytes, and when it expires.
+pub type NewValue<'a> = Found<'a>;
+
+/// When a write takes place. An expired value counts as absent.
+pub enum Condition<'c> {
+    /// Whatever is there.
+    Always,
+    /// Only if the key is absent.
+    Absent,
+    /// Only if it is present.
+    Present,
+    /// Only if its value has expired and is still there.
+    Expired,
+    /// If this says so of the value. It runs under the lock of the key and must not call the store.
+    If(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Whether its condition held.
+    pub done: bool,
+    /// Whether the key was present.
+    pub was_present: bool,
+}
 
 /// What a scan calls for each entry: the key and its value; `Break` ends the scan.
-pub type Visit<'v> = dyn FnMut(Key<'_>, &[u8]) -> ControlFlow<()> + 'v;
+pub type Visit<'v> = dyn FnMut(Key<'_>, Found<'_>) -> ControlFlow<()> + 'v;
 
 /// A store on some media, with some kind of keys and some engine. The methods mean what those of the same name in
 /// [`Store`](crate::Store) mean.
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::len_without_is_empty)]
+#[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait Backend: Send + Sync {
     fn engine(&self) -> Engine;
     fn key_type(&self) -> KeyType;
-    /// Returns whether a value was replaced.
-    fn put(&self, key: Key<'_>, value: &[u8]) -> Result<bool, Error>;
-    /// Returns whether the key was absent, and is now there.
-    fn insert(&self, key: Key<'_>, value: &[u8]) -> Result<bool, Error>;
-    /// Shows the value under the lock; returns whether there is one.
-    fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(&[u8])) -> Result<bool, Error>;
-    fn contains(&self, key: Key<'_>) -> Result<bool, Error>;
-    /// Returns whether the key was present.
-    fn delete(&self, key: Key<'_>) -> Result<bool, Error>;
-    fn len(&self) -> u64;
-    /// Visits entries from `from` on in `direction`, under the lock: `visit` must not call the store.
-    fn scan(&self, from: Bound<Key<'_>>, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error>;
+    /// The sizes of the engine's nodes.
+    fn parameters(&self) -> EngineParameters;
+    /// The time that values expire by, in milliseconds since 1970.
+    fn now_ms(&self) -> u64;
+    /// Stores a value, or removes the key, if the condition holds.
+    fn write(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error>;
+    /// All of the writes or none; what became of each.
+    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
+    /// Shows the value under the lock of the key; returns whether there is one.
+    fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error>;
+    /// Shows the values of those keys that are present, with their positions.
+    fn get_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error>;
+    /// Keys of one tree, expired ones included.
+    fn keys_in(&self, space: Space) -> Result<u64, Error>;
+    /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit` must not call the store.
+    fn scan(&self, from: Bound<Key<'_>>, direction: Direction, expired: bool, visit: &mut Visit<'_>) -> Result<(), Error>;
+    /// Begins to keep the values that writes replace, so that the state of this moment can be read.
+    fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error>;
+    fn end_snapshot(&self, images: &Arc<Images>);
     fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
     fn check(&self) -> Result<CheckOutcome, Error>;

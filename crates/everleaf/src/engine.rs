@@ -67,6 +67,9 @@ const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParamet
 /// Parameters of the concurrent FPTree, which has no leaf groups.
 const CONCURRENT_FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
 
+/// Parameters of Circ-Tree, whose nodes are all alike.
+const CIRCTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS];
+
 impl Engine {
     /// All engines, in the order of their names in the documentation.
     pub const ALL: [Engine; 22] = [
@@ -124,7 +127,7 @@ impl Engine {
 
     /// Whether this release can make and open pools of it.
     pub const fn is_available(self) -> bool {
-        matches!(self, Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree)
+        matches!(self, Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree | Engine::CircTree | Engine::CircTreeLinear)
     }
 
     /// Whether several threads write at the same time; otherwise writers wait for each other.
@@ -133,6 +136,8 @@ impl Engine {
             self,
             Engine::FpTreeConcurrent
                 | Engine::NvTreeConcurrent
+                | Engine::CircTree
+                | Engine::CircTreeLinear
                 | Engine::Masstree
                 | Engine::MasstreeTransient
                 | Engine::MasstreeLogging
@@ -149,7 +154,16 @@ impl Engine {
         match self {
             Engine::FpTree | Engine::PTree => FPTREE_PARAMETERS,
             Engine::FpTreeConcurrent => CONCURRENT_FPTREE_PARAMETERS,
+            Engine::CircTree | Engine::CircTreeLinear => CIRCTREE_PARAMETERS,
             _ => &[],
+        }
+    }
+
+    /// Words that a value may have.
+    pub const fn most_value_words(self) -> usize {
+        match self {
+            Engine::CircTree | Engine::CircTreeLinear => 1,
+            _ => 14,
         }
     }
 
@@ -177,7 +191,7 @@ impl FromStr for Engine {
 /// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineParameters {
-    /// Entries in a leaf.
+    /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree).
     pub leaf_slots: Option<u32>,
     /// Keys in an inner node.
     pub inner_keys: Option<u32>,
@@ -259,7 +273,8 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
-        let sentence = "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree";
+        let sentence =
+            "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls";
         assert_eq!("bogus".parse::<Engine>().unwrap_err().to_string(), sentence);
         let error = Engine::Masstree.require_available().unwrap_err();
         assert_eq!(error.to_string(), sentence.replace("bogus", "masstree"));

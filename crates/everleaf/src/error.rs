@@ -69,9 +69,52 @@ pub enum Error {
     /// opened the next time; until then nothing more is written.
     #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
     Interrupted,
+    /// A tree of one store, where one of another is wanted.
+    #[error("the tree belongs to another store; use one of this store")]
+    OtherStore,
+    /// A store with `u64` keys has no named trees.
+    #[error("a store with u64 keys has no named trees; create one with byte-string keys, whose trees may have u64 keys")]
+    NoTrees,
+    /// All numbers of trees are taken.
+    #[error("a store has at most 65536 trees; drop one first")]
+    TooManyTrees,
+    /// So much was written that a snapshot's limit was exceeded, or the snapshot is over.
+    #[error(
+        "the snapshot is lost: more than {limit_bytes} bytes were replaced since it began, or it was dropped; take another one"
+    )]
+    SnapshotLost {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// Long work was ended by whoever watched its progress.
+    #[error("it was stopped on request; what was done until then is in place")]
+    Aborted,
+    /// A dump cannot be read as one.
+    #[error("this is no dump that can be restored: {what}")]
+    Dump {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A dump is restored into an empty pool only.
+    #[error("the pool is not empty; restore into a new one")]
+    NotEmpty,
+    /// A dump could not be read, or written.
+    #[error("{action} the dump: {source}")]
+    Stream {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The store was closed.
     #[error("the store is closed; open it again")]
     Closed,
+}
+
+/// Refuses a value that is too long.
+pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
+    let bytes = value.len() as u64;
+    if bytes > MAX_VALUE_BYTES { Err(Error::ValueTooLong { bytes, max_bytes: MAX_VALUE_BYTES }) } else { Ok(()) }
 }
 
 impl Error {

@@ -27,44 +27,64 @@
 //! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened wholly or not at all. On persistent memory (a
 //!   file on a DAX file system, or a DAX device) this holds for power failures; on tmpfs and ordinary files for the death of the process.
 //!   [`Store::statistics`] says which.
-//! * **Threads.** A [`Store`] is shared by reference. Readers run side by side; a writer waits for its turn.
-//! * **Ranges** go both ways and live beside writers, see [`Range`].
+//! * **Threads.** A [`Store`] is shared by reference. Readers and, with a concurrent engine, writers run side by side.
+//! * **Ranges** go both ways and live beside writers, see [`Range`]; a [`Snapshot`] shows one moment.
+//! * **Batches** happen together or not at all, across all [trees](Store::tree) of a store, see [`Batch`].
 //! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key; [`Store::check`] looks for all of it.
 //!
 //! # How it is made
 //! A value is a record in the pool (`everleaf-pool`), with its key in front; the index (`everleaf-trees`) maps the key to the record's
 //! offset. The order in which the two become durable is in `link.rs`.
 //!
-//! Map of the files: `store` (what users call) · `options` (making and opening) · `key` · `scan` (ranges) · `engine` (names and parameters) ·
-//! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its media, keys and engine) · `attached` (an index and a
-//! pool behind one lock) · `link` (the order of persistence) · `value_record` (a value's bytes) · `check` · `statistics` · `error`.
+//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` (named trees) · `scan` (ranges) ·
+//! `transfer` `dump` `salvage` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
+//! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
+//! `statistics` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod attached;
 mod backend;
+mod batch;
 mod check;
+mod clock;
+mod dump;
 mod engine;
 mod error;
+mod expiry;
 mod key;
+mod keyspace;
 mod link;
 mod options;
 pub mod registry;
+mod salvage;
 mod scan;
+mod snapshot;
 mod statistics;
 mod store;
+mod transfer;
+mod tree;
 mod value_record;
+mod view;
 
+pub use batch::{Batch, BatchOn};
+pub use clock::Clock;
 pub use engine::{DEFAULT_ENGINE, Engine, EngineParameters, key_type_name};
 pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{BytesKeys, Direction, IndexError, MAX_KEY_BYTES, U64Keys};
 pub use everleaf_pmem::{Durability, FlushInstruction, Medium};
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
+pub use expiry::Swept;
 pub use key::{Key, OwnedKey, StoreKey};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
+pub use salvage::{Salvaged, salvage};
 pub use scan::{Entry, Range, Scan};
+pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Contract, Statistics};
 pub use store::Store;
+pub use transfer::{Progress, Watch};
+pub use tree::Tree;
+pub use view::View;
 
 /// The README's example runs as a test.
 #[cfg(doctest)]

@@ -12,10 +12,12 @@
 //! A crash before P1 leaves nothing. From then on the pool hands the intent over when it is opened, and the index decides: if it holds
 //! `new`, the crash came after P2 and `old` is freed; if not, it came before and `new` is freed.
 //!
-//! Several threads may write; one links at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
+//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
 //! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same lock together with other readers, so the
 //! record that is lent to him is not freed. A scan needs no lock of a key: the index lets go of an entry's record only in P2, which waits
 //! until the scan is past it.
+//!
+//! A batch is several such links with one commit point: `link/batch.rs`.
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at once. If even that fails, or if it
 //! panics, no more is written and the pool is left marked as not closed: opening it recovers.
@@ -28,12 +30,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_utils::Backoff;
 use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{PendingLink, Pool, Record, Workers};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use everleaf_pool::{Opened, PendingLink, Pool, Record, Workers};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
-use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
+use crate::backend::NewValue;
+use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
+
+pub(crate) use self::batch::Change;
 
 /// Locks of keys: many more than threads, so that two keys that are written at a time seldom share one.
 const KEY_LOCKS: usize = 1024;
@@ -43,12 +48,11 @@ const SEATS: usize = 32;
 /// What the threads of an open store share.
 pub(crate) struct Live<M: Media, K: StoreKey> {
     pub(crate) index: Box<dyn Index<K>>,
-    pool: Arc<Pool<M>>,
+    pub(crate) pool: Arc<Pool<M>>,
     workers: Workers<M>,
     key_locks: Box<[RwLock<()>]>,
-    /// One link at a time: the allocator lets a worker take a block as soon as its bit is clear, when the intent of the worker that freed it
-    /// may still speak of it.
-    linking: Mutex<()>,
+    /// Held by a batch while it changes the index, shared by scans.
+    batches: RwLock<()>,
     /// A write was left midway.
     interrupted: AtomicBool,
 }
@@ -57,7 +61,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn new(index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
         let workers = Workers::new(Arc::clone(&pool), SEATS);
         let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
-        Self { index, pool, workers, key_locks, linking: Mutex::new(()), interrupted: AtomicBool::new(false) }
+        let (batches, interrupted) = (RwLock::new(()), AtomicBool::new(false));
+        Self { index, pool, workers, key_locks, batches, interrupted }
     }
 
     /// Whether a write was left midway, so that only opening the pool again can settle it.
@@ -67,20 +72,43 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// Keeps writers of `key` away, and so the record that it leads to.
     pub(crate) fn lock_to_read(&self, key: K::Ref<'_>) -> RwLockReadGuard<'_, ()> {
-        let lock = self.lock_of(key);
+        let lock = &self.key_locks[self.lock_of(key)];
         self.wait_for(|| lock.try_read())
     }
 
     /// Keeps everybody else away from the value of `key`.
     pub(crate) fn lock_to_write(&self, key: K::Ref<'_>) -> RwLockWriteGuard<'_, ()> {
-        let lock = self.lock_of(key);
+        let lock = &self.key_locks[self.lock_of(key)];
         self.wait_for(|| lock.try_write())
     }
 
-    fn lock_of(&self, key: K::Ref<'_>) -> &RwLock<()> {
+    fn lock_of(&self, key: K::Ref<'_>) -> usize {
         let mut hasher = FxHasher::default();
         KeyBytes::of(K::widen(key)).as_slice().hash(&mut hasher);
-        &self.key_locks[(hasher.finish() >> 32) as usize % KEY_LOCKS]
+        (hasher.finish() >> 32) as usize % KEY_LOCKS
+    }
+
+    /// The locks of many keys, each once, in the order in which everybody takes them.
+    fn locks_of(&self, keys: &[K::Ref<'_>]) -> Vec<&RwLock<()>> {
+        let mut locks: Vec<usize> = keys.iter().map(|key| self.lock_of(*key)).collect();
+        locks.sort_unstable();
+        locks.dedup();
+        locks.into_iter().map(|lock| &self.key_locks[lock]).collect()
+    }
+
+    /// As [`lock_to_read`](Self::lock_to_read), for many keys.
+    pub(crate) fn lock_all_to_read(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockReadGuard<'_, ()>> {
+        self.locks_of(keys).into_iter().map(|lock| self.wait_for(|| lock.try_read())).collect()
+    }
+
+    /// As [`lock_to_write`](Self::lock_to_write), for many keys.
+    pub(crate) fn lock_all_to_write(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockWriteGuard<'_, ()>> {
+        self.locks_of(keys).into_iter().map(|lock| self.wait_for(|| lock.try_write())).collect()
+    }
+
+    /// While this is held the index has no batch in part.
+    pub(crate) fn lock_batches_out(&self) -> RwLockReadGuard<'_, ()> {
+        self.wait_for(|| self.batches.try_read())
     }
 
     /// Spins, then yields: a lock is held for a few microseconds, and the media must hear of every turn.
@@ -96,30 +124,40 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     }
 
     /// Completes or undoes the writes that a crash cut.
-    pub(crate) fn resolve(&self, pending: &[PendingLink]) -> Result<(), Error> {
-        for link in pending {
+    pub(crate) fn resolve(&self, opened: &Opened) -> Result<(), Error> {
+        for link in &opened.pending_links {
             let linked = is_linked(&self.pool, &*self.index, *link)?;
             self.workers.lease()?.resolve_link(*link, linked)?;
         }
-        Ok(())
+        opened.pending_batches.iter().try_for_each(|batch| self.resolve_batch(batch))
     }
 
-    /// The record that the index holds for `key`, null if there is none. Only a record of this very key is ever given, since it
+    /// The record that the index holds for `key`, if there is one. Only a record of this very key is ever given, since it
     /// may be freed next. The caller has the key's lock.
-    pub(crate) fn linked_record(&self, key: K::Ref<'_>) -> Result<PPtr<Record>, Error> {
-        let Some(offset) = self.index.get(key)? else { return Ok(PPtr::NULL) };
+    pub(crate) fn linked(&self, key: K::Ref<'_>) -> Result<Option<Linked>, Error> {
+        let Some(offset) = self.index.get(key)? else { return Ok(None) };
         let record = self.pool.record_unverified(PPtr::at(offset))?;
         let bytes = KeyBytes::of(K::widen(key));
         match ValueRecord::parse(record) {
-            Some(found) if found.key == bytes.as_slice() => Ok(PPtr::at(offset)),
+            Some(found) if found.key == bytes.as_slice() => {
+                Ok(Some(Linked { record: PPtr::at(offset), expires_ms: found.expires_ms }))
+            }
             _ => Err(foreign_record(offset)),
         }
     }
 
-    /// Links a new record with `value` in place of `old`. The caller has the key's lock.
-    pub(crate) fn replace(&self, key: K::Ref<'_>, old: PPtr<Record>, value: &[u8]) -> Result<(), Error> {
+    /// What the record at `offset` says, which must be of the key whose bytes are given.
+    pub(crate) fn record(&self, offset: u64, key: &KeyBytes<'_>) -> Result<ValueRecord<'_>, Error> {
+        match ValueRecord::parse(self.pool.record(PPtr::at(offset))?) {
+            Some(found) if found.key == key.as_slice() => Ok(found),
+            _ => Err(foreign_record(offset)),
+        }
+    }
+
+    /// Links a new record in place of `old`. The caller has the key's lock.
+    pub(crate) fn replace(&self, key: K::Ref<'_>, old: PPtr<Record>, new: NewValue<'_>) -> Result<(), Error> {
         let bytes = KeyBytes::of(K::widen(key));
-        self.exchange(key, old, Some(&[&bytes.length_prefix(), bytes.as_slice(), value]))
+        self.exchange(key, old, Some(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value]))
     }
 
     /// Removes `key` and frees its record `old`. The caller has the key's lock.
@@ -131,7 +169,6 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let _linking = self.wait_for(|| self.linking.try_lock());
         let mut worker = self.workers.lease()?;
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
         let new = worker.begin_link(old, parts)?;
@@ -145,6 +182,13 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         changed?;
         Ok(())
     }
+}
+
+/// A record that the index holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Linked {
+    pub(crate) record: PPtr<Record>,
+    pub(crate) expires_ms: Option<u64>,
 }
 
 /// A write that has begun. Dropped, by an error or a panic, it leaves the store interrupted.
@@ -189,5 +233,6 @@ pub(crate) const fn foreign_record(offset: u64) -> Error {
     Error::corrupt(offset, "the record there belongs to another key")
 }
 
+mod batch;
 #[cfg(test)]
 mod tests;

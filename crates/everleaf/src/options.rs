@@ -10,7 +10,7 @@ use everleaf_pool::{DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, 
 
 use crate::attached::Attached;
 use crate::backend::Backend;
-use crate::{Engine, EngineParameters, Error, Store, registry};
+use crate::{Clock, Engine, EngineParameters, Error, Store, registry};
 
 /// The size that a pool file has at first if nothing else is said: 256 MiB.
 pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
@@ -42,6 +42,8 @@ pub struct CreateOptions {
     pub max_size_bytes: Option<u64>,
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
+    /// What values expire by. Default: the system's clock.
+    pub clock: Clock,
 }
 
 impl Default for CreateOptions {
@@ -52,6 +54,7 @@ impl Default for CreateOptions {
             size_bytes: DEFAULT_SIZE_BYTES,
             max_size_bytes: None,
             parameters: EngineParameters::default(),
+            clock: Clock::system(),
         }
     }
 }
@@ -97,6 +100,13 @@ impl CreateOptions {
         self
     }
 
+    /// Sets what values expire by.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is durable when this returns; if it fails,
     /// no file is left.
     ///
@@ -136,11 +146,10 @@ impl CreateOptions {
     /// As [`create`](Self::create), but for those about files.
     pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let pool = Pool::create(media, &self.format()?)?;
-        let backend: Box<dyn Backend> = match self.key_type {
-            KeyType::U64 => Box::new(Attached::<M, U64Keys>::create(Arc::clone(&pool), self.engine, &self.sized_parameters())?),
-            KeyType::Bytes => {
-                Box::new(Attached::<M, BytesKeys>::create(Arc::clone(&pool), self.engine, &self.sized_parameters())?)
-            }
+        let (parameters, clock, its) = (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
+        let backend: Arc<dyn Backend> = match self.key_type {
+            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, clock)?),
+            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, clock)?),
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -167,6 +176,8 @@ pub struct OpenOptions {
     pub prefault: bool,
     /// The flush instruction.
     pub flush: FlushChoice,
+    /// What values expire by.
+    pub clock: Clock,
 }
 
 impl OpenOptions {
@@ -193,6 +204,13 @@ impl OpenOptions {
     #[must_use]
     pub fn flush(mut self, flush: FlushChoice) -> Self {
         self.flush = flush;
+        self
+    }
+
+    /// Sets what values expire by.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -224,12 +242,16 @@ impl OpenOptions {
         durability: Durability,
         start: Instant,
     ) -> Result<Store, Error> {
-        let mut attached = Attached::<M, K>::open(pool, opened)?;
+        let mut attached = Attached::<M, K>::open(pool, opened, self.clock.clone())?;
         let opening = attached.opening_mut();
         opening.writable = !self.read_only;
         opening.durability = durability;
         opening.recovery = start.elapsed();
-        Ok(Store::over(Box::new(attached)))
+        let store = Store::over(Arc::new(attached));
+        if !self.read_only {
+            store.finish_drops()?;
+        }
+        Ok(store)
     }
 
     /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too, as the way to the media.

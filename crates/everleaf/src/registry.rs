@@ -5,6 +5,7 @@ use std::sync::Arc;
 use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
+use everleaf_trees::circtree;
 use everleaf_trees::fptree::{self, Variant};
 
 use crate::{Engine, EngineParameters, Error, StoreKey};
@@ -29,6 +30,16 @@ pub fn pool_format(
                 group_bytes: parameters.group_bytes.unwrap_or(tuned.group_bytes),
                 value_words: value_words as u64,
             };
+            chosen.validate()?;
+            chosen.pack()
+        }
+        Kind::CircTree(_) => {
+            if value_words != 1 {
+                let offered = "1".to_owned();
+                return Err(IndexError::Parameter { parameter: "value_words", value: value_words as u64, offered }.into());
+            }
+            let tuned = circtree::Parameters::default();
+            let chosen = circtree::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
             chosen.validate()?;
             chosen.pack()
         }
@@ -67,6 +78,7 @@ pub fn create_index<K: StoreKey, M: Media>(
     }
     match kind(engine)? {
         Kind::FpTree(variant) => Ok(fptree::create(pool, variant)?),
+        Kind::CircTree(variant) => Ok(circtree::create(pool, variant)?),
         Kind::BTreeMap => Ok(K::model(value_words)?),
     }
 }
@@ -97,7 +109,25 @@ pub fn open_index_with_threads<K: StoreKey, M: Media>(
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
     match kind(engine)? {
         Kind::FpTree(variant) => Ok((fptree::open_with_threads(pool, variant, shutdown, threads)?, engine)),
+        Kind::CircTree(variant) => Ok((circtree::open(pool, variant, shutdown)?, engine)),
         Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
+    }
+}
+
+/// The sizes that a pool was laid out with, as [`pool_format`] takes them.
+pub fn parameters_of(format: &Format) -> EngineParameters {
+    let none = EngineParameters::default();
+    let Ok(engine) = format.engine.parse::<Engine>() else { return none };
+    match kind(engine) {
+        Ok(Kind::FpTree(_)) => fptree::Parameters::unpack(format.parameters).map_or(none, |sizes| {
+            let chosen = none.leaf_slots(sizes.leaf_slots as u32).inner_keys(sizes.inner_keys as u32);
+            let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+            if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
+        }),
+        Ok(Kind::CircTree(_)) => {
+            circtree::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
+        }
+        Ok(Kind::BTreeMap) | Err(_) => none,
     }
 }
 
@@ -106,6 +136,7 @@ pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
         Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
         Ok(Kind::FpTree(_)) => fptree::SITES,
+        Ok(Kind::CircTree(_)) => circtree::SITES,
         Ok(Kind::BTreeMap) | Err(_) => &[],
     }
 }
@@ -113,6 +144,7 @@ pub fn sites(engine: Engine) -> &'static [Site] {
 /// The engines that there are code for.
 enum Kind {
     FpTree(Variant),
+    CircTree(circtree::Variant),
     BTreeMap,
 }
 
@@ -121,6 +153,8 @@ fn kind(engine: Engine) -> Result<Kind, Error> {
         Engine::FpTree => Ok(Kind::FpTree(Variant::FpTree)),
         Engine::FpTreeConcurrent => Ok(Kind::FpTree(Variant::Concurrent)),
         Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
+        Engine::CircTree => Ok(Kind::CircTree(circtree::Variant::CircTree)),
+        Engine::CircTreeLinear => Ok(Kind::CircTree(circtree::Variant::Linear)),
         Engine::BTreeMap => Ok(Kind::BTreeMap),
         engine => Err(Error::unavailable(engine.name())),
     }

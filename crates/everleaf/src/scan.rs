@@ -2,15 +2,19 @@
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
 
 use everleaf_index::Direction;
 
 use crate::backend::Backend;
+use crate::keyspace::successor;
+use crate::snapshot::Images;
+use crate::view::View;
 use crate::{Error, Key, OwnedKey};
 
-/// Entries that are fetched under one hold of the store's lock.
-const BATCH_ENTRIES: usize = 128;
+/// Entries that are fetched at a time.
+pub(crate) const BATCH_ENTRIES: usize = 128;
 /// Bytes of values after which a batch ends early, so that long values neither fill memory nor hold writers up.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -45,6 +49,12 @@ impl Scan {
         Self::default()
     }
 
+    /// The keys in a range, the least first.
+    pub fn of<K: Clone + Into<OwnedKey>>(range: impl RangeBounds<K>) -> Self {
+        let owned = |bound: Bound<&K>| bound.map(|key| key.clone().into());
+        Self { from: owned(range.start_bound()), to: owned(range.end_bound()), ..Self::all() }
+    }
+
     /// Only this key and greater ones.
     #[must_use]
     pub fn starting_at(mut self, key: impl Into<OwnedKey>) -> Self {
@@ -74,7 +84,7 @@ impl Scan {
     }
 
     /// The bounds that the prefix and the ends amount to.
-    fn bounds(self) -> (Bound<OwnedKey>, Bound<OwnedKey>) {
+    pub(crate) fn bounds(self) -> (Bound<OwnedKey>, Bound<OwnedKey>) {
         let Some(prefix) = self.prefix else { return (self.from, self.to) };
         let behind = match successor(&prefix) {
             Some(behind) => Bound::Excluded(OwnedKey::from(behind)),
@@ -82,14 +92,6 @@ impl Scan {
         };
         (tighter(self.from, Bound::Included(prefix.into()), true), tighter(self.to, behind, false))
     }
-}
-
-/// The least byte string that is greater than every one that begins with `prefix`; none if there is no such string.
-fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut successor = prefix[..=last].to_vec();
-    successor[last] += 1;
-    Some(successor)
 }
 
 /// The bound that lets fewer keys pass: the greater of two lower bounds, the lesser of two upper ones.
@@ -126,42 +128,138 @@ fn passes(bound: &Bound<OwnedKey>, key: Key<'_>, lower: bool) -> bool {
 /// A key and its value.
 pub type Entry = (OwnedKey, Vec<u8>);
 
-/// An iterator over entries in key order, from either end; [`rev`](Iterator::rev) turns it around.
-///
-/// Entries are fetched a batch at a time (128 entries, or 1 MiB of values), so the store can be written to while one iterates, by this
-/// thread too. What is promised then: keys come in order and none comes twice; a key that is present all the while comes; a
-/// key that is absent all the while does not; and each value was the key's value at some moment of the iteration. It is no snapshot: of
-/// two writes made during the iteration the later one may be seen and the earlier one not.
-///
-/// After an error the iterator ends.
-pub struct Range<'s> {
-    backend: &'s dyn Backend,
+/// An entry that was read: its key is the index's.
+pub(crate) struct Fetched {
+    pub(crate) key: OwnedKey,
+    pub(crate) value: Vec<u8>,
+    pub(crate) expires_ms: Option<u64>,
+}
+
+/// What is left of a range, in keys of the index; it shrinks from both ends.
+pub(crate) struct Cursor {
+    backend: Arc<dyn Backend>,
+    images: Option<Arc<Images>>,
     /// What has not been fetched yet.
     lower: Bound<OwnedKey>,
     upper: Bound<OwnedKey>,
+    /// Nothing is left to be fetched.
+    pub(crate) exhausted: bool,
+    /// What was fetched is not asked of the snapshot again.
+    once: bool,
+    /// Expired entries are shown as well; a snapshot, which has a time of its own, looks for itself.
+    expired: bool,
+}
+
+impl Cursor {
+    /// `images` is the snapshot that is read, if one is.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        images: Option<Arc<Images>>,
+        (lower, upper): (Bound<OwnedKey>, Bound<OwnedKey>),
+    ) -> Self {
+        Self { backend, expired: images.is_some(), images, lower, upper, exhausted: false, once: false }
+    }
+
+    /// The same with what has expired and was not removed yet.
+    pub(crate) fn with_expired(self) -> Self {
+        Self { expired: true, ..self }
+    }
+
+    /// The same of a snapshot that is read this once, forward.
+    pub(crate) fn once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    /// Fetches up to `limit` entries from one end, the outermost first. Without any, everything is exhausted.
+    pub(crate) fn fetch(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
+        loop {
+            let fetched = self.fetch_once(end, limit)?;
+            if !fetched.is_empty() || self.exhausted {
+                return Ok(fetched);
+            }
+        }
+    }
+
+    /// The same, where what was found may all be invisible in the snapshot.
+    fn fetch_once(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
+        let forward = end == Direction::Forward;
+        let (start, stop) = if forward { (&self.lower, &self.upper) } else { (&self.upper, &self.lower) };
+        let mut batch: Vec<Fetched> = Vec::new();
+        let (mut bytes, mut reached_stop, mut disordered) = (0, true, false);
+        self.backend.scan(borrowed(start), end, self.expired, &mut |key, found| {
+            if !passes(stop, key, !forward) {
+                return ControlFlow::Break(());
+            }
+            let previous = batch.last().map(|previous| previous.key.as_ref());
+            let onward = previous.map_or_else(|| passes(start, key, forward), |p| key != p && (key > p) == forward);
+            if !onward {
+                disordered = true; // A damaged index must not make this go round in circles.
+                return ControlFlow::Break(());
+            }
+            bytes += found.value.len();
+            batch.push(Fetched { key: key.to_owned(), value: found.value.to_vec(), expires_ms: found.expires_ms });
+            reached_stop = batch.len() < limit && bytes < BATCH_BYTES;
+            if reached_stop { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if disordered {
+            return Err(Error::corrupt(0, "its keys are out of order"));
+        }
+        let far = match batch.last() {
+            Some(last) if !reached_stop => Bound::Included(last.key.clone()),
+            _ => stop.clone(),
+        };
+        if let Some(images) = &self.images {
+            if !forward {
+                batch.reverse();
+            }
+            images.overlay(&mut batch, if forward { (start.clone(), far.clone()) } else { (far.clone(), start.clone()) })?;
+            if !forward {
+                batch.reverse();
+            }
+        }
+        self.exhausted = reached_stop;
+        if let Bound::Included(last) = far
+            && !reached_stop
+        {
+            if let Some(images) = self.images.as_ref().filter(|_| self.once) {
+                images.pass(&last);
+            }
+            *(if forward { &mut self.lower } else { &mut self.upper }) = Bound::Excluded(last);
+        }
+        Ok(batch)
+    }
+}
+
+/// An iterator over entries in key order, from either end; [`rev`](Iterator::rev) turns it around.
+///
+/// Of a [`Snapshot`](crate::Snapshot) it shows exactly the state of that moment. Of a store or a tree, entries are fetched a batch at a time (128 entries, or
+/// 1 MiB of values), so the store can be written to while one iterates, by this thread too. What is promised then: keys come in order and
+/// none comes twice; a key that is present all the while comes; a key that is absent all the while does not; and each value was the key's value at some moment of
+/// the iteration. It is no snapshot: of two writes made during the iteration the later one may be seen and the earlier one not. What
+/// was committed as one [`Batch`](crate::Batch) is seen wholly or not at all by each step of fetching.
+///
+/// After an error the iterator ends.
+pub struct Range<'s> {
+    view: &'s View,
+    /// None if the bounds were refused.
+    cursor: Option<Cursor>,
     /// The least entries, the least in front.
     least: VecDeque<Entry>,
     /// The greatest entries, the greatest in front.
     greatest: VecDeque<Entry>,
     direction: Direction,
-    /// Nothing is left to be fetched.
-    exhausted: bool,
     /// The bounds are of the wrong kind: the first item.
     refused: Option<Error>,
 }
 
 impl<'s> Range<'s> {
-    pub(crate) fn new(backend: &'s dyn Backend, scan: Scan) -> Self {
+    pub(crate) fn new(view: &'s View, scan: Scan) -> Self {
         let direction = scan.direction;
-        let (lower, upper) = scan.bounds();
-        let expected = backend.key_type();
-        let alien = |bound: &Bound<OwnedKey>| match bound {
-            Bound::Included(key) | Bound::Excluded(key) => key.as_ref().key_type() != expected,
-            Bound::Unbounded => false,
+        let (cursor, refused) = match view.cursor(scan) {
+            Ok(cursor) => (Some(cursor), None),
+            Err(error) => (None, Some(error)),
         };
-        let refused = (alien(&lower) || alien(&upper)).then_some(Error::WrongKeyType { expected });
-        let (least, greatest, exhausted) = (VecDeque::new(), VecDeque::new(), refused.is_some());
-        Self { backend, lower, upper, least, greatest, direction, exhausted, refused }
+        Self { view, cursor, least: VecDeque::new(), greatest: VecDeque::new(), direction, refused }
     }
 
     fn take(&mut self, end: Direction) -> Option<Result<Entry, Error>> {
@@ -175,47 +273,19 @@ impl<'s> Range<'s> {
         if let Some(entry) = near.pop_front() {
             return Some(Ok(entry));
         }
-        if self.exhausted {
+        let Some(cursor) = self.cursor.as_mut().filter(|cursor| !cursor.exhausted) else {
             return far.pop_back().map(Ok); // What was fetched from the other end is all there is in between.
-        }
-        if let Err(error) = self.fetch(end) {
-            self.exhausted = true;
-            self.least.clear();
-            self.greatest.clear();
-            return Some(Err(error));
+        };
+        match cursor.fetch(end, BATCH_ENTRIES).and_then(|fetched| self.view.decode(fetched)) {
+            Ok(entries) => near.extend(entries),
+            Err(error) => {
+                self.cursor = None;
+                self.least.clear();
+                self.greatest.clear();
+                return Some(Err(error));
+            }
         }
         self.take(end)
-    }
-
-    /// Fetches the next batch from one end. Afterwards the batch is not empty, or everything is exhausted.
-    fn fetch(&mut self, end: Direction) -> Result<(), Error> {
-        let forward = end == Direction::Forward;
-        let (start, stop) = if forward { (&mut self.lower, &self.upper) } else { (&mut self.upper, &self.lower) };
-        let batch = if forward { &mut self.least } else { &mut self.greatest };
-        let (mut bytes, mut reached_stop, mut disordered) = (0, true, false);
-        self.backend.scan(borrowed(start), end, &mut |key, value| {
-            if !passes(stop, key, !forward) {
-                return ControlFlow::Break(());
-            }
-            let previous = batch.back().map(|(previous, _)| previous.as_ref());
-            let onward = previous.map_or_else(|| passes(start, key, forward), |p| key != p && (key > p) == forward);
-            if !onward {
-                disordered = true; // A damaged index must not make this go round in circles.
-                return ControlFlow::Break(());
-            }
-            bytes += value.len();
-            batch.push_back((key.to_owned(), value.to_vec()));
-            reached_stop = batch.len() < BATCH_ENTRIES && bytes < BATCH_BYTES;
-            if reached_stop { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        if disordered {
-            return Err(Error::corrupt(0, "its keys are out of order"));
-        }
-        self.exhausted = reached_stop;
-        if let Some((last, _)) = batch.back() {
-            *start = Bound::Excluded(last.clone());
-        }
-        Ok(())
     }
 }
 

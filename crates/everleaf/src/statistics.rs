@@ -13,7 +13,7 @@ pub struct Statistics {
     pub engine: Engine,
     /// The kind of keys.
     pub key_type: KeyType,
-    /// Number of keys.
+    /// Number of keys, of all trees.
     pub keys: u64,
     /// Levels of the tree, leaves included.
     pub height: u32,
@@ -21,6 +21,8 @@ pub struct Statistics {
     pub leaves: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
+    /// Entries of a leaf that are used, on average: 0 to 1. None where the engine cannot tell.
+    pub fill: Option<f64>,
     /// Bytes of persistent memory that the index takes from the pool; with byte-string keys, whose records share chunks with values, all that is used.
     pub pm_bytes: u64,
     /// Bytes of DRAM that the index takes.
@@ -29,6 +31,8 @@ pub struct Statistics {
     pub used_bytes: u64,
     /// Bytes that can be allocated without growing the pool.
     pub free_bytes: u64,
+    /// How much of the free bytes lies between blocks that are in use, and so serves values of like sizes only: 0 to 1.
+    pub fragmentation: f64,
     /// Bytes of the pool now.
     pub total_bytes: u64,
     /// Bytes that the pool can grow to.

@@ -1,24 +1,29 @@
 //! The store itself.
 
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use everleaf_pool::KeyType;
+use parking_lot::Mutex;
 
 use crate::backend::Backend;
-use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, OwnedKey, Range, Scan, Statistics};
+use crate::expiry::{self, Sweeper, Swept};
+use crate::keyspace::{CatalogEntry, Space};
+use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
+use crate::view::View;
+use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, Scan, Statistics, Tree};
 
-/// An ordered map from keys to byte values in a pool file. All methods may be called from several threads. Readers do not wait for
-/// writers of other keys; writers take turns. A get sees the
-/// value of its key that was written last, and never one that a crash can still undo. An iterator shows every key that was there all the time
-/// and none that was absent all the time, in order; what is written while it runs it may show or not.
+/// A pool file that was opened: an ordered map from keys to byte values, which reads and writes as a [`Tree`] does, with further trees by name beside it.
 ///
-/// Every write is durable when it returns, as far as [`Statistics::durability`] says, and a write that is cut by a crash has happened
-/// wholly or not at all. Dropping a store closes it; [`close`](Store::close) also tells whether that worked. A process that dies
-/// leaves a pool that is recovered when it is opened.
+/// Dropping a store closes it; [`close`](Store::close) also tells whether that worked. A process that dies leaves a pool that is recovered when it is opened. Trees,
+/// views and iterators that were made of a store are closed with it: what they are asked then is [`Error::Closed`].
 pub struct Store {
-    backend: Box<dyn Backend>,
+    tree: Tree,
+    /// Held while the names of the trees change.
+    catalog: Mutex<()>,
+    sweeper: Mutex<Option<Sweeper>>,
 }
 
 impl Store {
@@ -46,133 +51,177 @@ impl Store {
         OpenOptions::new().read_only(true).open(path)
     }
 
-    pub(crate) fn over(backend: Box<dyn Backend>) -> Self {
-        Self { backend }
+    pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
+        let space = Space::of_store(backend.key_type());
+        Self { tree: Tree::new(backend, space), catalog: Mutex::new(()), sweeper: Mutex::new(None) }
     }
 
-    /// Stores `value` under `key`, in place of the value that it may have; true if it had one. The old value is there until the new one is,
-    /// at any crash point. Cost: one flush for each line of the value, and with `fptree` 5 more flushes and 4 fences for a new `u64` key,
-    /// 5 and 4 to replace.
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        self.tree.backend()
+    }
+
+    // ---- named trees ------------------------------------------------------------------------------------------------
+
+    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes, up to 65,534 of them; a store with byte-string keys has room for
+    /// 65,536 trees, one with `u64` keys has none.
     ///
     /// # Errors
-    /// [`Error::is_full`], [`Error::WrongKeyType`], [`Error::ValueTooLong`], [`Error::ReadOnly`], a key of more than 64 KiB, damage.
+    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys, [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
-    /// assert!(!store.put("key", b"value")?);
-    /// assert!(store.put("key", b"another")?, "replaced");
+    /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
+    /// orders.put("1", b"ann: 3 apples")?;
+    /// customers.put("ann", b"1")?;
+    /// assert_eq!((orders.len(), customers.len(), store.len()), (1, 1, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn put<'k>(&self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<bool, Error> {
-        self.backend.put(key.into(), value)
+    pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree, Error> {
+        self.tree_with(name, KeyType::Bytes)
     }
 
-    /// Stores `value` under `key` if the key is absent; false, and nothing changed, if it is present.
+    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12 bytes.
     ///
     /// # Errors
-    /// As [`put`](Store::put).
-    pub fn insert<'k>(&self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<bool, Error> {
-        self.backend.insert(key.into(), value)
+    /// As there.
+    pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree, Error> {
+        let name = name.as_ref();
+        let catalog = self.catalog()?;
+        let _names = self.catalog.lock();
+        let entry = match catalog.get(name)? {
+            Some(bytes) => read_entry(&bytes)?,
+            None => {
+                let number = free_number(&catalog)?;
+                let entry = CatalogEntry { number, key_type, dropping: false };
+                catalog.insert(name, &entry.to_bytes())?;
+                entry
+            }
+        };
+        if entry.key_type != key_type {
+            return Err(Error::WrongKeyType { expected: entry.key_type });
+        }
+        Ok(Tree::new(Arc::clone(self.backend()), entry.space()))
     }
 
-    /// A copy of the value of `key`.
+    /// The tree of that name, if there is one.
     ///
     /// # Errors
-    /// [`Error::WrongKeyType`], a key of more than 64 KiB, damage.
-    pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Vec<u8>>, Error> {
-        self.get_with(key, <[u8]>::to_vec)
+    /// Damage.
+    pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>, Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(None) };
+        let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
+        let there = entry.filter(|entry| !entry.dropping);
+        Ok(there.map(|entry| Tree::new(Arc::clone(self.backend()), entry.space())))
     }
 
-    /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show` returns. Writers wait until `show` returns, so
-    /// it must not call the store: a write would wait for itself.
+    /// The names of all trees, in order.
     ///
     /// # Errors
-    /// As [`get`](Store::get).
-    ///
-    /// # Examples
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
-    /// store.put("key", b"value")?;
-    /// assert_eq!(store.get_with("key", |value| value.len())?, Some(5));
-    /// assert_eq!(store.get_with("nothing", |value| value.len())?, None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn get_with<'k, R>(&self, key: impl Into<Key<'k>>, show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
-        let (mut show, mut result) = (Some(show), None);
-        self.backend.get_with(key.into(), &mut |value| result = show.take().map(|show| show(value)))?;
-        Ok(result)
+    /// Damage.
+    pub fn tree_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(Vec::new()) };
+        let mut names = Vec::new();
+        for entry in catalog.iter() {
+            let (name, bytes) = entry?;
+            if let (Key::Bytes(name), false) = (name.as_ref(), read_entry(&bytes)?.dropping) {
+                names.push(name.to_vec());
+            }
+        }
+        Ok(names)
     }
 
-    /// Whether `key` is present. The value is not read.
+    /// Removes a tree with all that is in it; false if there is none. From the first moment on the tree is not there, at any crash point; its entries are then removed as by
+    /// [`delete_range`](Tree::delete_range), by the next opening if a crash comes in between. Others must have stopped using it.
     ///
     /// # Errors
-    /// As [`get`](Store::get).
-    pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
-        self.backend.contains(key.into())
+    /// As [`delete_range`](Tree::delete_range).
+    pub fn drop_tree(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let name = name.as_ref();
+        let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
+            return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
+        };
+        let _names = self.catalog.lock();
+        let Some(bytes) = catalog.get(name)? else { return Ok(false) };
+        let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
+        catalog.put(name, &entry.to_bytes())?;
+        Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
+        catalog.delete(name)?;
+        Ok(true)
     }
 
-    /// Removes `key` and its value; false if it is absent. Cost with `fptree` and a `u64` key: 4 flushes, 4 fences.
+    /// Ends the drops that a crash cut.
+    pub(crate) fn finish_drops(&self) -> Result<(), Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(()) };
+        let mut cut = Vec::new();
+        for entry in catalog.iter() {
+            let (name, bytes) = entry?;
+            let entry = read_entry(&bytes)?;
+            if entry.dropping {
+                cut.push((name, entry));
+            }
+        }
+        for (name, entry) in cut {
+            Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
+            catalog.delete(&name)?;
+        }
+        Ok(())
+    }
+
+    fn catalog(&self) -> Result<Tree, Error> {
+        match self.backend().key_type() {
+            KeyType::Bytes => Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog)),
+            KeyType::U64 => Err(Error::NoTrees),
+        }
+    }
+
+    // ---- snapshots ----------------------------------------------------------------------------------------------------
+
+    /// The store, all its trees included, as it is now, to be read while others write. It waits until the writes that are under way have ended.
     ///
     /// # Errors
-    /// [`Error::WrongKeyType`], [`Error::ReadOnly`], a key of more than 64 KiB, damage.
-    pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
-        self.backend.delete(key.into())
+    /// [`Error::Closed`].
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.snapshot_with_limit(DEFAULT_SNAPSHOT_BYTES)
     }
 
-    /// Number of keys.
-    pub fn len(&self) -> u64 {
-        self.backend.len()
-    }
-
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// All entries in key order. What is promised beside writers is said at [`Range`].
-    pub fn iter(&self) -> Range<'_> {
-        self.scan(Scan::all())
-    }
-
-    /// The entries whose keys lie in a range, in key order. A range that is empty or upside down has no entries.
+    /// The same with another limit of what writers copy to DRAM for it; beyond it the snapshot is lost.
     ///
-    /// # Examples
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
-    /// for name in ["ash", "beech", "birch", "cedar"] {
-    ///     store.put(name, b"")?;
-    /// }
-    /// let names: Vec<_> = store.range("b".."c").map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
-    /// assert_eq!(names, ["beech".into(), "birch".into()]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn range<K: Clone + Into<OwnedKey>>(&self, range: impl RangeBounds<K>) -> Range<'_> {
-        let owned = |bound: Bound<&K>| bound.map(|key| key.clone().into());
-        self.scan(Scan { from: owned(range.start_bound()), to: owned(range.end_bound()), ..Scan::all() })
+    /// # Errors
+    /// As there.
+    pub fn snapshot_with_limit(&self, bytes: u64) -> Result<Snapshot, Error> {
+        Snapshot::begin(self.backend(), self.tree.space(), bytes)
     }
 
-    /// The entries whose keys begin with `prefix`, in key order (byte-string keys only).
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range<'_> {
-        self.scan(Scan::all().with_prefix(prefix))
+    // ---- expiry -------------------------------------------------------------------------------------------------------
+
+    /// Removes what has expired, of all trees, and gives its room back: looks at every entry. What expires meanwhile may stay until the next time.
+    ///
+    /// # Errors
+    /// As [`delete`](Tree::delete).
+    pub fn remove_expired(&self) -> Result<Swept, Error> {
+        expiry::sweep(self.backend(), &mut || true)
     }
 
-    /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first item.
-    pub fn scan(&self, scan: Scan) -> Range<'_> {
-        Range::new(&*self.backend, scan)
+    /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, with a pause after each time, until the store is closed or this is called
+    /// with another pause. None: no more.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub fn sweep_every(&self, pause: Option<std::time::Duration>) -> Result<(), Error> {
+        if !self.capabilities().writable {
+            return Err(Error::ReadOnly);
+        }
+        *self.sweeper.lock() = pause.map(|pause| Sweeper::start(self.backend(), pause));
+        Ok(())
     }
+
+    // ---- the whole ------------------------------------------------------------------------------------------------------
 
     /// The engine.
     pub fn engine(&self) -> Engine {
-        self.backend.engine()
-    }
-
-    /// The kind of keys.
-    pub fn key_type(&self) -> KeyType {
-        self.backend.key_type()
+        self.backend().engine()
     }
 
     /// Sizes, shape, and what opening found. Reads the pool's chunk table: one line for each 4 KiB of the pool.
@@ -180,21 +229,21 @@ impl Store {
     /// # Errors
     /// Damage of the chunk table.
     pub fn statistics(&self) -> Result<Statistics, Error> {
-        self.backend.statistics()
+        self.backend().statistics()
     }
 
     /// What the store can do and promise.
     pub fn capabilities(&self) -> Capabilities {
-        self.backend.capabilities()
+        self.backend().capabilities()
     }
 
-    /// Tests every invariant of the index, every value's checksum and place, and that every block of the pool is reached exactly once or is free.
-    /// Writes nothing; others wait meanwhile.
+    /// Tests every invariant of the index, every value's checksum and place, and that every block of the pool is reached exactly once or is free: of all trees, which share
+    /// the index. Writes nothing; others wait meanwhile.
     ///
     /// # Errors
     /// Only what makes checking itself impossible; what is wrong with the store is in the outcome.
     pub fn check(&self) -> Result<CheckOutcome, Error> {
-        self.backend.check()
+        self.backend().check()
     }
 
     /// Returns when everything done before is durable, and writes a pool on an ordinary file system to its file. With the engines that there
@@ -203,7 +252,7 @@ impl Store {
     /// # Errors
     /// As the system reports.
     pub fn sync(&self) -> Result<(), Error> {
-        self.backend.sync()
+        self.backend().sync()
     }
 
     /// Closes the store: what it holds is synced to the file, and then the file is marked as closed.
@@ -211,23 +260,47 @@ impl Store {
     /// # Errors
     /// As the system reports; the pool then counts as crashed, and opening it recovers. [`Error::Interrupted`] likewise.
     pub fn close(self) -> Result<(), Error> {
-        self.backend.close()
+        *self.sweeper.lock() = None;
+        self.backend().close()
+    }
+}
+
+fn read_entry(bytes: &[u8]) -> Result<CatalogEntry, Error> {
+    CatalogEntry::read(bytes).ok_or(Error::corrupt(0, "an entry of the catalog of trees is none"))
+}
+
+/// The least number that no tree has.
+fn free_number(catalog: &View) -> Result<u16, Error> {
+    let mut used = Vec::new();
+    for entry in catalog.iter() {
+        used.push(read_entry(&entry?.1)?.number);
+    }
+    used.sort_unstable();
+    let free = (0..=u16::MAX).zip(used.iter().map(Some).chain(std::iter::repeat(None))).find(|(n, used)| Some(n) != *used);
+    free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
+}
+
+impl Deref for Store {
+    type Target = Tree;
+    fn deref(&self) -> &Tree {
+        &self.tree
     }
 }
 
 impl Drop for Store {
     /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next time.
     fn drop(&mut self) {
-        let _ = self.backend.close();
+        *self.sweeper.lock() = None;
+        let _ = self.backend().close();
     }
 }
 
 impl<'s> IntoIterator for &'s Store {
     type Item = Result<crate::Entry, Error>;
-    type IntoIter = Range<'s>;
+    type IntoIter = crate::Range<'s>;
 
-    fn into_iter(self) -> Range<'s> {
-        self.iter()
+    fn into_iter(self) -> crate::Range<'s> {
+        self.tree.iter()
     }
 }
 

@@ -31,3 +31,25 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
     assert_eq!(cost(&store, pool.media(), |store| assert!(!store.delete(100u64).unwrap())), (0, 0), "nothing to remove");
     assert_eq!(cost(&store, pool.media(), |store| assert!(store.get(1u64).unwrap().is_some())), (0, 0), "reading");
 }
+
+#[test]
+fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        let options = CreateOptions::new().key_type(key_type);
+        let (store, pool) = options.create_on(Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
+        // Every third key is there already, spread over the leaves.
+        let key = |n: u64| common::key(key_type, n);
+        let prepare = |from: u64| (0..600).for_each(|n| _ = store.put(&key(from + n * 3), &value(n, 44)).unwrap());
+        prepare(0);
+        let one_by_one = cost(&store, pool.media(), |store| {
+            (0..100).for_each(|n| _ = store.put(&key(n), &value(n, 44)).unwrap());
+        });
+        let together = cost(&store, pool.media(), |store| {
+            let mut batch = store.batch();
+            (900..1000).for_each(|n| batch.put(&key(n), &value(n, 44)).unwrap());
+            batch.commit().unwrap();
+        });
+        println!("{key_type:?}: 100 puts, {one_by_one:?} flushes and fences; a batch of 100, {together:?}");
+        assert!(together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 7, "{one_by_one:?} {together:?}");
+    }
+}

@@ -12,7 +12,7 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey};
 fn with_tables(page: &str) -> String {
     let (pool, sizes) = everleaf_pool::layouts();
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
-    for layout in pool.into_iter().chain(everleaf_trees::fptree::layouts()) {
+    for layout in pool.into_iter().chain(everleaf_trees::fptree::layouts()).chain(everleaf_trees::circtree::layouts()) {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);
         tables.insert(layout.name, format!("{head}\n\n{}", layout.to_markdown()));
@@ -127,8 +127,10 @@ impl Reader {
                 let value_at = if fingerprints { key_at + 8 } else { leaf + 128 + 256 + slot * 8 };
                 let record = self.record(self.word(value_at));
                 assert!(records.contains(&self.word(value_at)));
-                let (length, rest) = record.split_first_chunk::<4>().unwrap();
-                let (in_record, value) = rest.split_at(u32::from_le_bytes(*length) as usize);
+                let (head, rest) = record.split_first_chunk::<4>().unwrap();
+                let head = u32::from_le_bytes(*head);
+                assert_eq!((head >> 24, head >> 17 & 0x7f), (u32::from(b'V'), 0), "a value that does not expire");
+                let (in_record, value) = rest.split_at(head as usize & 0x1_ffff);
                 let key = match key_type {
                     KeyType::U64 => {
                         assert_eq!(in_record, self.word(key_at).to_be_bytes());

@@ -1,12 +1,13 @@
 //! `check`: is anything wrong with a pool?
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use everleaf::{CheckOutcome, Error, PoolError, Store};
+use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::progress::{entries_bar, watch_entries};
 use crate::size::display_counted;
 
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1 if anything is wrong.
@@ -15,12 +16,13 @@ use crate::size::display_counted;
 /// A check cannot see damage that leaves every checksum and invariant right.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  everleaf check words.pool --json")]
+Examples:
+  everleaf check words.pool --json
+  everleaf check damaged.pool --salvage rescued.pool")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// Copy what can be read to a new pool (not available in this release).
+    /// Copy everything that can be read to a new pool, and tell what could not be; exits 0 if nothing is missing.
     #[arg(long, value_name = "NEW")]
     salvage: Option<PathBuf>,
     /// Print one JSON object.
@@ -49,8 +51,8 @@ impl From<CheckOutcome> for Report {
 
 /// Checks.
 pub fn run(args: Args) -> Outcome {
-    if args.salvage.is_some() {
-        return Err(Failure::failed("`check --salvage` is not available in this release; restore a backup instead"));
+    if let Some(new) = &args.salvage {
+        return rescue(&args, new);
     }
     let report = match Store::open_read_only(&args.pool).and_then(|store| store.check()) {
         Ok(outcome) => Report::from(outcome),
@@ -67,11 +69,45 @@ pub fn run(args: Args) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} is damaged: {}, {}; restore a backup",
+        "{} is damaged: {}, {}; restore a backup, or save what can be read with `everleaf check --salvage`",
         args.pool.display(),
         display_counted(report.violations, "violation"),
         display_counted(report.leaked_blocks, "leaked block")
     )))
+}
+
+/// What a salvage found.
+#[derive(Serialize)]
+struct Rescued {
+    from_index: u64,
+    from_records: u64,
+    unreadable: u64,
+    /// Why not, each a sentence.
+    details: Vec<String>,
+}
+
+/// Copies what can be read.
+fn rescue(args: &Args, new: &Path) -> Outcome {
+    let bar = entries_bar();
+    let salvaged = salvage(&args.pool, new, &mut |progress| watch_entries(&bar, progress));
+    bar.finish_and_clear();
+    let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged?;
+    let text = if args.json {
+        let report = Rescued { from_index, from_records, unreadable, details: complaints };
+        serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
+    } else {
+        let complaints: String = complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
+        format!(
+            "{complaints}{} saved, {from_records} of them without the index\n",
+            display_counted(from_index + from_records, "key")
+        )
+    };
+    write_out(&text)?;
+    if unreadable == 0 {
+        return Ok(());
+    }
+    let places = display_counted(unreadable, "place");
+    Err(Failure::failed(format!("{places} of {} could not be read; the rest is in {}", args.pool.display(), new.display())))
 }
 
 /// Whether the pool was never looked at.
@@ -87,6 +123,10 @@ fn show(args: &Args, report: &Report) -> Outcome {
     } else {
         report.details.iter().map(|detail| format!("{detail}\n")).collect()
     };
+    write_out(&text)
+}
+
+fn write_out(text: &str) -> Outcome {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
 }

@@ -83,6 +83,7 @@ pub fn run(args: Args) -> Outcome {
         size_bytes: args.size,
         max_size_bytes: args.max_size,
         parameters: args.parameters.into(),
+        ..CreateOptions::new()
     };
     options.create(&args.pool)?.close()?;
     Ok(())

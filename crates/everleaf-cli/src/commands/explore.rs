@@ -74,7 +74,7 @@ pub struct Args {
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
     #[arg(long, value_name = "KIND")]
     pub keys: Option<Keys>,
-    /// Explore the whole store, values in records of their own, instead of the index alone.
+    /// Explore the whole store, values in records of their own, instead of the index alone; a script with batches always does.
     #[arg(long)]
     pub store: bool,
     /// Words of a value of the index, 1 to 14.
@@ -171,8 +171,8 @@ pub fn run(args: Args) -> Outcome {
     }
     let scenario = scenario(&args)?;
     scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
-    if args.store && scenario.has_threads() {
-        return Err(Failure::usage("threads share the index, not the store behind its lock; leave out --store"));
+    if scenario.has_batches() && args.value_words > 1 {
+        return Err(Failure::usage("a batch is the store's, whose values are records; leave out --value-words"));
     }
     if args.interleaving.is_some() && !scenario.has_threads() {
         return Err(Failure::usage("--interleaving is for programs of several threads; leave it out"));
@@ -247,7 +247,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
 }
 
 fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubject, Failure> {
-    let level = if args.store { Level::Store } else { Level::Index };
+    let level = if args.store || scenario.has_batches() { Level::Store } else { Level::Index };
     let given: everleaf::EngineParameters = args.parameters.into();
     given.check_for(engine)?;
     let tiny = EngineSubject::tiny_parameters(engine);

@@ -42,10 +42,13 @@ struct Report {
     leaves: u64,
     inner_nodes: u64,
     recovered_writes: u64,
+    fill: Option<f64>,
+    fragmentation: f64,
+    trees: usize,
 }
 
-impl From<&Statistics> for Report {
-    fn from(statistics: &Statistics) -> Self {
+impl Report {
+    fn of(statistics: &Statistics, trees: usize) -> Self {
         Self {
             engine: statistics.engine.name(),
             key_type: key_type_name(statistics.key_type),
@@ -67,6 +70,9 @@ impl From<&Statistics> for Report {
             leaves: statistics.leaves,
             inner_nodes: statistics.inner_nodes,
             recovered_writes: statistics.recovered_writes,
+            fill: statistics.fill,
+            fragmentation: statistics.fragmentation,
+            trees,
         }
     }
 }
@@ -82,13 +88,16 @@ impl Report {
         format!(
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
-             tree        height {height}, leaves {leaves}, inner nodes {inner_nodes}\n\
+             tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; {trees} named trees\n\
              index       {pm} of persistent memory, {dram} of DRAM\n\
-             pool        {used} of {total} in use, {free} free, grows up to {max}\n\
+             pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it between others), grows up to {max}\n\
              durability  {durability} on {medium}: {promise}\n\
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
             keys = display_count(self.keys),
             leaves = display_count(self.leaves),
+            fill = self.fill.map_or(String::new(), |fill| format!(" {:.0} percent full", fill * 100.0)),
+            trees = self.trees,
+            fragmentation = self.fragmentation * 100.0,
             inner_nodes = display_count(self.inner_nodes),
             pm = display_size(self.pm_bytes),
             dram = display_size(self.dram_bytes),
@@ -103,7 +112,7 @@ impl Report {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let report = Report::from(&store.statistics()?);
+    let report = Report::of(&store.statistics()?, store.tree_names()?.len());
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {

@@ -2,13 +2,18 @@
 
 pub mod bench;
 pub mod check;
+pub mod completions;
+pub mod copy;
 pub mod create;
 pub mod del;
+pub mod dump;
 pub mod explore;
 pub mod get;
 pub mod info;
 pub mod load;
 pub mod put;
+pub mod restore;
 pub mod scan;
+pub mod shell;
 pub mod torture;
 pub mod tour;

@@ -102,7 +102,20 @@ impl Subject for AllocatorSubject {
     }
 
     fn sites(&self) -> Vec<Site> {
-        let parts = ["create", "record", "chunk", "intent", "exchange", "link", "run", "grow", "recover", "open", "close"];
+        let parts = [
+            "create",
+            "record",
+            "chunk",
+            "intent",
+            "exchange",
+            "link",
+            "run",
+            "grow",
+            "recover.blocks",
+            "recover.retire",
+            "open",
+            "close",
+        ];
         let of_allocator = |site: &&Site| parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")));
         everleaf_pool::SITES.iter().filter(of_allocator).copied().collect()
     }

@@ -14,7 +14,7 @@ use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};
-pub use paths::{PATHS, Path};
+pub use paths::{PATHS, Path, WIDE_PATHS};
 use target::PooledIndex;
 pub(crate) use target::ScriptKind;
 pub use target::Target;
@@ -84,6 +84,15 @@ impl EngineSubject {
         Self { demands_clean: true, ..self }
     }
 
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Whether values have several words.
+    pub(crate) fn has_wide_values(&self) -> bool {
+        self.value_words > 1
+    }
+
     /// What is explored.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
@@ -91,8 +100,12 @@ impl EngineSubject {
 
     /// The smallest sizes, which bring every path within reach of a few operations.
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
-        let tiny = EngineParameters::default().leaf_slots(4).inner_keys(4);
-        if engine.parameters().contains(&EngineParameters::GROUP_BYTES) { tiny.group_bytes(4096) } else { tiny }
+        let has = |name| engine.parameters().contains(&name);
+        EngineParameters {
+            leaf_slots: Some(4),
+            inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
+            group_bytes: has(EngineParameters::GROUP_BYTES).then_some(4096),
+        }
     }
 
     pub(crate) fn create(&self, media: Traced) -> Result<Box<dyn Target>, String> {

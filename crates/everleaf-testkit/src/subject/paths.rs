@@ -32,6 +32,9 @@ pub const PATHS: &[Path] = &[
     ("close", "plain"),
 ];
 
+/// Those that only values of several words take.
+pub const WIDE_PATHS: &[Path] = &[("update", "to another slot"), ("update", "split of a leaf")];
+
 impl EngineSubject {
     /// The paths of the explored operations, found by running them on memory of `len` bytes that can grow to `max_len`; none of a store, whose index
     /// cannot be asked.

@@ -1,6 +1,6 @@
 //! Which barriers a configuration of an engine can reach at all.
 
-use everleaf::{Engine, registry};
+use everleaf::{Engine, EngineParameters, registry};
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};
@@ -19,11 +19,21 @@ const BYTES: &[&str] = &[
     "fptree.recover.R5.",
     "fptree.split.C4.",
     "fptree.recover.R7.",
+    "circtree.insert.P4.",
+    "circtree.remove.P1.order",
+    "circtree.recover.B4.",
 ];
 /// Only where something is allocated that is no run: keys, values, or leaves one by one.
 const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool.recover."];
 /// Only where keys are words.
-const U64: &[&str] = &["fptree.remove.P1.fence", "fptree.split.S2.bound", "fptree.recover.R2.fence", "fptree.recover.R6."];
+const U64: &[&str] = &[
+    "fptree.remove.P1.fence",
+    "fptree.split.S2.bound",
+    "fptree.recover.R2.fence",
+    "fptree.recover.R6.",
+    "circtree.insert.E0.",
+    "circtree.merge.M0.",
+];
 /// Only where keys or values are records.
 const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
@@ -34,8 +44,10 @@ const FPTREE: &[&str] = &["fptree.insert.P2.order", "fptree.split.S2.fingerprint
 const PTREE: &[&str] = &["fptree.insert.P1.value", "fptree.split.S2.values", "fptree.update.W1.value"];
 const ONE_WORD: &[&str] = &["fptree.update.P1."];
 const WIDE: &[&str] = &["fptree.update.W"];
+/// Only where a node's entries are more than one line.
+const LINES: &[&str] = &["circtree.shift.S2.line", "circtree.shift.S2.fence", "circtree.recover.B2.fence"];
 /// Only below a store.
-const STORE: &[&str] = &["pool.link."];
+const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
 
 impl EngineSubject {
     /// The barriers that this engine, with these keys and values, can execute.
@@ -43,7 +55,7 @@ impl EngineSubject {
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let ptree = self.engine == Engine::PTree;
         let wide = self.value_words > 1;
-        let groups = self.engine != Engine::FpTreeConcurrent;
+        let groups = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
         let records = bytes || self.level == Level::Store;
         let excluded = [
             (BYTES, !bytes),
@@ -56,6 +68,7 @@ impl EngineSubject {
             (PTREE, !ptree),
             (ONE_WORD, wide),
             (WIDE, !wide),
+            (LINES, self.parameters.leaf_slots == Some(4)),
             (STORE, self.level == Level::Index),
             // Here the record's allocation flushes the whole entry.
             (&["fptree.insert.P1.entry"], ptree && bytes),

@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf::{BytesKeys, OwnedKey, Store, StoreKey, U64Keys};
+use everleaf::{BytesKeys, Error, OwnedKey, Store, StoreKey, U64Keys};
 use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
 use everleaf_pmem::Traced;
 use everleaf_pool::{Audit, Pool};
@@ -155,7 +155,7 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Sync | Operation::Crash => Ok(()),
-        Operation::Batch(_) => Err("this engine has no batches".to_owned()),
+        Operation::Batch(_) => Err("an index has no batches; explore the store".to_owned()),
         other => Err(format!("{other} is not for an open index")),
     }
 }
@@ -165,21 +165,43 @@ fn expand(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(1 + (value % 3) as usize * 10)
 }
 
+/// The value of a script that these bytes stand for.
+fn value_of(bytes: &[u8]) -> Result<u64, String> {
+    let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
+    if bytes == expand(value) { Ok(value) } else { Err("the value is none that was stored".to_owned()) }
+}
+
+fn owned(key: &Key) -> OwnedKey {
+    match key {
+        Key::U64(key) => OwnedKey::U64(*key),
+        Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),
+    }
+}
+
+/// A batch of writes.
+fn together(store: &Store, operations: &[Operation]) -> Result<(), Error> {
+    let mut batch = store.batch();
+    for operation in operations {
+        match operation {
+            Operation::Insert(key, value) => batch.insert(owned(key).as_ref(), &expand(*value))?,
+            Operation::Update(key, value) => batch.update(owned(key).as_ref(), &expand(*value))?,
+            Operation::Upsert(key, value) => batch.put(owned(key).as_ref(), &expand(*value))?,
+            Operation::Remove(key) => batch.delete(owned(key).as_ref())?,
+            _ => {} // A script has no others in a batch.
+        }
+    }
+    batch.commit().map(drop)
+}
+
 impl Target for Store {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
-        let owned = |key: &Key| match key {
-            Key::U64(key) => OwnedKey::U64(*key),
-            Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),
-        };
         match operation {
             Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(drop),
-            Operation::Update(key, value) => match self.contains(owned(key).as_ref()) {
-                Ok(true) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
-                other => other.map(drop),
-            },
+            Operation::Update(key, value) => self.update(owned(key).as_ref(), &expand(*value)).map(drop),
             Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
             Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
+            Operation::Batch(operations) => together(self, operations),
             Operation::Thread { operation, .. } => return Target::apply(self, operation),
             other => return administrative(other),
         }
@@ -187,17 +209,26 @@ impl Target for Store {
     }
 
     fn answer(&self, operation: &Operation) -> Result<Answer, String> {
-        Target::apply(self, operation).map(|()| Answer::Done)
+        match operation {
+            Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Remove(key) => self.delete(owned(key).as_ref()).map(Answer::Changed),
+            Operation::Get(key) => {
+                let value = self.get(owned(key).as_ref()).map_err(sentence)?;
+                return value.map(|bytes| value_of(&bytes)).transpose().map(Answer::Value);
+            }
+            Operation::Update(key, value) => self.update(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Thread { operation, .. } => return Target::answer(self, operation),
+            other => return Target::apply(self, other).map(|()| Answer::Done),
+        }
+        .map_err(sentence)
     }
 
     fn content(&self) -> Result<Content, String> {
         let mut content = Content::new();
         for entry in self.iter() {
             let (key, bytes) = entry.map_err(sentence)?;
-            let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
-            if bytes != expand(value) {
-                return Err(format!("the value of {key:?} is none that was stored"));
-            }
+            let value = value_of(&bytes).map_err(|e| format!("{key:?}: {e}"))?;
             content.insert(
                 match key {
                     OwnedKey::U64(key) => Key::U64(key),

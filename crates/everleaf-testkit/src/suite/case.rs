@@ -53,9 +53,16 @@ impl Case {
         Self::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario)
     }
 
+    /// The same with nodes of so many entries, in an engine whose nodes are all alike.
+    pub(super) fn sized(name: &str, engine: Engine, keys: ScriptKeys, slots: u32, script: &str) -> Self {
+        let scenario = Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let name = format!("{name}, {keys:?}, {slots} entries");
+        Self::of_engine(name, engine, Level::Index, 1, EngineParameters::default().leaf_slots(slots), scenario)
+    }
+
     /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings beyond which a sample is taken.
-    pub(super) fn threaded(name: &str, engine: Engine, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
-        let mut case = Self::scripted(name, engine, Level::Index, keys, 1, script);
+    pub(super) fn threaded(name: &str, engine: Engine, level: Level, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
+        let mut case = Self::scripted(name, engine, level, keys, 1, script);
         if let CaseSubject::Engine(subject) = case.subject {
             case.subject = CaseSubject::Threads(Box::new(ConcurrentEngineSubject::new(*subject)));
         }

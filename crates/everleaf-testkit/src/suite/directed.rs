@@ -4,13 +4,14 @@
 use everleaf::Engine;
 
 use super::case::Case;
+use super::rings;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    let mut cases = trees(engine);
+    let mut cases = if rings::has_rings(engine) { rings::rings(engine) } else { trees(engine) };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
     if engine.is_concurrent() {
@@ -21,15 +22,15 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
 }
 
-fn lines(operations: impl IntoIterator<Item = String>) -> String {
+pub(super) fn lines(operations: impl IntoIterator<Item = String>) -> String {
     operations.into_iter().map(|operation| operation + "\n").collect()
 }
 
-fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
     lines(keys.into_iter().map(|key| format!("insert {key} {key}")))
 }
 
-fn removes(keys: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn removes(keys: impl IntoIterator<Item = u64>) -> String {
     lines(keys.into_iter().map(|key| format!("remove {key}")))
 }
 
@@ -105,6 +106,11 @@ fn pools(engine: Engine) -> Vec<Case> {
         }
         let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
         cases.push(closing(Case::scripted(&format!("closed means closed, {keys:?}"), engine, Index, keys, 1, script)));
+        let script = "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n";
+        cases.push(closing(Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)));
+        if engine.most_value_words() < 14 {
+            continue; // Too many keys fill a pool; the long ones below do it.
+        }
         let room = keys_until_growth(engine, keys);
         let keys_before = (1..room - 1).map(|i| i * 10);
         let script = inserts(keys_before)
@@ -121,6 +127,12 @@ fn pools(engine: Engine) -> Vec<Case> {
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
     let fill = lines((1..11).map(|i| format!("insert {} {i}", long(i))));
     let script = format!("{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n", long(11), long(10), long(8));
+    if engine.most_value_words() < 14 {
+        let script =
+            format!("{fill}explore\ninsert {} 1\ninsert {} 1\nremove {}\nreopen\ninsert 5 1\n", long(11), long(12), long(8));
+        let case = Case::scripted("growth", engine, Index, Bytes, 1, &script).in_pool(64 << 10, 128 << 10).with_budget(8);
+        cases.push(case);
+    }
     cases.push(
         Case::scripted("a split whose key is refused by a full pool", engine, Index, Bytes, 1, &script)
             .in_pool(64 << 10, 64 << 10),
@@ -154,6 +166,32 @@ fn stores(engine: Engine) -> Vec<Case> {
             + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 3\ninsert 5 7\n";
         cases.push(Case::scripted(&format!("values replaced and removed, {keys:?}"), engine, Store, keys, 1, &script));
     }
+    cases.extend(batches(engine));
+    cases
+}
+
+/// Batches: plain, and cut; what follows takes the blocks that they free, so that a batch which is done again is found out.
+fn batches(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, keys: ScriptKeys, script: &str| {
+        let case = Case::scripted(&format!("{name}, {keys:?}"), engine, Store, keys, 1, script);
+        cases.push(case.with_budget(16));
+    };
+    let full = inserts([10, 20, 30, 40]);
+    for keys in [U64, Bytes] {
+        let script = format!(
+            "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; upsert 40 3\ninsert 50 30\n"
+        );
+        add("a batch that splits a leaf", keys, &script);
+        let script = format!("{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 30\n");
+        add("a batch that only inserts, and one that only removes", keys, &script);
+    }
+    for site in ["B3.blocks", "B5.fence", "B6.fence"] {
+        let script = format!(
+            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\nbatch upsert 10 1; remove 20\n"
+        );
+        add(&format!("batch cut before {site}"), U64, &script);
+    }
     cases
 }
 
@@ -178,13 +216,28 @@ const MEETINGS: &[(&str, &str)] = &[
     ("the end of two leaves", "remove 10\nremove 20\nremove 30\nremove 50\nthread 1 remove 40\nthread 2 remove 70\n"),
 ];
 
+/// What two threads can do to each other in a store: what one frees, the other takes.
+const STORE_MEETINGS: &[(&str, &str)] = &[
+    ("two values replaced", "thread 1 upsert 10 4\nthread 2 upsert 30 7\n"),
+    ("a value replaced by both", "thread 1 upsert 10 4\nthread 2 upsert 10 7\n"),
+    ("a value removed and another one added", "thread 1 remove 10\nthread 2 insert 20 4\n"),
+    ("a value replaced and read", "thread 1 upsert 10 4\nthread 2 get 10\n"),
+    ("a batch and a reader", "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n"),
+    ("a batch and what it frees", "thread 1 batch upsert 10 4; remove 30\nthread 2 insert 60 4\n"),
+    ("two batches of the same keys", "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n"),
+];
+
 fn threads(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
         for (name, meeting) in MEETINGS {
             let (name, script) = (format!("{name}, {keys:?}"), format!("{full}{meeting}"));
-            cases.push(Case::threaded(&name, engine, keys, INTERLEAVINGS, &script));
+            cases.push(Case::threaded(&name, engine, Index, keys, INTERLEAVINGS, &script));
+        }
+        for (name, meeting) in STORE_MEETINGS {
+            let (name, script) = (format!("{name}, {keys:?}, store"), format!("{}explore\n{meeting}", inserts([10, 30, 50])));
+            cases.push(Case::threaded(&name, engine, Store, keys, INTERLEAVINGS, &script));
         }
     }
     cases

@@ -1,12 +1,13 @@
 //! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `random` (which there are) · `run` (exploring many) · `report` (what they found
+//! Map of the files: `case` (one exploration) · `directed` `rings` `random` (which there are) · `run` (exploring many) · `report` (what they found
 //! together).
 
 mod case;
 mod directed;
 mod random;
 mod report;
+mod rings;
 mod run;
 
 use everleaf::Engine;
@@ -31,6 +32,9 @@ pub fn full_suite(engine: Engine) -> Vec<Case> {
     let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging).collect();
     for assumptions in random::KINDER {
         cases.extend(directed.iter().map(|case| case.clone().under(assumptions)));
+    }
+    if rings::has_rings(engine) {
+        cases.extend(rings::every_base_and_fill(engine));
     }
     cases.extend(random::random(engine));
     cases

@@ -30,6 +30,9 @@ pub(super) fn random(engine: Engine) -> Vec<Case> {
             (U64, Store, 1, 60, 64),
             (Bytes, Store, 1, 40, 64),
         ] {
+            if words > engine.most_value_words() {
+                continue;
+            }
             let name = format!("random, {keys:?}, {level:?}, {words} words, seed {seed}");
             let scenario = Scenario::random(keys, operations, seed);
             let case = Case::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario);

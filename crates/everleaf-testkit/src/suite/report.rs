@@ -6,7 +6,7 @@ use everleaf_crash::{Report, Violation};
 use everleaf_pmem::Site;
 
 use super::ARGUED;
-use crate::{PATHS, Path};
+use crate::{PATHS, Path, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,8 @@ pub struct SuiteReport {
     pub redundant_flushes: u64,
     /// Times that a fence had nothing to wait for, by barrier.
     pub redundant_fences: BTreeMap<Site, u64>,
+    /// Whether there were values of several words, which go ways of their own.
+    pub wide_values: bool,
     /// How often each way through an operation was explored.
     pub paths: BTreeMap<Path, u64>,
 }
@@ -92,7 +94,8 @@ impl SuiteReport {
 
     /// Paths that no explored operation took.
     pub fn untrodden(&self) -> Vec<Path> {
-        PATHS.iter().filter(|path| !self.paths.contains_key(*path)).copied().collect()
+        let possible = |path: &&Path| self.wide_values || !WIDE_PATHS.contains(path);
+        PATHS.iter().filter(possible).filter(|path| !self.paths.contains_key(*path)).copied().collect()
     }
 
     /// What is wrong or missing, each a sentence; nothing if all is well.

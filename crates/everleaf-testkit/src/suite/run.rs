@@ -51,6 +51,7 @@ pub fn run_suite(cases: &[Case], spared: BTreeSet<Site>, threads: usize, progres
         }
         drop(sender);
         for (done, (at, outcome)) in outcomes.iter().enumerate() {
+            report.wide_values |= matches!(&cases[at].subject, CaseSubject::Engine(subject) if subject.has_wide_values());
             match outcome {
                 Ok((found, paths)) => report.add(&cases[at].name, found, paths),
                 Err(why) => report.failures.push((cases[at].name.clone(), why)),

@@ -268,6 +268,7 @@ impl<K: LeafKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
             keys: self.keys,
             height: self.inner.height() + 1,
             leaves: used - u64::from(leftmost_is_empty),
+            leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
             pm_bytes: self.groups.pm_bytes().max(records),
             dram_bytes: self.inner.dram_bytes() + self.groups.dram_bytes() + size_of::<Self>() as u64,

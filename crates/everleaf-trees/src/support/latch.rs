@@ -91,8 +91,14 @@ pub(super) fn read<W: LatchWord>(atom: &impl Atom, relax: impl Fn()) -> W {
 /// Whether all that was read since the word was loaded was there together.
 #[inline(always)]
 pub(super) fn is_current<A: Atom>(atom: &A, seen: impl LatchWord) -> bool {
+    is_still(atom, seen.bits())
+}
+
+/// The same by the bits of the word.
+#[inline(always)]
+pub(super) fn is_still<A: Atom>(atom: &A, seen: u64) -> bool {
     A::fence(Ordering::Acquire);
-    atom.load(Ordering::Relaxed) == seen.bits()
+    atom.load(Ordering::Relaxed) == seen
 }
 
 /// Locks if the word is still `seen`, which is unlocked; does not wait.

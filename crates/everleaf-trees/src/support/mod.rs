@@ -1,5 +1,6 @@
 //! Pure mechanism that several families of trees share: nothing here stores into persistent memory, flushes or fences.
 
+pub(crate) mod count;
 pub mod inner;
 mod latch;
 pub mod version_locks;

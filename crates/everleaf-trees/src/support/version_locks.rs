@@ -2,9 +2,12 @@
 //! state, and a leaf has no room for one; leaves whose offsets fall on the same latch share it, which costs a conflict and
 //! never an error.
 //!
-//! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the leaf, and
-//! [`validate`](VersionLocks::validate). Writers lock; the [`Locked`] they get unlocks when it is dropped, by a panic too.
+//! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the leaf, and ask whether what they have
+//! [seen](Seen) is current. Writers lock; the [`Locked`] they get unlocks when it is dropped, by a panic too.
 //! `latch` says why this is right in the memory model.
+//!
+//! Beside each latch is a counter that only its holder changes: what the leaves of all latches hold can be counted without an atomic
+//! addition of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,6 +47,9 @@ impl LatchWord for Version {
     }
 }
 
+/// Latches in a line, each with its counter.
+const LATCHES: usize = 4;
+
 /// The latches of all leaves of a tree.
 ///
 /// ```
@@ -52,30 +58,50 @@ impl LatchWord for Version {
 /// let locks = VersionLocks::new(VersionLocks::DEFAULT_STRIPES)?;
 /// let relax = std::hint::spin_loop;
 /// let before = locks.read(&relax, 4096);
-/// let locked = locks.try_lock(4096, before).expect("nobody was faster");
-/// assert!(!locks.validate(4096, before), "a writer is at work");
+/// let locked = before.try_lock().expect("nobody was faster");
+/// assert!(!before.is_current(), "a writer is at work");
 /// drop(locked);
-/// assert!(!locks.validate(4096, before), "and has changed the leaf");
+/// assert!(!before.is_current(), "and has changed the leaf");
 /// # Ok::<(), everleaf_pmem::MapError>(())
 /// ```
 #[derive(Debug)]
 pub struct VersionLocks {
-    /// Eight latches a line.
+    /// Four latches a line, each followed by its counter.
     lines: DramArena,
     mask: usize,
     waits: CachePadded<AtomicU64>,
 }
 
+/// The latch of a leaf, and the version that it had when it was read: unlocked.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    latch: &'a [AtomicU64; 2],
+    version: Version,
+}
+
+impl<'a> Seen<'a> {
+    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there
+    /// together. One load.
+    #[inline(always)]
+    pub fn is_current(self) -> bool {
+        latch::is_current(&self.latch[0], self.version)
+    }
+
+    /// Locks the leaf if nothing of it was changed since its version was read; does not wait. None as well if this thread has
+    /// locked a leaf of the same latch. One atomic exchange.
+    #[inline(always)]
+    pub fn try_lock(self) -> Option<Locked<'a>> {
+        latch::try_lock(&self.latch[0], self.version).then(|| Locked(self.latch))
+    }
+}
+
 /// A locked latch. Dropped, it unlocks with a new version: readers of the leaf start again.
 #[derive(Debug)]
 #[must_use = "the leaf is unlocked when this is dropped"]
-pub struct Locked<'a> {
-    locks: &'a VersionLocks,
-    stripe: usize,
-}
+pub struct Locked<'a>(&'a [AtomicU64; 2]);
 
 impl VersionLocks {
-    /// Latches for many threads: half a megabyte, so two writers meet on one latch by chance once in 65536 times.
+    /// Latches for many threads: a megabyte, so two writers meet on one latch by chance once in 65536 times.
     pub const DEFAULT_STRIPES: usize = 1 << 16;
     /// The most that a table may have.
     const MAX_STRIPES: usize = 1 << 24;
@@ -86,8 +112,8 @@ impl VersionLocks {
     /// [`MapError::System`] when the system has no memory.
     pub fn new(stripes: usize) -> Result<Self, MapError> {
         let stripes = stripes.clamp(1, Self::MAX_STRIPES).next_power_of_two();
-        let lines = DramArena::reserve(stripes as u64 * 8)?;
-        lines.ensure(stripes.div_ceil(8))?;
+        let lines = DramArena::reserve(stripes as u64 * 16)?;
+        lines.ensure(stripes.div_ceil(LATCHES))?;
         Ok(Self { lines, mask: stripes - 1, waits: CachePadded::default() })
     }
 
@@ -97,9 +123,11 @@ impl VersionLocks {
         ((leaf_offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.mask
     }
 
+    /// A latch and its counter.
     #[inline(always)]
-    fn atom(&self, stripe: usize) -> &AtomicU64 {
-        &self.lines.line((stripe / 8) as u32).0[stripe % 8]
+    fn latch(&self, stripe: usize) -> &[AtomicU64; 2] {
+        let (latches, _) = self.lines.line((stripe / LATCHES) as u32).0.as_chunks();
+        &latches[stripe % LATCHES]
     }
 
     /// Counts a turn of waiting, and takes it.
@@ -111,49 +139,46 @@ impl VersionLocks {
 
     /// The version of a leaf that nobody changes; waits while it is locked. One load where it is not.
     #[inline(always)]
-    pub fn read(&self, relax: &impl Fn(), leaf_offset: u64) -> Version {
-        latch::read(self.atom(self.stripe(leaf_offset)), || self.wait(relax))
+    pub fn read(&self, relax: &impl Fn(), leaf_offset: u64) -> Seen<'_> {
+        let latch = self.latch(self.stripe(leaf_offset));
+        Seen { latch, version: latch::read(&latch[0], || self.wait(relax)) }
     }
 
-    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there
-    /// together. One load.
-    #[inline(always)]
-    pub fn validate(&self, leaf_offset: u64, version: Version) -> bool {
-        latch::is_current(self.atom(self.stripe(leaf_offset)), version)
-    }
-
-    /// Locks a leaf if nothing of it was changed since its version was read; does not wait. None as well if this thread has
-    /// locked a leaf of the same latch ([`Locked::covers`]). One atomic exchange.
-    #[inline(always)]
-    pub fn try_lock(&self, leaf_offset: u64, version: Version) -> Option<Locked<'_>> {
-        let stripe = self.stripe(leaf_offset);
-        latch::try_lock(self.atom(stripe), version).then(|| Locked { locks: self, stripe })
-    }
-
-    /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the same latch: a thread that
-    /// needs two leaves takes [`lock_both`](VersionLocks::lock_both), or tries the second and gives way.
+    /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the same latch.
     pub fn lock(&self, relax: &impl Fn(), leaf_offset: u64) -> Locked<'_> {
-        self.lock_stripe(relax, self.stripe(leaf_offset))
+        let latch = self.latch(self.stripe(leaf_offset));
+        latch::lock::<Version>(&latch[0], || self.wait(relax));
+        Locked(latch)
     }
 
-    fn lock_stripe(&self, relax: &impl Fn(), stripe: usize) -> Locked<'_> {
-        latch::lock::<Version>(self.atom(stripe), || self.wait(relax));
-        Locked { locks: self, stripe }
+    /// Asks for the latch ahead of its use.
+    #[inline(always)]
+    pub fn prefetch(&self, leaf_offset: u64) {
+        self.lines.prefetch((self.stripe(leaf_offset) / LATCHES) as u32);
     }
 
     /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a
     /// latch.
     pub fn lock_both(&self, relax: &impl Fn(), leaf_offset: u64, other_offset: u64) -> (Locked<'_>, Option<Locked<'_>>) {
         let (stripe, other) = (self.stripe(leaf_offset), self.stripe(other_offset));
-        let first = self.lock_stripe(relax, stripe.min(other));
-        let second = (stripe != other).then(|| self.lock_stripe(relax, stripe.max(other)));
+        let lock = |stripe| {
+            let latch = self.latch(stripe);
+            latch::lock::<Version>(&latch[0], || self.wait(relax));
+            Locked(latch)
+        };
+        let first = lock(stripe.min(other));
+        let second = (stripe != other).then(|| lock(stripe.max(other)));
         (first, second)
     }
 
-    /// Asks for the latch ahead of its use.
-    #[inline(always)]
-    pub fn prefetch(&self, leaf_offset: u64) {
-        self.lines.prefetch((self.stripe(leaf_offset) / 8) as u32);
+    /// Whether `locked` is the lock of that leaf.
+    pub fn is_locked_by(&self, leaf_offset: u64, locked: &Locked<'_>) -> bool {
+        std::ptr::eq(self.latch(self.stripe(leaf_offset)), locked.0)
+    }
+
+    /// The sum of all counters, from 0 when the table was made; exact while no leaf is locked. Reads the whole table.
+    pub fn counted(&self) -> i64 {
+        (0..=self.mask).map(|stripe| self.latch(stripe)[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add) as i64
     }
 
     /// Turns of waiting for locks, since the table was made.
@@ -168,14 +193,16 @@ impl VersionLocks {
 }
 
 impl Locked<'_> {
-    /// Whether this is the lock of that leaf too.
-    pub fn covers(&self, leaf_offset: u64) -> bool {
-        self.locks.stripe(leaf_offset) == self.stripe
+    /// Adds to the counter of the latch. No locked instruction: only the holder writes it.
+    #[inline(always)]
+    pub fn count(&self, change: i64) {
+        let counted = self.0[1].load(Ordering::Relaxed);
+        self.0[1].store(counted.wrapping_add_signed(change), Ordering::Relaxed);
     }
 
     /// Unlocks with the old version: for a holder that has stored nothing into the leaf. Readers need not start again.
     pub fn unlock_unchanged(self) {
-        latch::unlock_unchanged::<Version>(self.locks.atom(self.stripe));
+        latch::unlock_unchanged::<Version>(&self.0[0]);
         std::mem::forget(self);
     }
 }
@@ -183,7 +210,7 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        latch::unlock::<Version>(self.locks.atom(self.stripe));
+        latch::unlock::<Version>(&self.0[0]);
     }
 }
 
@@ -214,7 +241,7 @@ mod tests {
             let locks = VersionLocks::new(stripes).unwrap();
             prop_assert!(locks.stripe(offset) < stripes.next_power_of_two());
             drop(locks.lock(&relax, offset));
-            prop_assert_eq!(locks.read(&relax, offset), Version(2));
+            prop_assert_eq!(locks.read(&relax, offset).version, Version(2));
         }
     }
 
@@ -232,12 +259,12 @@ mod tests {
     fn a_lock_refuses_others_and_invalidates_readers() {
         let locks = VersionLocks::new(2).unwrap();
         let before = locks.read(&relax, 64);
-        let locked = locks.try_lock(64, before).unwrap();
-        assert!(locks.try_lock(64, before).is_none() && !locks.validate(64, before));
+        let locked = before.try_lock().unwrap();
+        assert!(before.try_lock().is_none() && !before.is_current());
         locked.unlock_unchanged();
-        assert!(locks.validate(64, before), "nothing was changed");
+        assert!(before.is_current(), "nothing was changed");
         drop(locks.lock(&relax, 64));
-        assert!(!locks.validate(64, before) && locks.try_lock(64, before).is_none());
+        assert!(!before.is_current() && before.try_lock().is_none());
         assert_eq!(locks.waits(), 0);
     }
 
@@ -249,21 +276,35 @@ mod tests {
             let _locked = locks.lock(&relax, 0);
             panic!("in a callback");
         }));
-        assert!(outcome.is_err() && !locks.validate(0, before));
-        assert!(locks.try_lock(0, locks.read(&relax, 0)).is_some());
+        assert!(outcome.is_err() && !before.is_current());
+        assert!(locks.read(&relax, 0).try_lock().is_some());
     }
 
     #[test]
     fn two_leaves_of_one_latch_are_locked_once() {
         let one = VersionLocks::new(1).unwrap();
         let (first, second) = one.lock_both(&relax, 0, 64);
-        assert!(second.is_none() && first.covers(0) && first.covers(64));
+        assert!(second.is_none() && one.is_locked_by(0, &first) && one.is_locked_by(64, &first));
         let two = VersionLocks::new(2).unwrap();
         let other = (1..100).map(|line| line * 64).find(|offset| two.stripe(*offset) != two.stripe(0)).unwrap();
         for (a, b) in [(0, other), (other, 0)] {
             let (first, second) = two.lock_both(&relax, a, b);
-            assert!(second.as_ref().is_some_and(|second| first.covers(a) != second.covers(a)));
+            assert!(second.as_ref().is_some_and(|second| two.is_locked_by(a, &first) != two.is_locked_by(a, second)));
         }
+    }
+
+    #[test]
+    fn counters_of_holders_add_up() {
+        let locks = VersionLocks::new(5).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let locks = &locks;
+                scope.spawn(move || {
+                    (0..1000).for_each(|i| locks.lock(&relax, (thread * 1000 + i) << 6).count(if i % 4 == 0 { -2 } else { 1 }))
+                });
+            }
+        });
+        assert_eq!(locks.counted(), 4 * 250);
     }
 
     #[test]
@@ -281,7 +322,7 @@ mod tests {
             while !held.load(Ordering::Acquire) {
                 relax();
             }
-            assert_eq!(locks.read(&relax, 0), Version(2));
+            assert_eq!(locks.read(&relax, 0).version, Version(2));
         });
         assert!(locks.waits() > 0);
     }

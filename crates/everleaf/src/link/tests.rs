@@ -103,14 +103,16 @@ fn live<M: Media>(pool: &Arc<Pool<M>>, index: &Faulty) -> Live<M, U64Keys> {
     Live::new(Box::new(index.clone()), Arc::clone(pool))
 }
 
+fn linked<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<PPtr<Record>, Error> {
+    Ok(live.linked(key)?.map_or(PPtr::NULL, |linked| linked.record))
+}
+
 fn put<M: Media>(live: &Live<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
-    let old = live.linked_record(key)?;
-    live.replace(key, old, value)
+    live.replace(key, linked(live, key)?, NewValue { value, expires_ms: None })
 }
 
 fn delete<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<(), Error> {
-    let old = live.linked_record(key)?;
-    live.remove(key, old)
+    live.remove(key, linked(live, key)?)
 }
 
 fn value<M: Media>(pool: &Pool<M>, index: &Faulty, key: u64) -> Option<Vec<u8>> {
@@ -167,10 +169,10 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         let index = Faulty::new();
         let writer = live(&pool, &index);
         put(&writer, 1, b"old").unwrap();
-        let old = writer.linked_record(1).unwrap();
+        let old = linked(&writer, 1).unwrap();
         index.set(fault);
         let cut = catch_unwind(AssertUnwindSafe(|| match removal {
-            false => writer.replace(1, old, &[7; 9000]),
+            false => writer.replace(1, old, NewValue { value: &[7; 9000], expires_ms: None }),
             true => writer.remove(1, old),
         }));
         assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
@@ -181,7 +183,7 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         let (pool, opened) = Pool::open(media).unwrap();
         assert_eq!(opened.pending_links.len(), 1);
         let writer = live(&pool, &index);
-        writer.resolve(&opened.pending_links).unwrap();
+        writer.resolve(&opened).unwrap();
         assert_eq!(value(&pool, &index, 1), if removal { None } else { Some(vec![7; 9000]) });
         expect_no_leak(&pool, &index);
         put(&writer, 2, b"another").unwrap();

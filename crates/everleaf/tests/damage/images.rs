@@ -51,10 +51,12 @@ impl Recipe {
     /// All engines, both kinds of keys, small leaves and tuned ones.
     pub fn all() -> Vec<Self> {
         let mut recipes = Vec::new();
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree, Engine::CircTree] {
             for key_type in [KeyType::U64, KeyType::Bytes] {
-                let mut small = EngineParameters::default().leaf_slots(4).inner_keys(4);
-                small.group_bytes = engine.parameters().contains(&EngineParameters::GROUP_BYTES).then_some(4096);
+                let has = |name| engine.parameters().contains(&name);
+                let mut small = EngineParameters::default().leaf_slots(4);
+                small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
+                small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
                 recipes.extend([small, EngineParameters::default()].map(|p| Self::new(engine, key_type, p)));
             }
         }

@@ -62,13 +62,14 @@ fn every_flipped_bit_of_header_allocator_and_records_is_found() {
     }
 }
 
-/// Where the record of the n-th key begins: header, length of the key, key, value.
+/// Where the record of the n-th key begins: header, head of the value, key, value.
 fn record_of(pool: &[u8], key_type: KeyType, n: u64) -> usize {
     let key = match key(key_type, n) {
         OwnedKey::U64(number) => number.to_be_bytes().to_vec(),
         OwnedKey::Bytes(bytes) => bytes.into_vec(),
     };
-    let content = [(key.len() as u32).to_le_bytes().as_slice(), &key, &value(n, 40)].concat();
+    let head = key.len() as u32 | u32::from(b'V') << 24;
+    let content = [head.to_le_bytes().as_slice(), &key, &value(n, 40)].concat();
     (0..pool.len() - content.len() - 8).step_by(8).find(|at| pool[*at + 8..].starts_with(&content)).unwrap()
 }
 

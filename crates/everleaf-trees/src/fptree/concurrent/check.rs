@@ -23,8 +23,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let next = children.get(i + 1).and_then(|next| next.separator.as_ref());
             check_leaf::<K, M, S>(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
-        if report.keys != self.keys.get() {
-            report.violations.push(format!("I10: {} slots are live, {} keys were counted", report.keys, self.keys.get()));
+        if report.keys != self.keys() {
+            report.violations.push(format!("I10: {} slots are live, {} keys were counted", report.keys, self.keys()));
         }
         Ok(report)
     }

@@ -30,15 +30,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// again.
     #[inline(always)]
     fn insert_absent(&self, locked: Locked<'_, S>, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool, IndexError> {
-        let Locked { leaf, live, offset, .. } = locked;
+        let Locked { leaf, live, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
             self.split(locked, key)?;
             return Ok(false);
         };
-        // Counted before the fences: what counts would wait for them, and the next operation with it.
-        self.keys.add(offset, 1);
         let added = add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| self.place(cell, key));
-        added.inspect_err(|_| self.keys.add(offset, -1))?;
+        added?;
+        locked.guard.count(1);
         Ok(true)
     }
 

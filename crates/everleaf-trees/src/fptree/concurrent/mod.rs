@@ -54,7 +54,6 @@
 //! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends.
 
 mod check;
-mod count;
 mod insert;
 mod nodes;
 mod recover;
@@ -79,7 +78,6 @@ use super::key::LeafKey;
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
 use crate::support::version_locks::VersionLocks;
-use count::Count;
 use nodes::SharedNodes;
 
 /// Every barrier of the concurrent tree, in the order of the code.
@@ -128,7 +126,7 @@ pub const SITES: &[Site] = &[
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its values.
 const SEATS: usize = 32;
 
-/// Locks of leaves: 64 KiB, which stay in the second-level cache beside the upper inner nodes. Two threads meet on a lock by chance once in
+/// Locks of leaves: 128 KiB with their counters, which stay in the second-level cache beside the upper inner nodes. Two threads meet on a lock by chance once in
 /// 8192 times.
 const LOCKS: usize = 1 << 13;
 
@@ -141,7 +139,8 @@ pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
     shape: S,
     /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is empty.
     leftmost: u64,
-    keys: Count,
+    /// Keys that were there when it was opened; what came and went since is counted beside the locks.
+    keys_found: u64,
     /// Leaves in the tree.
     leaves: AtomicU64,
     /// Searches that began again in a leaf.
@@ -169,6 +168,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     fn relax(&self) -> impl Fn() + '_ {
         || self.pool.media().relax()
+    }
+
+    /// Keys in the tree; exact while nobody writes.
+    fn keys(&self) -> u64 {
+        self.keys_found.saturating_add_signed(self.locks.counted())
     }
 
     /// Counts a search that begins again.
@@ -238,7 +242,7 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     }
 
     fn len(&self) -> u64 {
-        self.keys.get()
+        self.keys()
     }
 
     fn statistics(&self) -> IndexStatistics {
@@ -247,9 +251,10 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let nodes = self.inner.conflicts();
         IndexStatistics {
-            keys: self.keys.get(),
+            keys: self.keys(),
             height: self.inner.height() + 1,
             leaves: leaves - u64::from(leftmost_is_empty),
+            leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
             pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
             dram_bytes: self.inner.dram_bytes() + self.locks.dram_bytes() + size_of::<Self>() as u64,

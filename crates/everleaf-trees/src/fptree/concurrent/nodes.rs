@@ -40,7 +40,7 @@ macro_rules! capacities {
             /// The leaf that covers `key`, and a ticket that holds until the node above it changes. The default capacity is inlined
             /// into every operation, the others are a call away.
             #[inline(always)]
-            pub fn find(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+            pub fn find(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
                 match self {
                     Self::$default(inner) => inner.find(&relax, key),
                     _ => self.find_by_call(relax, key),
@@ -48,22 +48,27 @@ macro_rules! capacities {
             }
 
             #[inline(never)]
-            fn find_by_call(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+            fn find_by_call(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
                 match self {
                     $(Self::$variant(inner) => inner.find(&relax, key),)+
                 }
             }
 
-            /// Whether what came with the ticket still holds.
-            #[inline(always)]
-            pub fn is_current(&self, ticket: Ticket) -> bool {
+            /// A ticket that is never current.
+            pub fn stale_ticket(&self) -> Ticket<'_> {
                 match self {
-                    $(Self::$variant(inner) => inner.is_current(ticket),)+
+                    $(Self::$variant(inner) => inner.stale_ticket(),)+
                 }
             }
 
             /// The leaves that cover `keys`, each with its ticket.
-            pub fn find_many(&self, relax: &dyn Fn(), keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket]) {
+            pub fn find_many<'t>(
+                &'t self,
+                relax: &dyn Fn(),
+                keys: &[K::Ref<'_>],
+                leaves: &mut [u64],
+                tickets: &mut [Ticket<'t>],
+            ) {
                 match self {
                     $(Self::$variant(inner) => inner.find_many(&relax, keys, leaves, tickets),)+
                 }
@@ -97,7 +102,7 @@ macro_rules! capacities {
             }
 
             /// The leaf where a scan from this bound begins; none where nothing is before the bound (backward).
-            pub fn seek(&self, relax: &dyn Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<K::Owned>> {
+            pub fn seek(&self, relax: &dyn Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<'_, K::Owned>> {
                 match (self, from) {
                     $(
                         (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(&relax, direction)),

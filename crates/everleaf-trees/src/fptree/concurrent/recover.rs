@@ -23,7 +23,6 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 
-use super::count::Count;
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
@@ -76,7 +75,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             shape,
             leftmost,
-            keys: Count::new(survey.keys),
+            keys_found: survey.keys,
             leaves: AtomicU64::new(survey.live.len().max(1) as u64),
             restarts: CachePadded::default(),
         })

@@ -24,7 +24,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let Some(Found::Present(locked, slot)) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
-        self.keys.add(locked.offset, -1); // Before the fence, as in an insertion.
+        locked.guard.count(-1);
         let remaining = clear_bit::<K, M, S>(media, locked.leaf, locked.live, slot);
         if K::RECORDS {
             // P2: as in the tree for one thread.

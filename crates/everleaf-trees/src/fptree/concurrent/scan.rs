@@ -65,7 +65,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Locks a leaf and shows its part within the bound; none if it no longer covers what it was looked for by.
     fn show_leaf(
         &self,
-        sought: &Sought<K::Owned>,
+        sought: &Sought<'_, K::Owned>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
         visit: &mut Visit<'_, K>,
@@ -74,7 +74,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let leaf = self.leaf(sought.child)?;
         leaf.prefetch_all(media);
         let guard = self.locks.lock(&self.relax(), sought.child);
-        if !self.inner.is_current(sought.ticket) {
+        if !sought.ticket.is_current() {
             guard.unlock_unchanged();
             return Ok(None);
         }

@@ -55,18 +55,18 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let leaf = self.leaf(offset)?;
             leaf.prefetch_head(self.pool.media());
             leaf.prefetch_home(self.pool.media(), hash);
-            let version = self.locks.read(&self.relax(), offset);
-            if self.inner.is_current(ticket) {
+            let seen = self.locks.read(&self.relax(), offset);
+            if ticket.is_current() {
                 let found = self.search(leaf, key, hash);
                 let idle = match &found {
                     Ok((_, Some(_))) => unless == Unless::Present,
                     Ok((_, None)) => unless == Unless::Absent,
                     Err(_) => true,
                 };
-                if idle && self.locks.validate(offset, version) {
+                if idle && seen.is_current() {
                     return found.map(|_| None);
                 }
-                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, self.locks.try_lock(offset, version)) {
+                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, seen.try_lock()) {
                     let locked = Locked { offset, leaf, live, guard };
                     return Ok(Some(match slot {
                         Some(slot) => Found::Present(locked, slot),
@@ -108,7 +108,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn read_leaf(
         &self,
         offset: u64,
-        ticket: Ticket,
+        ticket: Ticket<'_>,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &mut [u64],
@@ -119,8 +119,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         };
         leaf.prefetch_head(self.pool.media());
         leaf.prefetch_home(self.pool.media(), hash);
-        let version = self.locks.read(&self.relax(), offset);
-        if !self.inner.is_current(ticket) {
+        let seen = self.locks.read(&self.relax(), offset);
+        if !ticket.is_current() {
             return None;
         }
         let found = self.search(leaf, key, hash).map(|(_, slot)| {
@@ -130,7 +130,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             slot.is_some()
         });
         // What was read, an error too, counts only if nobody changed the leaf.
-        self.locks.validate(offset, version).then_some(found)
+        seen.is_current().then_some(found)
     }
 
     /// Looks many keys up, a group at a time.
@@ -148,7 +148,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
-        let mut tickets = [Ticket::default(); GROUP];
+        let mut tickets = [self.inner.stale_ticket(); GROUP];
         let children = &mut children[..keys.len()];
         self.inner.find_many(&self.relax(), keys, children, &mut tickets[..keys.len()]);
         for (child, key) in children.iter().zip(keys) {
@@ -157,21 +157,34 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             leaf.prefetch_home(media, K::hash(*key));
             self.locks.prefetch(*child);
         }
+        let mut views = [None; GROUP];
+        for ((child, key), view) in children.iter().zip(keys).zip(&mut views) {
+            let leaf = self.leaf(*child)?;
+            let seen = self.locks.read(&self.relax(), *child);
+            let candidates = candidates(media, leaf, K::hash(*key)).1;
+            if let Some(slot) = candidates.lowest() {
+                leaf.prefetch_key(media, slot);
+            }
+            *view = Some((leaf, seen, candidates));
+        }
         if K::RECORDS {
-            for (child, key) in children.iter().zip(keys) {
-                let leaf = self.leaf(*child)?;
-                if let Some(slot) = candidates(media, leaf, K::hash(*key)).1.lowest() {
+            for (leaf, _, candidates) in views.iter().flatten() {
+                if let Some(slot) = candidates.lowest() {
                     K::prefetch(&self.pool, media.load(leaf.key(slot)));
                 }
             }
         }
         let mut words = [0; crate::fptree::layout::MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
-        for (i, key) in keys.iter().enumerate() {
-            let found = match self.read_leaf(children[i], tickets[i], *key, K::hash(*key), words) {
-                Some(found) => found?,
-                None => self.find(*key, words)?,
-            };
+        for (i, ((leaf, seen, candidates), key)) in views.into_iter().flatten().zip(keys).enumerate() {
+            let found = probe::<K, M, S>(&self.pool, leaf, candidates, *key).map(|slot| {
+                slot.is_some_and(|slot| {
+                    leaf.read_value(media, slot, words);
+                    true
+                })
+            });
+            // L1, L3: what was read counts if the leaf covered the key and did not change; the ticket was drawn before its version was read.
+            let found = if tickets[i].is_current() && seen.is_current() { found? } else { self.find(*key, words)? };
             values[i] = found.then(|| words[0]);
         }
         Ok(())

@@ -154,7 +154,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
         let (mut child, height) = self.top();
         for _ in 0..height {
-            child = self.nodes.search(&self.separators, child as u32, key).1;
+            let node = child as u32;
+            child = self.nodes.search(&self.separators, self.nodes.lines(node), node, key).1;
         }
         child
     }
@@ -168,7 +169,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             for level in (0..height).rev() {
                 let mut approaches = [Approach::Slot(0); BATCH];
                 for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
-                    *approach = self.nodes.approach(&self.separators, *child as u32, *key);
+                    let node = *child as u32;
+                    *approach = self.nodes.approach(&self.separators, self.nodes.lines(node), node, *key);
                 }
                 for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
                     *child = self.nodes.arrive(&self.separators, *child as u32, *key, approach).1;
@@ -189,7 +191,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             if depth + 1 == height as usize {
                 latches.change(node);
             }
-            let (slot, next) = self.nodes.search(&self.separators, node, key);
+            let (slot, next) = self.nodes.search(&self.separators, self.nodes.lines(node), node, key);
             *step = (node, slot as u32);
             child = next;
         }

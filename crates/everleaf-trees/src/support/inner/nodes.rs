@@ -91,14 +91,25 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The node's own word.
     #[inline(always)]
     pub(super) fn atom(&self, node: u32) -> &AtomicU64 {
-        &self.arena.line(node + Self::COUNT_LINE).0[WORDS - 1]
+        Self::atom_in(self.lines(node))
     }
 
-    /// The word of the node that a child number leads to, if that may be a node; racing readers come with any number.
+    /// The own word of the node with these lines.
     #[inline(always)]
-    pub(super) fn atom_of_child(&self, child: u64) -> Option<(u32, &AtomicU64)> {
-        let node = child as u32;
-        (node as usize + Self::NODE_LINES <= self.arena.lines()).then(|| (node, self.atom(node)))
+    pub(super) fn atom_in(lines: &[DramLine]) -> &AtomicU64 {
+        &lines[Self::COUNT_LINE as usize].0[WORDS - 1]
+    }
+
+    /// All lines of a node. A search takes them once and need not ask again whether they are there.
+    #[inline(always)]
+    pub(super) fn lines(&self, node: u32) -> &[DramLine] {
+        self.arena.lines_at(node, Self::NODE_LINES)
+    }
+
+    /// The lines of the node that a child number leads to, if that may be a node; racing readers come with any number.
+    #[inline(always)]
+    pub(super) fn lines_of_child(&self, child: u64) -> Option<&[DramLine]> {
+        self.arena.get(child as u32, Self::NODE_LINES)
     }
 
     #[inline(always)]

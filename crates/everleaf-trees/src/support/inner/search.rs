@@ -3,32 +3,40 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use everleaf_pmem::DramLine;
+
 use super::InnerKey;
 use super::nodes::{Nodes, WORDS};
 use super::words::FIRST_AMBIGUOUS_WORD;
 
 /// Where a search stands within a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Approach {
-    /// The slot is in this block.
-    Block { line: u32, first_slot: u32, word: u64 },
+pub(super) enum Approach<'n> {
+    /// The slot is in this block: its words, then its children.
+    Block { lines: &'n [DramLine], first_slot: u32, word: u64 },
     /// It is this slot.
     Slot(u32),
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
-    /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or the first.
+    /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or the first. `lines` are those of `node`.
     #[inline(always)]
-    pub(super) fn search(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>) -> (usize, u64) {
-        self.arrive(separators, node, key, self.approach(separators, node, key))
+    pub(super) fn search(&self, separators: &K::Separators, lines: &[DramLine], node: u32, key: K::Ref<'_>) -> (usize, u64) {
+        self.arrive(separators, node, key, self.approach(separators, lines, node, key))
     }
 
     /// Finds the block that holds the slot, and prefetches it.
     #[inline(always)]
-    pub(super) fn approach(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>) -> Approach {
+    pub(super) fn approach<'n>(
+        &'n self,
+        separators: &K::Separators,
+        lines: &'n [DramLine],
+        node: u32,
+        key: K::Ref<'_>,
+    ) -> Approach<'n> {
         let mut skip = 0;
         if !K::EXACT {
-            let prefix = self.prefix(node);
+            let prefix = &lines[0];
             skip = prefix.0[0].load(Relaxed) as usize;
             match K::compare_prefix(key, prefix) {
                 std::cmp::Ordering::Less => return Approach::Slot(0),
@@ -40,35 +48,31 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         if word >= FIRST_AMBIGUOUS_WORD {
             return Approach::Slot(self.search_slots(separators, node, key, word) as u32);
         }
-        let (mut segment, mut first_slot) = (node + Self::BODY, 0);
+        let body = Self::BODY as usize;
+        let (mut segment, mut first_slot) = (&lines[body..], 0);
         if Self::SEGMENTS > 1 {
-            let number = self.arena.line(segment).count_at_most(self.simd, word);
-            segment = self.segment(node, number);
+            let number = lines[body].count_at_most(self.simd, word);
+            segment = self.arena.lines_at(self.segment(node, number), Self::SEGMENT_LINES);
             first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
         }
-        let mut block = 0;
-        for line in 0..Self::PIVOT_LINES as u32 {
-            block += self.arena.line(segment + line).count_at_most(self.simd, word);
-        }
-        if Self::SEGMENTS > 1 {
-            block %= Self::SEGMENT_BLOCKS; // a racing reader may meet another segment than the pivot speaks of
-        }
-        let line = segment + (Self::PIVOT_LINES + block * Self::BLOCK_LINES) as u32;
-        self.arena.prefetch(line);
-        self.arena.prefetch(line + 1);
-        Approach::Block { line, first_slot: (first_slot + block * WORDS) as u32, word }
+        let pivots = segment[..Self::PIVOT_LINES].iter();
+        // Never more than there are blocks, but for a racing reader, who may meet another segment than the pivot speaks of.
+        let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>() % Self::SEGMENT_BLOCKS;
+        let start = Self::PIVOT_LINES + block * Self::BLOCK_LINES;
+        let lines = &segment[start..start + 2];
+        lines.iter().for_each(DramLine::prefetch);
+        Approach::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
     }
 
     /// Finds the slot within its block, and the child in it.
     #[inline(always)]
-    pub(super) fn arrive(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, approach: Approach) -> (usize, u64) {
-        let (line, first_slot, word) = match approach {
-            Approach::Block { line, first_slot, word } => (line, first_slot as usize, word),
+    pub(super) fn arrive(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, approach: Approach<'_>) -> (usize, u64) {
+        let (words, children, first_slot, word) = match approach {
+            Approach::Block { lines, first_slot, word } => (&lines[0], &lines[1], first_slot as usize, word),
             Approach::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
         };
-        let [words, children] = self.arena.array::<2>(line);
         // Slot 0 of a node is at most every key that comes here; the rank is never 0.
-        let within = words.count_at_most(self.simd, word).saturating_sub(1) % WORDS;
+        let within = words.count_at_most(self.simd, word).wrapping_sub(1) % WORDS;
         if !K::EXACT && words.0[within].load(Relaxed) == word {
             let slot = self.search_equals(separators, node, key, first_slot + within, word);
             return (slot, self.child(node, slot));

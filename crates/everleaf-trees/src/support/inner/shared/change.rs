@@ -174,13 +174,12 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// Locks a node if it is still as it was seen, changes and unlocks it.
     #[inline(always)]
-    fn change_one(&self, at: Stand, change: impl FnOnce()) -> Quick {
-        let atom = self.tree.nodes.atom(at.node);
-        if !latch::try_lock(atom, at.seen) {
+    fn change_one(&self, at: Stand<'_>, change: impl FnOnce()) -> Quick {
+        if !latch::try_lock(at.atom, at.seen) {
             return Quick::Conflict;
         }
         change();
-        latch::unlock::<NodeWord>(atom);
+        latch::unlock::<NodeWord>(at.atom);
         Quick::Done
     }
 }

@@ -2,16 +2,17 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::super::nodes::Nodes;
 use super::super::search::Approach;
 use super::super::{BATCH, InnerKey};
-use super::{NodeWord, RootWord, SharedInner, Stand, Ticket};
+use super::{RootWord, SharedInner, Stand, Ticket};
 use crate::support::latch::{self, LatchWord};
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs, and two loads a level of lines
     /// that it reads anyway.
     #[inline]
-    pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket) {
+    pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
         loop {
             if let Some(found) = self.try_find(relax, key) {
                 return found;
@@ -21,18 +22,19 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     #[inline(always)]
-    fn try_find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<(u64, Ticket)> {
+    fn try_find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
         let root = self.load_root();
+        let mut ticket = self.ticket_of_root(root);
         if root.height() == 0 {
-            return Some((self.tree.only_child.load(Relaxed), Ticket::of_root(root)));
+            return Some((self.tree.only_child.load(Relaxed), ticket));
         }
-        let mut at = self.enter(relax, u64::from(root.node()), || self.is_root(root))?;
-        for _ in 1..root.height() {
-            let (_, child) = self.tree.nodes.search(&self.tree.separators, at.node, key);
-            at = self.enter(relax, child, || self.is_at(at))?;
+        let mut child = u64::from(root.node());
+        for _ in 0..root.height() {
+            let at = self.enter(relax, child, ticket)?;
+            child = self.search(at, key).1;
+            ticket = at.ticket();
         }
-        let (_, child) = self.tree.nodes.search(&self.tree.separators, at.node, key);
-        self.is_at(at).then(|| (child, at.ticket()))
+        ticket.is_current().then_some((child, ticket))
     }
 
     #[inline(always)]
@@ -40,32 +42,44 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         RootWord(self.tree.root.load(Acquire))
     }
 
+    #[inline(always)]
+    pub(super) fn search(&self, at: Stand<'_>, key: K::Ref<'_>) -> (usize, u64) {
+        self.tree.nodes.search(&self.tree.separators, at.lines, at.node, key)
+    }
+
     /// Goes to a child node, whose number may be nonsense; none if where it came from is no longer current. Waits while the
     /// node is locked.
     #[inline(always)]
-    pub(super) fn enter(&self, relax: &impl Fn(), child: u64, came_from_current: impl Fn() -> bool) -> Option<Stand> {
-        let (node, atom) = self.tree.nodes.atom_of_child(child)?;
+    pub(super) fn enter(&self, relax: &impl Fn(), child: u64, came_from: Ticket<'_>) -> Option<Stand<'_>> {
         loop {
-            let seen: NodeWord = latch::load(atom);
-            if !came_from_current() {
+            let at = self.look_at(child)?;
+            if !came_from.is_current() {
                 return None;
             }
-            if !seen.is_locked() {
-                return Some(Stand { node, seen });
+            if !at.seen.is_locked() {
+                return Some(at);
             }
             self.wait_for_node(relax);
         }
     }
 
+    /// The node that a child number leads to, perhaps.
+    #[inline(always)]
+    fn look_at(&self, child: u64) -> Option<Stand<'_>> {
+        let lines = self.tree.nodes.lines_of_child(child)?;
+        let atom = Nodes::<K, CAPACITY>::atom_in(lines);
+        Some(Stand { node: child as u32, lines, atom, seen: latch::load(atom) })
+    }
+
     /// The children that cover `keys`, in their order, each with its ticket. Keys go down together, [`BATCH`] at a time; one
     /// that meets a change is looked for again alone. Stops at the end of the shortest slice.
-    pub fn find_many(&self, relax: &impl Fn(), keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket]) {
+    pub fn find_many<'t>(&'t self, relax: &impl Fn(), keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
         let count = keys.len().min(children.len()).min(tickets.len());
         let (keys, children, tickets) = (&keys[..count], &mut children[..count], &mut tickets[..count]);
         for ((keys, children), tickets) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)).zip(tickets.chunks_mut(BATCH)) {
-            let found = self.find_batch(keys, children, tickets);
-            for (number, ((key, child), ticket)) in keys.iter().zip(children).zip(tickets).enumerate() {
-                if found >> number & 1 == 0 {
+            self.find_batch(keys, children, tickets);
+            for ((key, child), ticket) in keys.iter().zip(children).zip(tickets) {
+                if !ticket.is_current() {
                     self.restarted(relax);
                     (*child, *ticket) = self.find(relax, *key);
                 }
@@ -73,56 +87,33 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Looks for at most [`BATCH`] keys; bit `i` of the answer says that key `i` met no change.
-    fn find_batch(&self, keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket]) -> u32 {
-        let (nodes, separators) = (&self.tree.nodes, &self.tree.separators);
+    /// Looks for at most [`BATCH`] keys; the ticket of a key that met a change is not current.
+    fn find_batch<'t>(&'t self, keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
         let root = self.load_root();
+        tickets.fill(self.ticket_of_root(root));
         if root.height() == 0 {
             children.fill(self.tree.only_child.load(Relaxed));
-            tickets.fill(Ticket::of_root(root));
-            return u32::MAX;
+            return;
         }
         children.fill(u64::from(root.node()));
-        // A ticket tells, on the way, where its key came from.
-        tickets.fill(Ticket::of_root(root));
-        let mut found = u32::MAX;
         for level in (0..root.height()).rev() {
             let mut approaches = [Approach::Slot(0); BATCH];
             for (number, ((key, child), ticket)) in keys.iter().zip(&mut *children).zip(&mut *tickets).enumerate() {
-                let Some((at, approach)) = self.approach(*key, *child, *ticket) else {
-                    found &= !(1 << number);
-                    *child = u64::from(root.node()); // goes on to nowhere in particular
-                    *ticket = Ticket::default();
-                    continue;
-                };
-                (*ticket, approaches[number]) = (at.ticket(), approach);
-            }
-            for (((key, child), ticket), approach) in keys.iter().zip(&mut *children).zip(&mut *tickets).zip(approaches) {
-                if ticket.node == Ticket::ROOT {
-                    continue;
+                // A ticket tells, on the way, where its key came from.
+                match self.look_at(*child).filter(|at| ticket.is_current() && !at.seen.is_locked()) {
+                    Some(at) => {
+                        *ticket = at.ticket();
+                        approaches[number] = self.tree.nodes.approach(&self.tree.separators, at.lines, at.node, *key);
+                    }
+                    None => (*child, *ticket) = (u64::from(root.node()), self.stale_ticket()), // and on to nowhere in particular
                 }
-                *child = nodes.arrive(separators, ticket.node, *key, approach).1;
+            }
+            for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
+                *child = self.tree.nodes.arrive(&self.tree.separators, *child as u32, *key, approach).1;
                 if level > 0 {
-                    nodes.prefetch_head(*child as u32);
+                    self.tree.nodes.prefetch_head(*child as u32);
                 }
             }
         }
-        for (number, ticket) in tickets.iter().enumerate() {
-            if !self.is_current(*ticket) {
-                found &= !(1 << number);
-            }
-        }
-        found
-    }
-
-    /// The first half of a search in a child node, unless the node is locked or where it came from is no longer current.
-    #[inline(always)]
-    fn approach(&self, key: K::Ref<'_>, child: u64, came_from: Ticket) -> Option<(Stand, Approach)> {
-        let (node, atom) = self.tree.nodes.atom_of_child(child)?;
-        let seen: NodeWord = latch::load(atom);
-        if seen.is_locked() || !self.is_current(came_from) {
-            return None;
-        }
-        Some((Stand { node, seen }, self.tree.nodes.approach(&self.tree.separators, node, key)))
     }
 }

@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::Direction;
-use everleaf_pmem::SimdLevel;
+use everleaf_pmem::{DramLine, SimdLevel};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use change::Prepared;
@@ -58,7 +58,7 @@ use crate::support::latch::{self, LatchWord};
 /// // The leaf at 1000 is full. Before its upper half is durable at 2000, everything that can fail is done:
 /// let prepared = inner.prepare(&relax, 50, leaf)?;
 /// inner.insert(&relax, prepared, 2000);
-/// assert!(!inner.is_current(ticket), "the node that led to the leaf has changed");
+/// assert!(!ticket.is_current(), "the node that led to the leaf has changed");
 /// assert_eq!((inner.find(&relax, 49).0, inner.find(&relax, 70).0), (1000, 2000));
 /// assert!(inner.remove(&relax, 70));
 /// assert_eq!(inner.find(&relax, 70).0, 1000);
@@ -72,29 +72,20 @@ pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
     conflicts: CachePadded<Conflicts>,
 }
 
-/// What a descent has seen last: as long as it [is current](SharedInner::is_current), its answer holds. The default is never
-/// current.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    /// The bottom node; [`Ticket::ROOT`] where there is no node.
-    node: u32,
-    /// Its word; the root's word where there is no node.
+/// What a descent has seen last: a word that changes as soon as its answer may no longer hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket<'t> {
+    /// The word of the bottom node; that of the root where there is no node.
+    atom: &'t AtomicU64,
     seen: u64,
 }
 
-impl Ticket {
-    /// No node has this number.
-    const ROOT: u32 = u32::MAX;
-
-    fn of_root(root: RootWord) -> Self {
-        Self { node: Self::ROOT, seen: root.0 }
-    }
-}
-
-impl Default for Ticket {
-    fn default() -> Self {
-        // The height of no tree.
-        Self { node: Self::ROOT, seen: u64::MAX }
+impl<'t> Ticket<'t> {
+    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a
+    /// line that the descent has read.
+    #[inline(always)]
+    pub fn is_current(self) -> bool {
+        latch::is_still(self.atom, self.seen)
     }
 }
 
@@ -123,14 +114,17 @@ pub struct ConflictCounts {
 
 /// A node in a descent, and the word that it had when the descent reached it: unlocked.
 #[derive(Clone, Copy, Debug)]
-struct Stand {
+struct Stand<'t> {
     node: u32,
+    lines: &'t [DramLine],
+    atom: &'t AtomicU64,
     seen: NodeWord,
 }
 
-impl Stand {
-    fn ticket(self) -> Ticket {
-        Ticket { node: self.node, seen: self.seen.bits() }
+impl<'t> Stand<'t> {
+    #[inline(always)]
+    fn ticket(self) -> Ticket<'t> {
+        Ticket { atom: self.atom, seen: self.seen.bits() }
     }
 }
 
@@ -162,25 +156,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Inner::build(simd, first_child, others, fill_percent).map(Self::from)
     }
 
-    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a
-    /// line that the descent has read.
-    #[inline(always)]
-    pub fn is_current(&self, ticket: Ticket) -> bool {
-        if ticket.node == Ticket::ROOT {
-            return self.is_root(RootWord(ticket.seen));
-        }
-        latch::is_current(self.tree.nodes.atom(ticket.node), NodeWord::from_bits(ticket.seen))
+    /// A ticket that is never current: the root word of no tree.
+    pub fn stale_ticket(&self) -> Ticket<'_> {
+        Ticket { atom: &self.tree.root, seen: u64::MAX }
     }
 
     #[inline(always)]
-    fn is_at(&self, at: Stand) -> bool {
-        latch::is_current(self.tree.nodes.atom(at.node), at.seen)
-    }
-
-    #[inline(always)]
-    fn is_root(&self, seen: RootWord) -> bool {
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        self.tree.root() == seen
+    fn ticket_of_root(&self, root: RootWord) -> Ticket<'_> {
+        Ticket { atom: &self.tree.root, seen: root.0 }
     }
 
     #[cold]

@@ -9,11 +9,11 @@ use super::{SharedInner, Stand, Ticket};
 
 /// A child, and where to go on from it.
 #[derive(Clone, Debug)]
-pub struct Sought<O> {
+pub struct Sought<'t, O> {
     /// The child.
     pub child: u64,
     /// As long as it is current, the child covers the key and its range is not smaller.
-    pub ticket: Ticket,
+    pub ticket: Ticket<'t>,
     /// Forward: the first key that the child does not cover; none if it is the last child. The range may have grown since, by
     /// the removal of the next child: the child after the bound may be this one again. Backward: the smallest key that the
     /// child covers; none if it is the first.
@@ -24,14 +24,14 @@ pub struct Sought<O> {
 
 /// Where a descent ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Place<'t> {
     pub(super) child: u64,
-    pub(super) ticket: Ticket,
+    pub(super) ticket: Ticket<'t>,
     /// The bottom node and the slot in it; none where there is no node.
-    pub(super) slot: Option<(Stand, usize)>,
+    pub(super) slot: Option<(Stand<'t>, usize)>,
     /// The lowest node with a slot behind the one taken, and that slot: its separator is the upper bound. None for the last
     /// child.
-    upper: Option<(Stand, usize)>,
+    upper: Option<(Stand<'t>, usize)>,
     pub(super) height: u32,
 }
 
@@ -48,12 +48,18 @@ pub(super) enum Which {
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Goes down and asks `read` about the place; what it says counts if nothing has changed by then.
-    pub(super) fn visit<T>(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which, read: impl Fn(&Place) -> T) -> (Place, T) {
+    pub(super) fn visit<T>(
+        &self,
+        relax: &impl Fn(),
+        key: K::Ref<'_>,
+        which: Which,
+        read: impl Fn(&Place<'_>) -> T,
+    ) -> (Place<'_>, T) {
         loop {
             if let Some(place) = self.try_place(relax, key, which) {
                 let answer = read(&place);
                 // The upper bound falls only by a change of the bottom node and rises only by one of the node where it stands.
-                if place.upper.is_none_or(|(at, _)| self.is_at(at)) && self.is_current(place.ticket) {
+                if place.upper.is_none_or(|(at, _)| at.ticket().is_current()) && place.ticket.is_current() {
                     return (place, answer);
                 }
             }
@@ -62,14 +68,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// The bottom node is still to be validated.
-    fn try_place(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which) -> Option<Place> {
+    fn try_place(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which) -> Option<Place<'_>> {
         let root = self.load_root();
         let height = root.height();
         if height == 0 {
             let child = self.tree.only_child.load(Relaxed);
-            return Some(Place { child, ticket: Ticket::of_root(root), slot: None, upper: None, height });
+            return Some(Place { child, ticket: self.ticket_of_root(root), slot: None, upper: None, height });
         }
-        let mut at = self.enter(relax, u64::from(root.node()), || self.is_root(root))?;
+        let mut at = self.enter(relax, u64::from(root.node()), self.ticket_of_root(root))?;
         let mut upper = None;
         for depth in 1.. {
             let (slot, child) = self.slot(at, key, which);
@@ -79,19 +85,19 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             if depth == height {
                 return Some(Place { child, ticket: at.ticket(), slot: Some((at, slot)), upper, height });
             }
-            at = self.enter(relax, child, || self.is_at(at))?;
+            at = self.enter(relax, child, at.ticket())?;
         }
         None
     }
 
     /// The slot of a node that leads to the child, and what is in it.
-    fn slot(&self, at: Stand, key: K::Ref<'_>, which: Which) -> (usize, u64) {
+    fn slot(&self, at: Stand<'_>, key: K::Ref<'_>, which: Which) -> (usize, u64) {
         let (nodes, separators) = (&self.tree.nodes, &self.tree.separators);
         if which == Which::Last {
             let last = at.seen.count().saturating_sub(1);
             return (last, nodes.child(at.node, last));
         }
-        let (slot, child) = nodes.search(separators, at.node, key);
+        let (slot, child) = self.search(at, key);
         // Where the separator is the key itself, the keys below it are one slot before; a first slot is never met so, because
         // the node above has the same separator. Further down all separators are less.
         if which == Which::Below && slot > 0 && K::compare(separators, nodes.kept(at.node, slot), key, 0).is_eq() {
@@ -100,7 +106,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         (slot, child)
     }
 
-    pub(super) fn lower(&self, place: &Place) -> Kept {
+    pub(super) fn lower(&self, place: &Place<'_>) -> Kept {
         place.slot.map_or(Kept::default(), |(at, slot)| self.tree.nodes.kept(at.node, slot))
     }
 
@@ -108,7 +114,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         K::owned(&self.tree.separators, kept)
     }
 
-    fn sought(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which, direction: Direction) -> Sought<K::Owned> {
+    fn sought(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which, direction: Direction) -> Sought<'_, K::Owned> {
         let nodes = &self.tree.nodes;
         let (place, (bound, hint)) = self.visit(relax, key, which, |place| match direction {
             Direction::Forward => {
@@ -127,18 +133,18 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// The child that covers `key`, and where its range ends in this direction: a forward scan goes on with `seek` from there,
     /// a backward scan with [`seek_before`](SharedInner::seek_before). Costs a find, and a copy of the bound.
-    pub fn seek(&self, relax: &impl Fn(), key: K::Ref<'_>, direction: Direction) -> Sought<K::Owned> {
+    pub fn seek(&self, relax: &impl Fn(), key: K::Ref<'_>, direction: Direction) -> Sought<'_, K::Owned> {
         self.sought(relax, key, Which::Covering, direction)
     }
 
     /// The child that covers the keys just below `key`, and where its range begins. None if there is no smaller key.
-    pub fn seek_before(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<Sought<K::Owned>> {
+    pub fn seek_before(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<Sought<'_, K::Owned>> {
         let smallest = K::compare(&self.tree.separators, Kept::default(), key, 0).is_eq();
         (!smallest).then(|| self.sought(relax, key, Which::Below, Direction::Backward))
     }
 
     /// The first (`Forward`) or the last child, and where its range ends in this direction.
-    pub fn seek_edge(&self, relax: &impl Fn(), direction: Direction) -> Sought<K::Owned> {
+    pub fn seek_edge(&self, relax: &impl Fn(), direction: Direction) -> Sought<'_, K::Owned> {
         let smallest = self.owned(Kept::default());
         match direction {
             Direction::Forward => self.sought(relax, K::borrow(&smallest), Which::Covering, direction),

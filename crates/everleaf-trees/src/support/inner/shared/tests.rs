@@ -82,7 +82,7 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                 false
             }
         };
-        assert_eq!(self.inner.is_current(ticket), !changed);
+        assert_eq!(ticket.is_current(), !changed);
         // Whoever read a node before it was changed must find out, even if it looks the same again later: by its version, not
         // its count.
         for (node, word, content) in before {
@@ -98,11 +98,12 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         let upper = self.model.range((Excluded(separator.clone()), Unbounded)).next();
         let first = self.model.keys().next() == Some(&separator);
         let (found, ticket) = self.inner.find(&relax, reference);
-        assert!(found == child && self.inner.is_current(ticket));
+        assert!(found == child && ticket.is_current());
         assert_eq!(self.inner.lower_bound(&relax, reference), separator);
         assert_eq!(self.inner.is_last(&relax, reference), upper.is_none());
         let sought = self.inner.seek(&relax, reference, Direction::Forward);
-        assert_eq!((sought.child, sought.bound.as_ref(), sought.ticket), (child, upper.map(|(upper, _)| upper), ticket));
+        assert_eq!((sought.child, sought.bound.as_ref()), (child, upper.map(|(upper, _)| upper)));
+        assert!(sought.ticket.is_current());
         assert!(sought.hint.is_none_or(|hint| upper.is_some_and(|(_, child)| *child == hint)));
         let sought = self.inner.seek(&relax, reference, Direction::Backward);
         let before = self.model.range(..separator.clone()).next_back().map(|(_, child)| *child);
@@ -120,11 +121,11 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         assert_eq!(self.inner.len(), self.model.len() as u64);
         self.model.keys().chain(keys).for_each(|key| self.ask(key));
         let keys: Vec<_> = self.model.keys().chain(keys).collect();
-        let (mut children, mut tickets) = (vec![0; keys.len()], vec![Ticket::default(); keys.len()]);
+        let (mut children, mut tickets) = (vec![0; keys.len()], vec![self.inner.stale_ticket(); keys.len()]);
         let references: Vec<_> = keys.iter().map(|key| K::borrow(key)).collect();
         self.inner.find_many(&relax, &references, &mut children, &mut tickets);
         assert_eq!(children, keys.iter().map(|key| self.covering(key).1).collect::<Vec<_>>());
-        assert!(tickets.iter().all(|ticket| self.inner.is_current(*ticket)));
+        assert!(tickets.iter().all(|ticket| ticket.is_current()));
         let mut all = Vec::new();
         self.inner.for_each_child(|child| all.push(child));
         assert_eq!(all, self.model.values().copied().collect::<Vec<_>>());
@@ -291,10 +292,10 @@ fn prepared_insertions_find_their_memory_in_a_tree_that_grew_meanwhile() {
 fn a_ticket_of_one_child_ends_with_the_first_node() {
     let inner = SharedInner::<U64Keys, 4>::new(simd(), 7).unwrap();
     let (child, ticket) = inner.find(&relax, 5);
-    assert!(child == 7 && inner.is_current(ticket) && !inner.is_current(Ticket::default()));
+    assert!(child == 7 && ticket.is_current() && !inner.stale_ticket().is_current());
     insert(&inner, 5, 8).unwrap();
-    assert!(!inner.is_current(ticket));
+    assert!(!ticket.is_current());
     assert!(inner.remove(&relax, 5));
     assert_eq!((inner.find(&relax, 5).0, inner.height()), (7, 0));
-    assert!(!inner.is_current(ticket), "it was another child in between");
+    assert!(!ticket.is_current(), "it was another child in between");
 }

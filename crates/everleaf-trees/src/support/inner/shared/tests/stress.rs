@@ -95,7 +95,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         let numbers: [u64; 20] = std::array::from_fn(|_| self.any(random));
         let keys = numbers.map(self.key);
         let references: Vec<_> = keys.iter().map(|key| K::borrow(key)).collect();
-        let (mut children, mut tickets) = ([0; 20], [Ticket::default(); 20]);
+        let (mut children, mut tickets) = ([0; 20], [self.inner.stale_ticket(); 20]);
         self.inner.find_many(&relax, &references, &mut children, &mut tickets);
         numbers.iter().zip(children).for_each(|(number, child)| self.covers(*number, child));
         for (number, key) in numbers.iter().zip(references) {
@@ -185,7 +185,7 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         } else {
             return;
         }
-        assert!(!inner.is_current(ticket), "the ticket of {number} outlived a change of its child");
+        assert!(!ticket.is_current(), "the ticket of {number} outlived a change of its child");
         self.ask(number);
     }
 

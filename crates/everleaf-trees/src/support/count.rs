@@ -12,7 +12,7 @@ struct Part(AtomicI64);
 
 /// A sum of parts, so that threads that count do not all write to one line.
 #[derive(Debug)]
-pub(super) struct Count(Box<[Part]>);
+pub(crate) struct Count(Box<[Part]>);
 
 impl Count {
     /// A count that begins with `keys`.

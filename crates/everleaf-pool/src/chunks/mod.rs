@@ -3,12 +3,19 @@
 //! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents speak of. The shadow holds a
 //! byte a chunk, filled an extent at a time on first use, so that opening costs the same for every size and following a pointer
 //! costs one look at a cached byte.
+//!
+//! Map of the files: this one (the table, its shadow, the bits of blocks) · `free` (which chunks have room) · `freeing` (blocks that an intent
+//! still speaks of).
+
+mod free;
+mod freeing;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use everleaf_pmem::{Media, PPtr, Site, site};
+use everleaf_pmem::{Media, PCell, PPtr, Site};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use self::freeing::Freeing;
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK};
 use crate::word::{SEALED_BITS, Sealed};
@@ -78,6 +85,7 @@ pub(crate) struct Chunks {
     flags: Box<[AtomicU8]>,
     extents: RwLock<Vec<Extent>>,
     free: Mutex<Free>,
+    freeing: Freeing,
 }
 
 impl Chunks {
@@ -85,7 +93,13 @@ impl Chunks {
         let lists = || (0..Class::COUNT).map(|_| Vec::new()).collect();
         let free = Free { partial: [lists(), lists()], chunks: 0, chunk_hint: 0, run_hint: 0 };
         let chunks = (max_bytes / CHUNK) as usize + 1;
-        Self { shadow: zeroed(chunks), flags: zeroed(chunks), extents: RwLock::default(), free: Mutex::new(free) }
+        Self {
+            shadow: zeroed(chunks),
+            flags: zeroed(chunks),
+            extents: RwLock::default(),
+            free: Mutex::new(free),
+            freeing: Freeing::new(),
+        }
     }
 
     /// Adds the next extent, whose table is laid out.
@@ -166,44 +180,7 @@ impl Chunks {
         }
     }
 
-    // ---- scanning -----------------------------------------------------------------------------------------------------
-
-    /// Fills the shadow of one extent from its table: one line read a chunk.
-    fn scan<M: Media>(&self, media: &M, at: usize, free: &mut Free) -> Result<(), PoolError> {
-        let extent = self.extents.read()[at];
-        if extent.scanned {
-            return Ok(());
-        }
-        self.fill(extent.start, extent.first_usable() - extent.start, shadow::SYSTEM);
-        let mut chunk = extent.first_usable();
-        while chunk < extent.end() {
-            let usage = self.usage(media, chunk)?;
-            if usage.chunks() > extent.end() - chunk {
-                return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
-            }
-            self.fill(chunk, usage.chunks(), shadow_byte(usage));
-            match usage {
-                Usage::Free => free.chunks += 1,
-                Usage::NodeBlocks(_) | Usage::RecordBlocks(_) if self.is_empty(media, chunk)? => {
-                    self.fill(chunk, 1, shadow::FREE);
-                    free.chunks += 1;
-                }
-                Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
-                    let room = self.first_free_block(media, chunk, class)?;
-                    room.into_iter().for_each(|_| self.list(free, chunk, usage));
-                }
-                _ => {}
-            }
-            chunk += usage.chunks();
-        }
-        self.extents.write()[at].scanned = true;
-        Ok(())
-    }
-
-    fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
-        let extents = self.extents.read().len();
-        (0..extents).try_for_each(|at| self.scan(media, at, free))
-    }
+    // ---- what the table holds ----------------------------------------------------------------------------------------
 
     /// Calls `visit` with every chunk in use that starts something, in order.
     pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, Result<Usage, PoolError>)) {
@@ -244,35 +221,35 @@ impl Chunks {
         Ok(())
     }
 
-    fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
-        for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
-            place.store(byte, Ordering::Relaxed);
-        }
-    }
-
-    fn list(&self, free: &mut Free, chunk: u64, usage: Usage) {
-        let (kind, class) = match usage {
-            Usage::NodeBlocks(class) => (0, class),
-            Usage::RecordBlocks(class) => (1, class),
-            _ => return,
-        };
-        self.flags[chunk as usize].store(LISTED, Ordering::Relaxed);
-        free.partial[kind][class.index()].push(chunk);
-    }
-
     // ---- blocks -------------------------------------------------------------------------------------------------------
 
-    /// The first block of a chunk whose bit is clear.
+    /// The first block of a chunk whose bit is clear and that nobody is just freeing.
     pub fn first_free_block<M: Media>(&self, media: &M, chunk: u64, class: Class) -> Result<Option<Block>, PoolError> {
+        self.free_block_from(media, chunk, class, 0)
+    }
+
+    /// The same from the block with this number on.
+    pub fn free_block_from<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+        from: usize,
+    ) -> Result<Option<Block>, PoolError> {
         let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
             let here = left.min(SEALED_BITS as usize);
             let bits = media.load(cell).open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
-            let free = (!bits).trailing_zeros() as usize;
-            if free < here {
-                let block = i * SEALED_BITS as usize + free;
-                return Ok(Some(Block { offset: chunk * CHUNK + block as u64 * class.block_bytes(), run: None }));
+            let passed = from.saturating_sub(i * SEALED_BITS as usize).min(SEALED_BITS as usize);
+            let mut free = !bits & ((1 << here) - 1) & !((1 << passed) - 1);
+            while free != 0 {
+                let block = i * SEALED_BITS as usize + free.trailing_zeros() as usize;
+                let offset = chunk * CHUNK + block as u64 * class.block_bytes();
+                if !self.freeing.has(offset) {
+                    return Ok(Some(Block { offset, run: None }));
+                }
+                free &= free - 1;
             }
             left -= here;
             if left == 0 {
@@ -290,17 +267,49 @@ impl Chunks {
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
     /// Idempotent; durable at the next fence.
     pub fn mark<M: Media>(&self, media: &M, site: Site, block: Block, allocated: bool) -> Result<(), PoolError> {
+        if let Some((cell, _)) = self.set(media, block, allocated)? {
+            media.flush(site, cell);
+        }
+        Ok(())
+    }
+
+    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one chunk, whose bits share its line, and none where all bits are as they
+    /// should be, which a caller must know to be durable then.
+    pub fn mark_all<M: Media>(&self, media: &M, site: Site, blocks: &[Block], allocated: bool) -> Result<(), PoolError> {
+        for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
+            let mut changed = None;
+            for block in blocks {
+                let set = self.set(media, *block, allocated)?;
+                changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
+            }
+            if let Some(cell) = changed {
+                media.flush(site, cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was stored to.
+    fn set<'m, M: Media>(
+        &self,
+        media: &'m M,
+        block: Block,
+        allocated: bool,
+    ) -> Result<Option<(&'m PCell<Sealed>, bool)>, PoolError> {
         let chunk = block.offset / CHUNK;
         let line = self.line(media, chunk)?;
         if let Some(run) = block.run {
-            media.store(&line.descriptor, if allocated { run.seal() } else { Usage::Free.seal() });
-            media.flush(site, &line.descriptor);
-            return Ok(());
+            let wanted = if allocated { run.seal() } else { Usage::Free.seal() };
+            let changed = media.load(&line.descriptor) != wanted;
+            if changed {
+                media.store(&line.descriptor, wanted);
+            }
+            return Ok(Some((&line.descriptor, changed)));
         }
         let class = match self.usage(media, chunk)? {
             Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
             // A crash before the fence of A1: the intent is durable, the type of its new chunk is not. Nothing is allocated there.
-            Usage::Free if !allocated => return Ok(()),
+            Usage::Free if !allocated => return Ok(None),
             _ => return Err(PoolError::corrupt(block.offset, Corruption::Pointer)),
         };
         let index = block.offset % CHUNK / class.block_bytes();
@@ -315,15 +324,13 @@ impl Chunks {
             let bits = word.open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
             if wanted == word {
-                break;
+                return Ok(Some((cell, false)));
             }
             match media.compare_exchange(cell, word, wanted) {
-                Ok(()) => break,
+                Ok(()) => return Ok(Some((cell, true))),
                 Err(found) => word = found,
             }
         }
-        media.flush(site, cell);
-        Ok(())
     }
 
     /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any chunk.
@@ -348,166 +355,6 @@ impl Chunks {
             }
             _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
         }
-    }
-
-    // ---- taking and giving back chunks ----------------------------------------------------------------------------
-
-    /// A chunk of blocks of this usage for a worker to own: a listed one, or a free one newly typed. None: the pool must grow.
-    pub fn own_chunk<M: Media>(&self, media: &M, usage: Usage) -> Result<Option<u64>, PoolError> {
-        let (kind, class) = match usage {
-            Usage::NodeBlocks(class) => (0, class),
-            Usage::RecordBlocks(class) => (1, class),
-            _ => return Ok(None),
-        };
-        let mut free = lock_relaxing(&self.free, media);
-        loop {
-            while let Some(chunk) = free.partial[kind][class.index()].pop() {
-                let current = self.flags[chunk as usize].load(Ordering::Relaxed) == LISTED && self.usage(media, chunk)? == usage;
-                if current && self.first_free_block(media, chunk, class)?.is_some() {
-                    self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
-                    return Ok(Some(chunk));
-                }
-            }
-            if let Some(chunk) = self.find_free(&mut free, 1) {
-                self.fill(chunk, 1, shadow_byte(usage));
-                self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
-                self.type_chunk(media, chunk, usage)?;
-                return Ok(Some(chunk));
-            }
-            if !self.scan_next(media, &mut free)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out, and whoever freed the last block made it
-    /// so durably. Bitmap and descriptor share a line, so the descriptor is durable no later than any bit that is set afterwards:
-    /// one flush, no fence.
-    fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
-        if !self.is_empty(media, chunk)? {
-            return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
-        }
-        let line = self.line(media, chunk)?;
-        media.store(&line.descriptor, usage.seal());
-        media.flush(site!("pool.chunk.type"), &line.descriptor);
-        Ok(())
-    }
-
-    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool must grow.
-    pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        loop {
-            if let Some(chunk) = self.find_free(&mut free, run.chunks()) {
-                self.fill(chunk, run.chunks(), shadow_byte(run));
-                return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
-            }
-            if !self.scan_next(media, &mut free)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Scans one more extent; false if all are.
-    fn scan_next<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
-        let next = self.extents.read().iter().position(|extent| !extent.scanned);
-        match next {
-            Some(at) => self.scan(media, at, free).map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Next fit among the scanned extents.
-    fn find_free(&self, free: &mut Free, chunks: u64) -> Option<u64> {
-        if free.chunks < chunks {
-            return None;
-        }
-        let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
-        let extents = self.extents.read();
-        let found = extents
-            .iter()
-            .find_map(|e| self.find_in(e, hint, chunks))
-            .or_else(|| extents.iter().find_map(|e| self.find_in(e, 0, chunks)))?;
-        free.chunks -= chunks;
-        *(if chunks == 1 { &mut free.chunk_hint } else { &mut free.run_hint }) = found + chunks;
-        Some(found)
-    }
-
-    fn find_in(&self, extent: &Extent, from: u64, chunks: u64) -> Option<u64> {
-        let mut start = extent.first_usable().max(from);
-        let mut at = start;
-        while extent.scanned && at < extent.end() {
-            if self.shadow_of(at) != shadow::FREE {
-                start = at + 1;
-            } else if at + 1 - start == chunks {
-                return Some(start);
-            }
-            at += 1;
-        }
-        None
-    }
-
-    /// The worker no longer allocates from this chunk.
-    pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        self.flags[chunk as usize].store(0, Ordering::Relaxed);
-        self.offer(media, &mut free, chunk)
-    }
-
-    /// A block was durably freed: makes its room known.
-    pub fn freed<M: Media>(&self, media: &M, block: Block) -> Result<(), PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        let chunk = block.offset / CHUNK;
-        if self.shadow_of(chunk) == shadow::UNKNOWN {
-            return Ok(()); // The scan of its extent is still to come and will find it.
-        }
-        match block.run {
-            Some(run) => self.release(&mut free, chunk, run.chunks()),
-            None => self.offer(media, &mut free, chunk)?,
-        }
-        Ok(())
-    }
-
-    fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
-        self.fill(chunk, chunks, shadow::FREE);
-        free.chunks += chunks;
-        free.chunk_hint = free.chunk_hint.min(chunk);
-        free.run_hint = free.run_hint.min(chunk);
-    }
-
-    /// Lists a chunk that nobody owns if it has room; frees it if it is empty.
-    fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
-        let flags = &self.flags[chunk as usize];
-        if flags.load(Ordering::Relaxed) == OWNED {
-            return Ok(());
-        }
-        let usage = self.usage(media, chunk)?;
-        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
-        if self.is_empty(media, chunk)? {
-            // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
-            flags.store(0, Ordering::Relaxed);
-            self.release(free, chunk, 1);
-        } else if flags.load(Ordering::Relaxed) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
-            self.list(free, chunk, usage);
-        }
-        Ok(())
-    }
-
-    /// Bytes in free chunks and free blocks: reads the whole table.
-    pub fn free_bytes<M: Media>(&self, media: &M) -> Result<u64, PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        self.scan_all(media, &mut free)?;
-        let mut bytes = free.chunks * CHUNK;
-        drop(free);
-        self.for_each_usage(media, |chunk, usage| {
-            if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
-                && self.shadow_of(chunk) != shadow::FREE
-                && let Ok(line) = self.line(media, chunk)
-            {
-                let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
-                bytes += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
-            }
-        });
-        Ok(bytes)
     }
 }
 

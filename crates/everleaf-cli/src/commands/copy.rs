@@ -1,0 +1,32 @@
+//! `copy`: a pool to a new, compact one.
+
+use std::path::PathBuf;
+
+use everleaf::Store;
+
+use crate::failure::{Outcome, complain};
+use crate::progress::{entries_bar, watch_entries};
+
+/// Copy a pool to a new one with the same engine and sizes. The copy is compact: what was fragmented is not, and what has expired is left out.
+///
+/// The pool must not be open to write elsewhere. A program that has it open copies it itself, while it goes on writing (`Store::copy`).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf copy words.pool words-backup.pool")]
+pub struct Args {
+    /// The pool; it is not written.
+    pool: PathBuf,
+    /// The pool to make; a file that exists is refused.
+    new: PathBuf,
+}
+
+/// Copies.
+pub fn run(args: Args) -> Outcome {
+    let store = Store::open_read_only(&args.pool)?;
+    let bar = entries_bar();
+    let copied = store.copy(&args.new, &mut |progress| watch_entries(&bar, progress));
+    bar.finish_and_clear();
+    complain(&format!("copied {} entries", copied?.entries));
+    Ok(())
+}

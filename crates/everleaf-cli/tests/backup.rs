@@ -1,0 +1,145 @@
+//! Dumps, copies, salvages and the shell, from the command line.
+
+mod common;
+
+use common::{Bench, content, json};
+
+fn filled() -> Bench {
+    let bench = Bench::with_pool();
+    for (key, value) in [("leaf", "a blade"), ("tree", "a plant"), ("wood", "")] {
+        bench.ok(["put", "p", key, value]);
+    }
+    bench
+}
+
+#[test]
+fn what_is_dumped_is_restored_and_what_is_copied_is_there() {
+    let bench = filled();
+    let listing = bench.ok(["scan", "p"]);
+    assert_eq!(bench.ok(["dump", "p", "d"]), "");
+    assert!(bench.fails(["dump", "p", "d"]).contains("d cannot be made"), "it exists");
+    let piped = bench.run(["dump", "p"]);
+    assert!(piped.stderr.contains("dumped 3 entries") && piped.stdout == content(&bench.path("d")));
+    bench.ok(["create", "q", "--size", "1MiB", "--engine", "ptree"]);
+    let restored = bench.run_with_input(["restore", "q"], &piped.stdout);
+    assert!(restored.stderr.contains("restored 3 entries"), "{}", restored.stderr);
+    restored.ok();
+    assert_eq!(bench.ok(["scan", "q"]), listing);
+    assert!(bench.fails(["restore", "q", "d"]).contains("not empty"));
+    assert!(bench.run(["copy", "p", "c"]).stderr.contains("copied 3 entries"));
+    assert_eq!(bench.ok(["scan", "c"]), listing);
+    assert!(bench.fails(["copy", "p", "c"]).contains("exists already"));
+    assert_eq!(json(&bench.ok(["check", "c", "--json"]))["ok"], true);
+}
+
+#[test]
+fn a_dump_that_is_none_is_refused_with_a_sentence_and_changes_nothing() {
+    let bench = filled();
+    bench.ok(["dump", "p", "d"]);
+    let dump = content(&bench.path("d"));
+    bench.ok(["create", "q", "--size", "1MiB"]);
+    bench.write("cut", &dump[..dump.len() - 3]);
+    assert!(bench.fails(["restore", "q", "cut"]).contains("ends too early"));
+    bench.write("text", "leaf\tof a tree that is no dump\n");
+    assert!(bench.fails(["restore", "q", "text"]).contains("does not begin like one"));
+    bench.write("empty", "");
+    assert!(bench.fails(["restore", "q", "empty"]).contains("ends too early"));
+    assert!(bench.fails(["restore", "q", "nosuch"]).contains("cannot be read"));
+    assert!(bench.fails(["restore", "q", "."]).contains("cannot be read"));
+    bench.ok(["create", "n", "--size", "1MiB", "--keys", "u64"]);
+    assert!(bench.fails(["restore", "n", "d"]).contains("u64 keys"));
+    assert_eq!(bench.ok(["scan", "q"]), "");
+    bench.ok(["restore", "q", "d"]);
+    assert!(bench.fails(["restore", "nosuch", "d"]).contains("everleaf create"));
+    assert!(bench.fails(["dump", "nosuch"]).contains("everleaf create"));
+    assert!(bench.fails(["dump", "p", "no/such/folder"]).contains("cannot be made"));
+    bench.refused(["copy", "p"]);
+}
+
+#[test]
+fn what_can_be_read_is_salvaged() {
+    let bench = filled();
+    let report = json(&bench.ok(["check", "p", "--salvage", "whole", "--json"]));
+    assert_eq!((&report["from_index"], &report["unreadable"]), (&3.into(), &0.into()));
+    assert!(bench.fails(["check", "p", "--salvage", "whole"]).contains("exists already"));
+    let sound = content(&bench.path("p"));
+    let mut damaged = sound.clone();
+    let at = sound.windows(7).rposition(|bytes| bytes == b"a blade").unwrap();
+    damaged[at] ^= 1;
+    bench.write("p", &damaged);
+    bench.fails(["check", "p"]);
+    let salvaged = bench.run(["check", "p", "--salvage", "new"]);
+    assert!(String::from_utf8_lossy(&salvaged.stdout).contains("2 keys saved"));
+    assert!(salvaged.failed().contains("could not be read; the rest is in new"));
+    assert_eq!(bench.ok(["scan", "new"]), "tree\ta plant\nwood\t\n");
+    assert_eq!(content(&bench.path("p")), damaged, "it was not written");
+    bench.write("p", vec![0; sound.len()]);
+    assert!(bench.fails(["check", "p", "--salvage", "nothing"]).contains("not an Everleaf pool"));
+    assert!(!bench.path("nothing").exists());
+}
+
+#[test]
+fn the_shell_does_line_after_line() {
+    let bench = filled();
+    let shell = |lines: &str| bench.run_with_input(["shell", "p"], lines.as_bytes());
+    let lines = "get leaf\nput 'two words' \"a  value\"\nscan t\n# a comment\n\nuse herbs\nput mint green\nbegin\nput sage grey\ndel mint\ncommit\n\
+                 first\ncount\nuse\ncount\ntrees\ndel wood\ncas tree 'a plant' tall\nget tree\ncheck\n";
+    let expected = "a blade\ntree\ta plant\ntwo words\ta  value\nwood\t\n2 writes done, 0 without effect\nsage\tgrey\n1\n4\nherbs\ntall\nsound: 5 keys, 0 leaked blocks\n";
+    assert_eq!(shell(lines).ok(), expected);
+    assert_eq!(shell("insert leaf x\n").failed(), "everleaf: a line failed");
+    for (line, sentence) in [
+        ("frobnicate", "is no command; `help` lists them"),
+        ("put leaf", "write `put KEY VALUE [SECONDS]`"),
+        ("get 'leaf", "a quote is not closed"),
+        ("commit", "no batch was begun"),
+        ("drop nosuch", "there is no tree nosuch"),
+        ("put a b soon", "no number of seconds"),
+    ] {
+        let ran = shell(&format!("{line}\nget leaf\n"));
+        assert!(ran.stderr.contains(sentence), "{line}: {}", ran.stderr);
+        assert_eq!(ran.stdout, b"a blade\n", "the shell goes on");
+        ran.failed();
+    }
+    assert!(shell("begin\nput x y\n").stderr.contains("1 write not committed"));
+    assert!(bench.run(["get", "p", "x"]).code == Some(1));
+    let read_only = bench.run_with_input(["shell", "p", "--read-only"], b"put x y\nget leaf\n");
+    assert!(read_only.stderr.contains("read") && read_only.stdout == b"a blade\n");
+    assert!(shell("help\nquit\nget leaf\n").ok().lines().count() > 20, "and nothing after `quit`");
+}
+
+#[test]
+fn two_processes_do_not_write_one_pool() {
+    let bench = filled();
+    let mut command = bench.command(["shell", "p"]);
+    let mut shell = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // It answers, so it has the pool.
+    let mut input = shell.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"put key value\nget key\n").unwrap();
+    let mut answer = [0; 6];
+    std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    assert_eq!(&answer, b"value\n");
+    for command in
+        [&["put", "p", "a", "b"][..], &["get", "p", "key"], &["dump", "p"], &["copy", "p", "c"], &["check", "p"], &["shell", "p"]]
+    {
+        assert!(bench.fails(command).contains("open in another process"), "{command:?}");
+    }
+    assert!(bench.fails(["check", "p", "--salvage", "c"]).contains("open in another process"));
+    drop(input);
+    assert!(shell.wait().unwrap().success());
+    assert_eq!(bench.ok(["get", "p", "key"]), "value\n");
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_command() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let text = bench.ok(["completions", shell]);
+        assert!(common::COMMANDS.iter().all(|command| text.contains(command)), "{shell}");
+    }
+    bench.refused(["completions", "nosuch"]);
+    assert!(bench.ok(["man"]).contains(".TH everleaf 1"));
+    std::fs::create_dir(bench.path("man1")).unwrap();
+    bench.ok(["man", "man1"]);
+    assert!(common::COMMANDS.iter().all(|command| bench.path(&format!("man1/everleaf-{command}.1")).exists()));
+    assert!(bench.fails(["man", "nosuch"]).contains("cannot be written"));
+}

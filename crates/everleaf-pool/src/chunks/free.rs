@@ -1,0 +1,265 @@
+//! Which chunks are free and which have free blocks: the search for memory, in DRAM.
+
+use std::sync::atomic::Ordering;
+
+use everleaf_pmem::{Media, site};
+
+use super::{Block, Chunks, Extent, Free, LISTED, OWNED, lock_relaxing, shadow, shadow_byte};
+use crate::classes::Usage;
+use crate::layout::CHUNK;
+use crate::{Corruption, PoolError};
+
+impl Chunks {
+    // ---- scanning -----------------------------------------------------------------------------------------------------
+
+    /// Fills the shadow of one extent from its table: one line read a chunk.
+    pub(super) fn scan<M: Media>(&self, media: &M, at: usize, free: &mut Free) -> Result<(), PoolError> {
+        let extent = self.extents.read()[at];
+        if extent.scanned {
+            return Ok(());
+        }
+        self.fill(extent.start, extent.first_usable() - extent.start, shadow::SYSTEM);
+        let mut chunk = extent.first_usable();
+        while chunk < extent.end() {
+            let usage = self.usage(media, chunk)?;
+            if usage.chunks() > extent.end() - chunk {
+                return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
+            }
+            self.fill(chunk, usage.chunks(), shadow_byte(usage));
+            match usage {
+                Usage::Free => free.chunks += 1,
+                Usage::NodeBlocks(_) | Usage::RecordBlocks(_) if self.is_empty(media, chunk)? => {
+                    self.fill(chunk, 1, shadow::FREE);
+                    free.chunks += 1;
+                }
+                Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
+                    let room = self.first_free_block(media, chunk, class)?;
+                    room.into_iter().for_each(|_| self.list(free, chunk, usage));
+                }
+                _ => {}
+            }
+            chunk += usage.chunks();
+        }
+        self.extents.write()[at].scanned = true;
+        Ok(())
+    }
+
+    fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
+        let extents = self.extents.read().len();
+        (0..extents).try_for_each(|at| self.scan(media, at, free))
+    }
+
+    fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
+        for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
+            place.store(byte, Ordering::Relaxed);
+        }
+    }
+
+    fn list(&self, free: &mut Free, chunk: u64, usage: Usage) {
+        let (kind, class) = match usage {
+            Usage::NodeBlocks(class) => (0, class),
+            Usage::RecordBlocks(class) => (1, class),
+            _ => return,
+        };
+        self.flags[chunk as usize].store(LISTED, Ordering::Relaxed);
+        free.partial[kind][class.index()].push(chunk);
+    }
+
+    // ---- taking and giving back chunks ----------------------------------------------------------------------------
+
+    /// A chunk of blocks of this usage for a worker to own: a listed one, or a free one newly typed. None: the pool must grow.
+    pub fn own_chunk<M: Media>(&self, media: &M, usage: Usage) -> Result<Option<u64>, PoolError> {
+        let (kind, class) = match usage {
+            Usage::NodeBlocks(class) => (0, class),
+            Usage::RecordBlocks(class) => (1, class),
+            _ => return Ok(None),
+        };
+        let mut free = lock_relaxing(&self.free, media);
+        loop {
+            while let Some(chunk) = free.partial[kind][class.index()].pop() {
+                let current = self.flags[chunk as usize].load(Ordering::Relaxed) == LISTED && self.usage(media, chunk)? == usage;
+                if current && self.first_free_block(media, chunk, class)?.is_some() {
+                    self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
+                    return Ok(Some(chunk));
+                }
+            }
+            if let Some(chunk) = self.find_free(&mut free, 1) {
+                self.fill(chunk, 1, shadow_byte(usage));
+                self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
+                self.type_chunk(media, chunk, usage)?;
+                return Ok(Some(chunk));
+            }
+            if !self.scan_next(media, &mut free)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out, and whoever freed the last block made it
+    /// so durably. Bitmap and descriptor share a line, so the descriptor is durable no later than any bit that is set afterwards:
+    /// one flush, no fence.
+    fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
+        if !self.is_empty(media, chunk)? {
+            return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
+        }
+        let line = self.line(media, chunk)?;
+        media.store(&line.descriptor, usage.seal());
+        media.flush(site!("pool.chunk.type"), &line.descriptor);
+        Ok(())
+    }
+
+    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool must grow.
+    pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        loop {
+            if let Some(chunk) = self.find_free(&mut free, run.chunks()) {
+                self.fill(chunk, run.chunks(), shadow_byte(run));
+                return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
+            }
+            if !self.scan_next(media, &mut free)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Scans one more extent; false if all are.
+    fn scan_next<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
+        let next = self.extents.read().iter().position(|extent| !extent.scanned);
+        match next {
+            Some(at) => self.scan(media, at, free).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Next fit among the scanned extents.
+    fn find_free(&self, free: &mut Free, chunks: u64) -> Option<u64> {
+        if free.chunks < chunks {
+            return None;
+        }
+        let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
+        let extents = self.extents.read();
+        let found = extents
+            .iter()
+            .find_map(|e| self.find_in(e, hint, chunks))
+            .or_else(|| extents.iter().find_map(|e| self.find_in(e, 0, chunks)))?;
+        free.chunks -= chunks;
+        *(if chunks == 1 { &mut free.chunk_hint } else { &mut free.run_hint }) = found + chunks;
+        Some(found)
+    }
+
+    fn find_in(&self, extent: &Extent, from: u64, chunks: u64) -> Option<u64> {
+        let mut start = extent.first_usable().max(from);
+        let mut at = start;
+        while extent.scanned && at < extent.end() {
+            if self.shadow_of(at) != shadow::FREE {
+                start = at + 1;
+            } else if at + 1 - start == chunks {
+                return Some(start);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// The worker no longer allocates from this chunk.
+    pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.flags[chunk as usize].store(0, Ordering::Relaxed);
+        self.offer(media, &mut free, chunk)
+    }
+
+    /// A worker is about to free `block` while its intent speaks of it: keeps the block from everybody until it is [`freed`](Chunks::freed).
+    pub fn begin_freeing<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
+        // An extent that was scanned in between would count the block's chunks as free a first time.
+        self.known_shadow(media, block.offset / CHUNK)?;
+        self.freeing.begin(slot, block.offset);
+        Ok(())
+    }
+
+    /// A block was durably freed, and no intent speaks of it any more: makes its room known.
+    pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.freeing.end(slot);
+        let chunk = block.offset / CHUNK;
+        match block.run {
+            Some(run) => self.release(&mut free, chunk, run.chunks()),
+            None => self.offer(media, &mut free, chunk)?,
+        }
+        Ok(())
+    }
+
+    /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let go](Chunks::let_go).
+    pub fn keep<M: Media>(&self, media: &M, blocks: impl Iterator<Item = Block> + Clone) -> Result<(), PoolError> {
+        for block in blocks.clone() {
+            self.known_shadow(media, block.offset / CHUNK)?; // As in `begin_freeing`.
+        }
+        self.freeing.keep(blocks.map(|block| block.offset));
+        Ok(())
+    }
+
+    /// A batch is over, and no intent speaks of its blocks any more. Makes the room of those known that `freed` names; of the others that of their chunks.
+    pub fn let_go<M: Media>(&self, media: &M, blocks: &[Block], freed: impl Fn(Block) -> bool) -> Result<(), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.freeing.let_go(blocks.iter().map(|block| block.offset));
+        let mut offered = None;
+        for block in blocks {
+            let chunk = block.offset / CHUNK;
+            match block.run {
+                Some(run) if freed(*block) => self.release(&mut free, chunk, run.chunks()),
+                Some(_) => {}
+                None if offered == Some(chunk) || self.shadow_of(chunk) == shadow::FREE => {}
+                None => {
+                    offered = Some(chunk);
+                    self.offer(media, &mut free, chunk)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
+        self.fill(chunk, chunks, shadow::FREE);
+        free.chunks += chunks;
+        free.chunk_hint = free.chunk_hint.min(chunk);
+        free.run_hint = free.run_hint.min(chunk);
+    }
+
+    /// Lists a chunk that nobody owns if it has room; frees it if it is empty.
+    fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
+        let flags = &self.flags[chunk as usize];
+        if flags.load(Ordering::Relaxed) == OWNED {
+            return Ok(());
+        }
+        let usage = self.usage(media, chunk)?;
+        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
+        if self.is_empty(media, chunk)? {
+            if self.freeing.has_in(chunk) {
+                return Ok(()); // Whoever frees the last block comes here next.
+            }
+            // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
+            flags.store(0, Ordering::Relaxed);
+            self.release(free, chunk, 1);
+        } else if flags.load(Ordering::Relaxed) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
+            self.list(free, chunk, usage);
+        }
+        Ok(())
+    }
+
+    /// Bytes in free chunks, and in free blocks of chunks that are in use: reads the whole table.
+    pub fn free_bytes<M: Media>(&self, media: &M) -> Result<(u64, u64), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.scan_all(media, &mut free)?;
+        let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);
+        drop(free);
+        self.for_each_usage(media, |chunk, usage| {
+            if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
+                && self.shadow_of(chunk) != shadow::FREE
+                && let Ok(line) = self.line(media, chunk)
+            {
+                let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
+                in_blocks += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
+            }
+        });
+        Ok((in_chunks, in_blocks))
+    }
+}

@@ -1,0 +1,69 @@
+//! Blocks that are being freed: their bit is clear, and an intent still speaks of them.
+//!
+//! Recovery sets or clears the bit of a block that an intent speaks of, whoever has it by then. So a block must not be anybody's between the moment
+//! its bit is cleared and the moment the intent is durably retired. What is between the two stands here, one block a worker, in DRAM: after a
+//! crash no worker is in between. The blocks of batches stand here as well, many at a time: those that it will free, and those that it has
+//! reserved and whose bits are not yet set.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::layout::{CHUNK, WORKER_SLOTS};
+
+/// Blocks that nobody gets, whatever their bits say.
+pub(super) struct Freeing {
+    /// The offset of the block that each worker is freeing, or 0.
+    by_worker: [AtomicU64; WORKER_SLOTS],
+    /// The offsets of the blocks of batches.
+    kept: Mutex<BTreeSet<u64>>,
+    /// How many there are.
+    kept_count: AtomicUsize,
+}
+
+impl Freeing {
+    pub fn new() -> Self {
+        Self { by_worker: [const { AtomicU64::new(0) }; WORKER_SLOTS], kept: Mutex::default(), kept_count: AtomicUsize::new(0) }
+    }
+
+    /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit (a Release store, loaded with Acquire) sees
+    /// this as well.
+    pub fn begin(&self, slot: usize, offset: u64) {
+        self.by_worker[slot].store(offset, Ordering::Relaxed);
+    }
+
+    /// The intent is durably retired. Under the lock of the free chunks, so that a chunk which became empty is given back once.
+    pub fn end(&self, slot: usize) {
+        self.by_worker[slot].store(0, Ordering::Release);
+    }
+
+    /// Whether the block at `offset` is being freed.
+    pub fn has(&self, offset: u64) -> bool {
+        self.by_worker.iter().any(|freed| freed.load(Ordering::Acquire) == offset)
+            || self.kept_count.load(Ordering::Acquire) > 0 && self.kept.lock().contains(&offset)
+    }
+
+    /// Whether a block of `chunk` is being freed.
+    pub fn has_in(&self, chunk: u64) -> bool {
+        self.by_worker.iter().any(|freed| freed.load(Ordering::Acquire) / CHUNK == chunk)
+            || self.kept_count.load(Ordering::Acquire) > 0
+                && self.kept.lock().range(chunk * CHUNK..(chunk + 1) * CHUNK).next().is_some()
+    }
+
+    /// Keeps blocks of a batch, before their bits are cleared.
+    pub fn keep(&self, offsets: impl Iterator<Item = u64>) {
+        let mut kept = self.kept.lock();
+        kept.extend(offsets);
+        self.kept_count.store(kept.len(), Ordering::Release);
+    }
+
+    /// The batch is over. Under the lock of the free chunks, as [`end`](Freeing::end).
+    pub fn let_go(&self, offsets: impl Iterator<Item = u64>) {
+        let mut kept = self.kept.lock();
+        for offset in offsets {
+            kept.remove(&offset);
+        }
+        self.kept_count.store(kept.len(), Ordering::Release);
+    }
+}

@@ -1,0 +1,70 @@
+//! What real threads were told by each engine that they may share can be explained by some order of their calls.
+
+use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
+use everleaf_index::{Index, Model, SerialIndex, Serialized};
+use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pool::Pool;
+use everleaf_testkit::linearizability::{Act, Call, Recording, check};
+use everleaf_testkit::{EngineSubject, TestKeys};
+
+/// Rounds, each on an empty index.
+const ROUNDS: u64 = 30;
+
+/// Prints its seed, which draws the calls and not how the threads meet.
+fn explained<K: TestKeys>(index: &dyn Index<K>, name: &str, seed: u64) {
+    let keys = [3, 12, 60, 300][seed as usize % 4];
+    let history = Recording { threads: 2 + seed % 3, calls: 3000, keys, seed }.run(index).unwrap();
+    if let Err(e) = check(&history) {
+        panic!("{name}, seed {seed}: {e}");
+    }
+}
+
+fn run<K: TestKeys + StoreKey>(engine: Engine) {
+    for seed in 0..ROUNDS {
+        let parameters = if seed % 3 == 0 { EngineParameters::default() } else { EngineSubject::tiny_parameters(engine) };
+        let media = Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+        let pool = Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap()).unwrap();
+        explained(&*registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap(), engine.name(), seed);
+    }
+}
+
+#[test]
+fn histories_of_shared_engines_with_u64_keys_are_linearizable() {
+    Engine::available().filter(|engine| engine.is_concurrent()).for_each(run::<U64Keys>);
+}
+
+#[test]
+fn histories_of_shared_engines_with_byte_string_keys_are_linearizable() {
+    Engine::available().filter(|engine| engine.is_concurrent()).for_each(run::<BytesKeys>);
+}
+
+#[test]
+fn histories_of_a_model_behind_a_lock_are_linearizable() {
+    fn model<K: TestKeys>()
+    where
+        Model<K>: SerialIndex<K>,
+    {
+        (0..4).for_each(|seed| explained(&Serialized::new(Model::<K>::new()), "the model", seed));
+    }
+    model::<U64Keys>();
+    model::<BytesKeys>();
+}
+
+#[test]
+fn what_no_order_explains_is_found() {
+    let call = |invoked, returned, act| Call { invoked, returned, act };
+    let judge = |threads: Vec<Vec<Call>>| check(&[((), threads)].into()).is_ok();
+    let (insert, remove) = (call(0, 1, Act::Insert(1, true)), call(2, 9, Act::Remove(Some(1))));
+    // A reader beside the removal may see it or not, but not see the key come back.
+    let see = |first, second| vec![call(3, 4, Act::Get(first)), call(5, 6, Act::Get(second))];
+    for (first, second, legal) in [(None, None, true), (Some(1), None, true), (Some(1), Some(1), true), (None, Some(1), false)] {
+        assert_eq!(judge(vec![vec![insert, remove], see(first, second)]), legal, "{first:?} then {second:?}");
+    }
+    // Two threads cannot both have added a key, or removed it, or replaced the same value.
+    let twice = |act: fn(u64) -> Act| vec![vec![insert, call(2, 9, act(2))], vec![call(3, 8, act(3))]];
+    assert!(!judge(twice(|value| Act::Insert(value, true))));
+    assert!(!judge(twice(|_| Act::Remove(Some(1)))));
+    assert!(!judge(twice(|value| Act::Upsert(value, Some(1)))));
+    assert!(judge(vec![vec![insert, call(2, 9, Act::Update(2, Some(3)))], vec![call(3, 8, Act::Update(3, Some(1)))]]));
+    assert!(!judge(vec![vec![insert], vec![call(2, 3, Act::Update(2, None))]]), "the key was there before");
+}

@@ -1,0 +1,335 @@
+//! Opening, and what a crash has left.
+//!
+//! What is left of a step within a node is ended when the node is first touched: its header says that there is something, and every
+//! operation reads the header anyway. So nothing has to be looked for after a clean shutdown, when the end of a node's last step may
+//! not have become durable either.
+//!
+//! | crash state of a node | found as | action |
+//! |---|---|---|
+//! | insertion, P1 to P3 | announced, and its key not where it belongs | the moves are taken back, the last first (B1, B2), then at rest as before (B3) |
+//! | insertion, P3 to P4 | announced, and its key where it belongs | at rest with it (B3) |
+//! | insertion, E1 | at rest | nothing: the slot is dead |
+//! | removal, P1 to P2 | announced | the moves that are missing are made, then at rest (B3) |
+//! | removal, P2 to P3 | announced, all moves made | at rest (B3) |
+//!
+//! | crash state of the structure | found as | action |
+//! |---|---|---|
+//! | split, C0 to C1; root, G0 to G1 | `new`, which `left` does not lead to, or is not the root | it is freed; `left` is cleared (R3) |
+//! | split, C2 | `left` leads to `new`, and is full | it loses its upper entries (R1) |
+//! | split, C2 to C4 | `left` leads to `new` | the node above gets `new` if it has not; the log is retired (R3) |
+//! | split, within C4 or the first action | `left` without `new` | it is cleared (R3) |
+//! | root, G2 | `new` is the root | the log is retired (R3) |
+//! | merge, M1; shrinking, D1 | `removed`, whose absorber has not its entries, or which is the root | the log is retired (R4) |
+//! | merge, M2 to M4 | `removed`, whose absorber has its entries | it leads past it (R2), the node above forgets it, it is freed |
+//! | shrinking, D2 to D3 | `removed` without an absorber, not the root | it is freed |
+//!
+//! Every action may be cut by a crash and is then done again.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crossbeam_utils::CachePadded;
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
+use parking_lot::Mutex;
+
+use super::insert::insert_entry;
+use super::key::NodeKey;
+use super::layout::{Anchor, ChangeLog, State, Step, node_bytes};
+use super::node::Node;
+use super::remove::{finish_removal, remove_entry};
+use super::shift::{Moves, shift_back};
+use super::split::new_root;
+use super::{CircTree, LOCKS, SEATS};
+use crate::support::count::Count;
+use crate::support::version_locks::VersionLocks;
+
+impl<K: NodeKey, M: Media> CircTree<K, M> {
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost does not depend on the size of the tree;
+    /// after a crash the state of every node is read, to count.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a node.
+    pub fn open(pool: &Arc<Pool<M>>, slots: usize, linear: bool, shutdown: Shutdown) -> Result<Self, IndexError> {
+        let mut worker = pool.worker()?;
+        let media = pool.media();
+        let anchor = pool.anchor::<Anchor>()?;
+        recover_log::<K, M>(pool, &mut worker, slots)?;
+        if media.load(&anchor.root).is_null() {
+            new_root(&mut worker, slots, State::at_rest(0, 0, 0), 0)?;
+        }
+        let known = media.load(&anchor.closed) == 1;
+        let totals = match known && shutdown == Shutdown::Clean {
+            true => Totals::stored(pool, slots)?,
+            false => count::<K, M>(pool, &mut worker, slots)?,
+        };
+        if media.load(&anchor.closed) != 0 {
+            // From here on the totals are not right. Not flushed: after a crash the pool says that it was not closed. This is for who closes
+            // the pool and not the tree.
+            media.store(&anchor.closed, 0);
+        }
+        Ok(Self {
+            pool: Arc::clone(pool),
+            workers: Workers::new(Arc::clone(pool), SEATS),
+            changes: Mutex::new(worker),
+            slots,
+            linear,
+            locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
+            keys: Count::new(totals.keys),
+            leaves: AtomicU64::new(totals.leaves),
+            inner_nodes: AtomicU64::new(totals.inner_nodes),
+            restarts: CachePadded::default(),
+            key_kind: std::marker::PhantomData,
+        })
+    }
+
+    /// Ends a step of a node that a crash has cut.
+    #[cold]
+    pub(super) fn settle(&self, node: Node<'_>) -> Result<(), IndexError> {
+        let _locked = self.locks.lock(&self.relax(), node.offset);
+        self.node(node.offset)?; // It may be none any more.
+        self.settled(node).map(drop)
+    }
+
+    /// The same for who has the node locked: its state at rest.
+    #[inline(always)]
+    pub(super) fn settled(&self, node: Node<'_>) -> Result<State, IndexError> {
+        let state = node.state(self.pool.media())?;
+        if !self.is_cut(node, state) {
+            return Ok(state);
+        }
+        settle::<K, M>(&self.pool, &mut *self.workers.lease()?, node)
+    }
+
+    /// Stores the totals for the next opening. No other operation may run meanwhile.
+    pub(super) fn store_totals(&self) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let anchor = self.pool.anchor::<Anchor>()?;
+        let statistics = self.statistics_of()?;
+        // T1: the totals, and that they are right. Crash: the pool says that it was not closed, and nobody believes them.
+        media.store(&anchor.keys, statistics.keys);
+        media.store(&anchor.leaves, statistics.leaves);
+        media.store(&anchor.inner_nodes, statistics.inner_nodes);
+        media.store(&anchor.closed, 1);
+        media.flush(site!("circtree.close.T1.totals"), &anchor.closed);
+        media.fence(site!("circtree.close.T1.fence"));
+        Ok(())
+    }
+}
+
+/// Ends what a crash has left of a node's last step; its state at rest. The caller has the node for himself.
+fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: Node<'_>) -> Result<State, IndexError> {
+    let media = pool.media();
+    let state = node.state(media)?;
+    let state = if state.step == Step::Rest { state } else { end_step(media, node, state) };
+    let record = media.load(&node.head.key);
+    if K::RECORDS && record != 0 {
+        let held = (0..usize::from(state.count)).any(|position| node.entry(media, state, position).0 == record);
+        if held || record == media.load(&pool.anchor::<Anchor>()?.log.separator) {
+            // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them flushes the header first.
+            media.store(&node.head.key, 0);
+        } else {
+            K::discard(worker, &node.head.key)?;
+        }
+    }
+    Ok(state)
+}
+
+/// Ends a step.
+fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> State {
+    let moves = Moves::of(node, state);
+    let settled = if !state.step.inserts() {
+        finish_removal(media, node, moves, moves.done(media, node));
+        state.after_step(node.slots())
+    } else if media.load(node.key(moves.hole())) == media.load(&node.head.key) {
+        state.after_step(node.slots())
+    } else {
+        shift_back(media, node, moves, media.load(&node.head.edge));
+        media.fence(site!("circtree.recover.B3.undone"));
+        state.without_step()
+    };
+    // B3: at rest. Crash: all of the above is done again, and changes nothing.
+    media.store(&node.head.state, settled.seal());
+    media.flush(site!("circtree.recover.B3.header"), &node.head.state);
+    media.fence(site!("circtree.recover.B3.fence"));
+    settled
+}
+
+/// Ends the change of structure that a crash has cut.
+fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, slots: usize) -> Result<(), IndexError> {
+    let media = pool.media();
+    let anchor = pool.anchor::<Anchor>()?;
+    let log = &anchor.log;
+    let (new, left) = (media.load(&log.new), media.load(&log.left));
+    if !new.is_null() {
+        let committed = match left.is_null() {
+            true => media.load(&anchor.root) == new,
+            false => media.load(&Node::at(pool, left.offset(), slots)?.head.next) == new,
+        };
+        if !committed {
+            K::discard(worker, &log.separator)?;
+            worker.free_from(&log.new)?;
+        } else if !left.is_null() {
+            finish_split::<K, M>(pool, worker, slots, log)?;
+        }
+    }
+    // What `free_from` has cleared is durable.
+    if media.load(&log.new) == new && !new.is_null() || !left.is_null() {
+        // R3: the log is retired, in the order of C4. Crash: it is gone, or some of the above is done again.
+        media.store(&log.separator, 0);
+        media.store(&log.new, PPtr::NULL);
+        media.order(site!("circtree.recover.R3.order"));
+        media.store(&log.left, PPtr::NULL);
+        media.flush(site!("circtree.recover.R3.log"), &log.left);
+        media.fence(site!("circtree.recover.R3.fence"));
+    }
+    let removed = media.load(&log.removed);
+    if removed.is_null() {
+        return Ok(());
+    }
+    let absorber = media.load(&log.absorber);
+    let committed = if absorber.is_null() {
+        media.load(&anchor.root) != removed
+    } else {
+        let left = Node::at(pool, absorber.offset(), slots)?;
+        media.load(&left.head.state) == media.load(&log.absorbed)
+    };
+    if committed {
+        if !absorber.is_null() {
+            finish_merge::<K, M>(pool, worker, slots, log)?;
+        }
+        worker.free_from(&log.removed)?;
+    } else {
+        // R4: the log is retired. Crash: it is gone, or this is done again.
+        media.store(&log.removed, PPtr::NULL);
+        media.flush(site!("circtree.recover.R4.log"), &log.removed);
+        media.fence(site!("circtree.recover.R4.fence"));
+    }
+    Ok(())
+}
+
+/// What is missing of a split whose new node is in the chain.
+fn finish_split<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    slots: usize,
+    log: &ChangeLog,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    let new = Node::at(pool, media.load(&log.new).offset(), slots)?;
+    let left = Node::at(pool, media.load(&log.left).offset(), slots)?;
+    let (state, moved) = (left.state(media)?, new.state(media)?.count);
+    if usize::from(state.count) == slots {
+        // R1: the old node loses what the new one has. Crash: it is full, or it is done. Fenced with the entry above, which is missing still.
+        media.store(&left.head.state, State::at_rest(state.level, state.base, state.count.saturating_sub(moved)).seal());
+        media.flush(site!("circtree.recover.R1.header"), &left.head.state);
+    }
+    let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
+    let state = settle::<K, M>(pool, worker, parent)?;
+    let children = 0..usize::from(state.count);
+    if children.clone().any(|position| parent.entry(media, state, position).1 == new.offset) {
+        return Ok(());
+    }
+    let Some(position) = children.clone().find(|position| parent.entry(media, state, *position).1 == left.offset) else {
+        return Err(IndexError::Corrupt { offset: parent.offset, what: "the log of a split speaks of the wrong parent" });
+    };
+    if children.len() == slots {
+        return Err(IndexError::Corrupt { offset: parent.offset, what: "a split was begun without room above" });
+    }
+    insert_entry::<K, M>(media, parent, state, position + 1, media.load(&log.separator), new.offset);
+    Ok(())
+}
+
+/// What is missing of a merge whose left node has the entries of both, but for the freeing.
+fn finish_merge<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    slots: usize,
+    log: &ChangeLog,
+) -> Result<(), IndexError> {
+    let media = pool.media();
+    let removed = Node::at(pool, media.load(&log.removed).offset(), slots)?;
+    let left = Node::at(pool, media.load(&log.absorber).offset(), slots)?;
+    if media.load(&left.head.next).offset() == removed.offset {
+        // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced before anything is freed.
+        media.store(&left.head.next, media.load(&removed.head.next));
+        media.flush(site!("circtree.recover.R2.next"), &left.head.next);
+    }
+    let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
+    let state = settle::<K, M>(pool, worker, parent)?;
+    let known = (0..usize::from(state.count)).find(|position| parent.entry(media, state, *position).1 == removed.offset);
+    if let Some(position) = known {
+        remove_entry::<K, M>(media, parent, state, position);
+        K::discard(worker, &parent.head.key)?;
+    }
+    Ok(())
+}
+
+/// Sums over the tree.
+#[derive(Default)]
+struct Totals {
+    keys: u64,
+    leaves: u64,
+    inner_nodes: u64,
+}
+
+impl Totals {
+    /// Those that a clean shutdown has left.
+    fn stored<M: Media>(pool: &Pool<M>, slots: usize) -> Result<Self, IndexError> {
+        let anchor = pool.anchor::<Anchor>()?;
+        let [keys, leaves, inner_nodes] = [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
+        let most = most_nodes(pool, slots);
+        if keys > most * slots as u64 || leaves > most || inner_nodes > most {
+            return Err(IndexError::Corrupt { offset: pool.pointer_to(anchor).offset(), what: "the totals are impossible" });
+        }
+        Ok(Self { keys, leaves, inner_nodes })
+    }
+}
+
+/// Counts along the chains of all levels; ends the steps that a crash has cut.
+fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, slots: usize) -> Result<Totals, IndexError> {
+    let media = pool.media();
+    let mut totals = Totals::default();
+    let mut first = media.load(&pool.anchor::<Anchor>()?.root).offset();
+    let most = most_nodes(pool, slots);
+    let mut level = None;
+    loop {
+        let mut offset = first;
+        let mut nodes = 0;
+        let mut below = None;
+        while offset != 0 {
+            let node = Node::at(pool, offset, slots)?;
+            let state = settle::<K, M>(pool, worker, node)?;
+            nodes += 1;
+            if level.is_some_and(|level| level != state.level) || nodes > most {
+                return Err(IndexError::Corrupt { offset, what: "a chain of nodes leads to another level, or in a circle" });
+            }
+            level = Some(state.level);
+            if state.level == 0 {
+                totals.keys += u64::from(state.count);
+            } else if below.is_none() {
+                below = Some(node.entry(media, state, 0).1);
+            }
+            offset = media.load(&node.head.next).offset();
+            if offset != 0 {
+                media.prefetch(Node::at(pool, offset, slots)?.head);
+            }
+        }
+        match below {
+            None => {
+                totals.leaves = nodes;
+                return Ok(totals);
+            }
+            Some(below) => {
+                totals.inner_nodes += nodes;
+                (first, level) = (below, level.and_then(|level| level.checked_sub(1)));
+            }
+        }
+    }
+}
+
+/// More nodes than this a pool cannot have.
+pub(super) fn most_nodes<M: Media>(pool: &Pool<M>, slots: usize) -> u64 {
+    pool.media().region().len() / node_bytes(slots)
+}

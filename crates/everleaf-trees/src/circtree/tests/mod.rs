@@ -1,0 +1,26 @@
+//! Tests of the room: against the model, by counting, of single steps in every state of a node.
+
+mod counters;
+mod model;
+mod steps;
+mod threads;
+
+use std::sync::Arc;
+
+use everleaf_index::Index;
+use everleaf_pmem::Media;
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
+
+use super::{NodeKey, Parameters};
+
+pub(super) fn format(key_type: KeyType, node_slots: u64) -> Format {
+    Format { engine: "circtree".into(), key_type, parameters: Parameters { node_slots }.pack() }
+}
+
+/// Every invariant holds and nothing leaks.
+pub(super) fn assert_sound<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
+    let mut audit = Audit::new();
+    let report = tree.check(&mut audit).unwrap();
+    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
+    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+}

@@ -1,0 +1,174 @@
+//! The tree against the model, at random, with every size of node and both kinds of keys; what is closed, or not, and opened again.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use everleaf_index::{BytesKeys, Direction, Index, KeyKind, Model, SerialIndex, U64Keys};
+use everleaf_pmem::{Cpu, Dram, Region};
+use everleaf_pool::{KeyType, Pool, Shutdown};
+use proptest::prelude::*;
+
+use super::super::layout::SLOTS;
+use super::super::{NodeKey, Variant, open};
+use super::{assert_sound, format};
+
+/// Keys of numbers, in their order.
+pub(super) trait TestKey: NodeKey {
+    const TYPE: KeyType;
+    fn make(number: u16) -> Self::Owned;
+}
+
+impl TestKey for U64Keys {
+    const TYPE: KeyType = KeyType::U64;
+    fn make(number: u16) -> u64 {
+        u64::from(number) * (u64::MAX / u64::from(u16::MAX))
+    }
+}
+
+impl TestKey for BytesKeys {
+    const TYPE: KeyType = KeyType::Bytes;
+    /// The empty one, prefixes of others, zero bytes, lines and more.
+    fn make(number: u16) -> Box<[u8]> {
+        if number == 0 {
+            return [].into();
+        }
+        let mut key = (number / 4).to_be_bytes().to_vec();
+        key.extend(std::iter::repeat_n(0, [0, 1, 9, 90][usize::from(number % 4)]));
+        key.into()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Insert(u16, u64),
+    Update(u16, u64),
+    Upsert(u16, u64),
+    Remove(u16),
+    /// A row of insertions, up or down, or of removals.
+    Row(u16, bool, bool),
+    Reopen(bool),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let key = prop_oneof![0..60u16, 0..1000u16, Just(u16::MAX)];
+    let value = prop_oneof![Just(0u64), Just(u64::MAX), Just(7), any::<u64>()];
+    let act = prop_oneof![
+        6 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Insert(key, value)),
+        2 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Update(key, value)),
+        2 => (key.clone(), value).prop_map(|(key, value)| Act::Upsert(key, value)),
+        6 => key.clone().prop_map(Act::Remove),
+        1 => (key, any::<bool>(), any::<bool>()).prop_map(|(key, up, insert)| Act::Row(key, up, insert)),
+        1 => any::<bool>().prop_map(Act::Reopen),
+    ];
+    proptest::collection::vec(act, 1..200)
+}
+
+fn entries<K: KeyKind>(scan: impl FnOnce(&mut everleaf_index::Visit<'_, K>)) -> Vec<(K::Owned, u64)> {
+    let mut entries = Vec::new();
+    scan(&mut |key, value| {
+        entries.push((K::to_owned(key), value[0]));
+        ControlFlow::Continue(())
+    });
+    entries
+}
+
+fn compare<K: TestKey>(tree: &dyn Index<K>, model: &Model<K>)
+where
+    Model<K>: SerialIndex<K>,
+{
+    for direction in [Direction::Forward, Direction::Backward] {
+        for from in [0, 30, 500].map(K::make) {
+            for bound in [Bound::Unbounded, Bound::Included(K::borrow(&from)), Bound::Excluded(K::borrow(&from))] {
+                let found = entries::<K>(|visit| tree.scan(bound, direction, visit).unwrap());
+                assert_eq!(found, entries::<K>(|visit| model.scan(bound, direction, visit).unwrap()));
+            }
+        }
+    }
+}
+
+fn run<K: TestKey>(slots: u64, variant: Variant, acts: &[Act])
+where
+    Model<K>: SerialIndex<K>,
+{
+    let media = Dram::new(Region::anonymous(64 << 10, 64 << 20).unwrap(), &Cpu::detect());
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::TYPE, slots)).unwrap();
+    let mut tree = open::<K, _>(&pool, variant, Shutdown::Clean).unwrap();
+    let mut model = Model::<K>::new();
+    for act in acts {
+        let (mut old, mut expected) = ([1], [1]);
+        match *act {
+            Act::Insert(key, value) => {
+                let key = K::make(key);
+                let done = tree.insert_words(K::borrow(&key), &[value]).unwrap();
+                assert_eq!(done, model.insert_words(K::borrow(&key), &[value]).unwrap());
+            }
+            Act::Update(key, value) => {
+                let key = K::make(key);
+                let done = tree.update_words(K::borrow(&key), &[value], &mut old).unwrap();
+                assert_eq!(done, model.update_words(K::borrow(&key), &[value], &mut expected).unwrap());
+            }
+            Act::Upsert(key, value) => {
+                let key = K::make(key);
+                let done = tree.upsert_words(K::borrow(&key), &[value], &mut old).unwrap();
+                assert_eq!(done, model.upsert_words(K::borrow(&key), &[value], &mut expected).unwrap());
+            }
+            Act::Remove(key) => {
+                let key = K::make(key);
+                let done = tree.remove_words(K::borrow(&key), &mut old).unwrap();
+                assert_eq!(done, model.remove_words(K::borrow(&key), &mut expected).unwrap());
+            }
+            Act::Row(start, up, insert) => (0..40u16).for_each(|i| {
+                let key = K::make(if up { start.saturating_add(i) } else { start.saturating_sub(i) });
+                let (found, right) = if insert {
+                    (tree.insert_words(K::borrow(&key), &[3]), model.insert_words(K::borrow(&key), &[3]))
+                } else {
+                    (tree.remove_words(K::borrow(&key), &mut old), model.remove_words(K::borrow(&key), &mut expected))
+                };
+                assert_eq!(found.unwrap(), right.unwrap());
+            }),
+            Act::Reopen(clean) => {
+                if clean {
+                    tree.close().unwrap();
+                }
+                drop(tree);
+                tree = open::<K, _>(&pool, variant, if clean { Shutdown::Clean } else { Shutdown::Crash }).unwrap();
+            }
+        }
+        assert_eq!((old, tree.len()), (expected, model.len()));
+    }
+    compare(&*tree, &model);
+    assert_sound(&pool, &*tree);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), linear: bool, bytes: bool) {
+        let variant = if linear { Variant::Linear } else { Variant::CircTree };
+        match bytes {
+            true => run::<BytesKeys>(SLOTS[size], variant, &acts),
+            false => run::<U64Keys>(SLOTS[size], variant, &acts),
+        }
+    }
+}
+
+#[test]
+fn impossible_totals_are_an_error_and_no_overflow() {
+    use super::super::layout::Anchor;
+    use everleaf_index::IndexError;
+    use everleaf_pmem::Media;
+
+    let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(KeyType::U64, 4)).unwrap();
+    open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).unwrap().close().unwrap();
+    let anchor = pool.anchor::<Anchor>().unwrap();
+    for cell in [&anchor.keys, &anchor.leaves, &anchor.inner_nodes] {
+        let right = pool.media().load(cell);
+        pool.media().store(cell, u64::MAX - 1);
+        let refused = open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).map(drop);
+        assert!(matches!(refused, Err(IndexError::Corrupt { .. })), "{refused:?}");
+        pool.media().store(cell, right);
+    }
+    assert!(open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).is_ok());
+}

@@ -1,0 +1,31 @@
+//! Updating: one p-atomic store. 1 flush, 1 fence.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, site};
+
+use super::CircTree;
+use super::key::NodeKey;
+use super::search::Locked;
+
+impl<K: NodeKey, M: Media> CircTree<K, M> {
+    /// Replaces the value of a present key; the old one.
+    #[inline]
+    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
+        let old = locked.value(self.pool.media());
+        self.overwrite(locked, value);
+        Ok(old)
+    }
+
+    /// Replaces the value of the key that a leaf was locked for, and unlocks it.
+    #[inline]
+    pub(super) fn overwrite(&self, locked: Locked<'_>, value: u64) {
+        let media = self.pool.media();
+        let cell = locked.node.value(locked.node.slot(locked.state, locked.rank - 1));
+        // P1 COMMIT. Crash: the old value or the new one. If the end of a step before this is not durable, recovery reads keys
+        // only, and changes nothing of what was moved.
+        media.store(cell, value);
+        media.flush(site!("circtree.update.P1.value"), cell);
+        media.fence(site!("circtree.update.P1.fence"));
+    }
+}

@@ -1,0 +1,224 @@
+//! An index and a pool made one store.
+//!
+//! Map of the files: this one (making, opening, closing, what is told of a store) · `read` · `write` · `counts` (how many keys each tree has).
+
+mod counts;
+mod read;
+mod write;
+
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crossbeam_utils::sync::ShardedLock;
+use everleaf_index::{Direction, IndexStatistics};
+use everleaf_pmem::{Durability, Media, Medium};
+use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
+
+use self::counts::Counts;
+use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
+use crate::batch::Write;
+use crate::clock::Clock;
+use crate::keyspace::Space;
+use crate::link::Live;
+use crate::snapshot::{Images, Snapshots};
+use crate::{Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check, registry};
+
+/// What is known of a store when it is opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) writable: bool,
+    pub(crate) medium: Medium,
+    pub(crate) parameters: EngineParameters,
+    pub(crate) durability: Durability,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) recovery: Duration,
+    pub(crate) recovered_writes: u64,
+    pub(crate) clock: Clock,
+}
+
+/// A pool and the index in it. Operations share the lock around both, closing and checking have it alone; see [`crate::link`] for what
+/// keeps operations on one key apart.
+pub(crate) struct Attached<M: Media, K: StoreKey> {
+    engine: Engine,
+    opening: Opening,
+    snapshots: Snapshots,
+    counts: Counts,
+    /// None once closed: the workers of the index and of the store must be gone before the pool is marked clean, and whoever still has a tree of a closed store must
+    /// not keep its file.
+    live: ShardedLock<Option<Live<M, K>>>,
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    /// Makes an empty index in a pool that was just laid out.
+    pub(crate) fn create(pool: Arc<Pool<M>>, engine: Engine, parameters: &EngineParameters, clock: Clock) -> Result<Self, Error> {
+        let index = registry::create_index::<K, M>(&pool, engine, parameters, 1)?;
+        let live = Live::new(index, Arc::clone(&pool));
+        Ok(Self::over(&pool, engine, live, Shutdown::Clean, 0, clock))
+    }
+
+    /// Recovers the index, then what links it to values.
+    pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened, clock: Clock) -> Result<Self, Error> {
+        let (index, engine) = registry::open_index::<K, M>(&pool, opened.shutdown)?;
+        let live = Live::new(index, Arc::clone(&pool));
+        live.resolve(opened)?;
+        let recovered_writes = (opened.pending_links.len() + opened.pending_batches.len()) as u64;
+        Ok(Self::over(&pool, engine, live, opened.shutdown, recovered_writes, clock))
+    }
+
+    fn over(pool: &Pool<M>, engine: Engine, live: Live<M, K>, shutdown: Shutdown, recovered_writes: u64, clock: Clock) -> Self {
+        let medium = pool.media().region().medium();
+        let durability = medium.durability();
+        let opening = Opening {
+            writable: true,
+            medium,
+            parameters: registry::parameters_of(pool.format()),
+            durability,
+            shutdown,
+            recovery: Duration::ZERO,
+            recovered_writes,
+            clock,
+        };
+        let (snapshots, counts) = (Snapshots::default(), Counts::default());
+        Self { engine, opening, snapshots, counts, live: ShardedLock::new(Some(live)) }
+    }
+
+    /// What only the one who opened it knows.
+    pub(crate) fn opening_mut(&mut self) -> &mut Opening {
+        &mut self.opening
+    }
+
+    fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+        // A panic under the lock, of a caller's closure say, leaves nothing half done: what was left midway is known as interrupted.
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        operation(live.as_ref().ok_or(Error::Closed)?)
+    }
+
+    /// No other operation is under way meanwhile.
+    fn alone<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+        let live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        operation(live.as_ref().ok_or(Error::Closed)?)
+    }
+
+    fn writing<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+        if !self.opening.writable {
+            return Err(Error::ReadOnly);
+        }
+        self.read(|live| {
+            let result = operation(live);
+            live.pool.media().end_operation();
+            result
+        })
+    }
+}
+
+impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
+    fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    fn key_type(&self) -> KeyType {
+        K::TYPE
+    }
+
+    fn parameters(&self) -> EngineParameters {
+        self.opening.parameters
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.opening.clock.now_ms()
+    }
+
+    fn write(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error> {
+        self.write_one(key, condition, new)
+    }
+
+    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
+        self.write_together(writes)
+    }
+
+    fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
+        self.read_one(key, show)
+    }
+
+    fn get_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error> {
+        self.read_many(keys, show)
+    }
+
+    fn keys_in(&self, space: Space) -> Result<u64, Error> {
+        self.count_keys(space)
+    }
+
+    fn scan(&self, from: Bound<Key<'_>>, direction: Direction, expired: bool, visit: &mut Visit<'_>) -> Result<(), Error> {
+        self.read_range(from, direction, expired, visit)
+    }
+
+    fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error> {
+        self.alone(|_| Ok(self.snapshots.begin(self.now_ms(), limit_bytes)))
+    }
+
+    fn end_snapshot(&self, images: &Arc<Images>) {
+        self.snapshots.end(images);
+    }
+
+    fn statistics(&self) -> Result<Statistics, Error> {
+        let (index, space) = self.read(|live| Ok((live.index.statistics(), live.pool.space()?)))?;
+        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes, leaf_slots, .. } = index;
+        Ok(Statistics {
+            engine: self.engine,
+            key_type: K::TYPE,
+            keys,
+            height,
+            leaves,
+            inner_nodes,
+            fill: (leaves * leaf_slots > 0).then(|| keys as f64 / (leaves * leaf_slots) as f64),
+            pm_bytes,
+            dram_bytes,
+            used_bytes: space.used_bytes,
+            free_bytes: space.free_bytes,
+            fragmentation: space.free_in_blocks_bytes as f64 / space.free_bytes.max(1) as f64,
+            total_bytes: space.total_bytes,
+            max_bytes: space.max_bytes,
+            durability: self.opening.durability,
+            medium: self.opening.medium,
+            shutdown: self.opening.shutdown,
+            recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
+            recovered_writes: self.opening.recovered_writes,
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            durability: self.opening.durability,
+            contract: Contract::Strict,
+            concurrent_writers: self.engine.is_concurrent(),
+            writable: self.opening.writable,
+        }
+    }
+
+    fn check(&self) -> Result<CheckOutcome, Error> {
+        // Alone: a write that is under way holds blocks that nothing leads to yet.
+        self.alone(|live| check::check(&live.pool, &*live.index, Audit::new()))
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.read(|live| {
+            live.index.sync()?;
+            if self.opening.writable { Ok(live.pool.sync()?) } else { Ok(()) }
+        })
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        if live.is_interrupted() {
+            return Err(Error::Interrupted); // The pool stays marked as open, so that opening it recovers.
+        }
+        if !self.opening.writable {
+            return Ok(());
+        }
+        live.index.close()?;
+        let pool = Arc::clone(&live.pool);
+        drop(live);
+        Ok(pool.close()?)
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading keys and ranges.
+
+use std::cell::OnceCell;
+use std::ops::{Bound, ControlFlow};
+
+use everleaf_index::Direction;
+use everleaf_pmem::Media;
+
+use super::Attached;
+use crate::backend::{Backend, Found, Visit};
+use crate::snapshot::is_expired;
+use crate::value_record::KeyBytes;
+use crate::{Error, Key, StoreKey};
+
+/// Keys whose locks are taken together.
+const GROUP: usize = 64;
+
+/// The time, looked at when a value that expires is first met.
+pub(super) struct Now<'b, B: Backend>(&'b B, OnceCell<u64>);
+
+impl<'b, B: Backend> Now<'b, B> {
+    pub(super) fn of(backend: &'b B) -> Self {
+        Self(backend, OnceCell::new())
+    }
+
+    /// Whether a value that expires then is there no more.
+    pub(super) fn is_past(&self, expires_ms: Option<u64>) -> bool {
+        expires_ms.is_some() && is_expired(expires_ms, *self.1.get_or_init(|| self.0.now_ms()))
+    }
+}
+
+fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>, Error> {
+    Ok(match bound {
+        Bound::Included(key) => Bound::Included(K::narrow(key)?),
+        Bound::Excluded(key) => Bound::Excluded(K::narrow(key)?),
+        Bound::Unbounded => Bound::Unbounded,
+    })
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    pub(super) fn read_one(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
+        let narrow = K::narrow_checked(key)?;
+        self.read(|live| {
+            let _lock = live.lock_to_read(narrow);
+            let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
+            let found = live.record(offset, &KeyBytes::of(key))?.found();
+            let there = !Now::of(self).is_past(found.expires_ms);
+            there.then_some(found).into_iter().for_each(show);
+            Ok(there)
+        })
+    }
+
+    pub(super) fn read_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error> {
+        let now = Now::of(self);
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let narrow = keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
+            self.read(|live| {
+                let _locks = live.lock_all_to_read(&narrow);
+                let mut offsets = [None; GROUP];
+                let offsets = &mut offsets[..keys.len()];
+                live.index.get_many(&narrow, offsets)?;
+                for (i, (key, offset)) in keys.iter().zip(offsets).enumerate() {
+                    let Some(offset) = *offset else { continue };
+                    let found = live.record(offset, &KeyBytes::of(*key))?.found();
+                    if !now.is_past(found.expires_ms) {
+                        show(group * GROUP + i, found);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_range(
+        &self,
+        from: Bound<Key<'_>>,
+        direction: Direction,
+        expired: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error> {
+        let from = narrow_bound::<K>(from)?;
+        let now = Now::of(self);
+        self.read(|live| {
+            // A batch is in the index wholly or not at all.
+            let _batches = live.lock_batches_out();
+            let mut failed = None;
+            live.index.scan(from, direction, &mut |key, words| {
+                let key = K::widen(key);
+                match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
+                    Ok(record) if !expired && now.is_past(record.expires_ms) => ControlFlow::Continue(()),
+                    Ok(record) => visit(key, record.found()),
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            })?;
+            failed.map_or(Ok(()), Err)
+        })
+    }
+}

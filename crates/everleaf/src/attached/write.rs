@@ -1,0 +1,124 @@
+//! Writing a key, and writing many keys together.
+
+use std::collections::BTreeMap;
+
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::Record;
+
+use super::Attached;
+use super::read::Now;
+use crate::backend::{Condition, Found, NewValue, Written};
+use crate::batch::{Kind, Write};
+use crate::link::{Change, Live};
+use crate::value_record::KeyBytes;
+use crate::{Error, Key, StoreKey};
+
+/// What a batch makes of a key, write by write.
+struct Outcome<'w> {
+    old: PPtr<Record>,
+    /// Whether there is a value now that has not expired: after the writes so far.
+    present: bool,
+    /// What is to be stored at last; the inner none: nothing. The outer none: what is there stays.
+    new: Option<Option<NewValue<'w>>>,
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    pub(super) fn write_one(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error> {
+        let narrow = K::narrow_checked(key)?;
+        self.writing(|live| {
+            let _lock = live.lock_to_write(narrow);
+            let linked = live.linked(narrow)?;
+            let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
+            let was_present = linked.is_some() && !expired;
+            let old = linked.map_or(PPtr::NULL, |linked| linked.record);
+            let done = match condition {
+                Condition::Always => true,
+                Condition::Absent => !was_present,
+                Condition::Present => was_present,
+                Condition::Expired => expired,
+                Condition::If(test) if was_present => test(Some(live.record(old.offset(), &KeyBytes::of(key))?.value)),
+                Condition::If(test) => test(None),
+            };
+            if done && !(new.is_none() && old.is_null()) {
+                self.keep_image(live, key, old)?;
+                match new {
+                    Some(new) => live.replace(narrow, old, new)?,
+                    None => live.remove(narrow, old)?,
+                }
+                self.counts.changed(key, !old.is_null(), new.is_some());
+            }
+            Ok(Written { done, was_present })
+        })
+    }
+
+    /// For the snapshots that there are: what the key is before it changes.
+    fn keep_image(&self, live: &Live<M, K>, key: Key<'_>, old: PPtr<Record>) -> Result<(), Error> {
+        if self.snapshots.is_empty() {
+            return Ok(());
+        }
+        let found: Option<Found<'_>> = match old.is_null() {
+            true => None,
+            false => Some(live.record(old.offset(), &KeyBytes::of(key))?.found()),
+        };
+        self.snapshots.keep(key, found);
+        Ok(())
+    }
+
+    pub(super) fn write_together(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
+        let keys = writes.iter().map(|write| K::narrow_checked(write.key.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        self.writing(|live| {
+            let _locks = live.lock_all_to_write(&keys);
+            let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
+            let now = Now::of(self);
+            for key in &keys {
+                if !outcomes.contains_key(key) {
+                    let linked = live.linked(*key)?;
+                    let present = linked.is_some_and(|linked| !now.is_past(linked.expires_ms));
+                    let old = linked.map_or(PPtr::NULL, |linked| linked.record);
+                    outcomes.insert(*key, Outcome { old, present, new: None });
+                }
+            }
+            let mut written = Vec::with_capacity(writes.len());
+            for (write, key) in writes.iter().zip(&keys) {
+                let Some(outcome) = outcomes.get_mut(key) else { continue };
+                written.push(outcome.then(write));
+            }
+            let changes: Vec<Change<'_, K>> = outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
+            for change in &changes {
+                self.keep_image(live, K::widen(change.key), change.old)?;
+            }
+            live.exchange_all(&changes)?;
+            for change in &changes {
+                self.counts.changed(K::widen(change.key), !change.old.is_null(), change.new.is_some());
+            }
+            Ok(written)
+        })
+    }
+}
+
+impl<'w> Outcome<'w> {
+    /// One write more.
+    fn then(&mut self, write: &'w Write) -> Written {
+        let was_present = self.present;
+        let done = match write.kind {
+            Kind::Put | Kind::Delete => true,
+            Kind::Insert => !was_present,
+            Kind::Update => was_present,
+        };
+        if done {
+            let value = NewValue { value: &write.value, expires_ms: write.expires_ms };
+            self.present = write.kind != Kind::Delete;
+            self.new = Some(self.present.then_some(value));
+        }
+        Written { done, was_present }
+    }
+
+    /// What is to be done at last; none if nothing is.
+    fn change<K: StoreKey>(&self, key: K::Ref<'w>) -> Option<Change<'w, K>> {
+        match self.new {
+            None => None,
+            Some(None) if self.old.is_null() => None,
+            Some(new) => Some(Change { key, old: self.old, new }),
+        }
+    }
+}

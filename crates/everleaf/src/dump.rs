@@ -1,0 +1,254 @@
+//! Dumps: a store as a stream of bytes that no pool is needed to read.
+//!
+//! ```text
+//! head    "EVLFDUMP", version (u32), kind of keys (u32: 0 u64, 1 bytes), CRC-32 of these 16 bytes (u32)
+//! frames  length of the content (u32), CRC-32 of length and content (u32), content: entries, whole, one after the other
+//! entry   flags (u8: 1 the value expires), length of the key (u32), length of the value (u32), when it expires (u64, only with the flag), key, value
+//! end     a frame of length 0, then the number of entries (u64) and its CRC-32 (u32)
+//! ```
+//!
+//! All numbers are little-endian; keys are those of the index (docs/format.md), a `u64` as 8 bytes, big-endian. Entries come in key order. Each frame is checked
+//! before anything of it is stored, and a dump without its end was cut off.
+
+use std::io::{Read, Write};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use everleaf_index::Direction;
+use everleaf_pool::KeyType;
+
+use crate::batch::{Kind, Write as Removal};
+use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
+use crate::transfer::{Everything, Progress, Watch, report, store_all};
+use crate::value_record::{KeyBytes, key_of_bytes};
+use crate::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store};
+
+const MAGIC: &[u8; 8] = b"EVLFDUMP";
+const VERSION: u32 = 1;
+/// A frame is written when it has so many bytes; one entry may be longer.
+const FRAME_BYTES: usize = 64 << 10;
+/// The longest frame: one with the longest entry behind others.
+const MAX_FRAME_BYTES: u64 = MAX_VALUE_BYTES + MAX_KEY_BYTES as u64 + 2 * FRAME_BYTES as u64;
+/// Flag of an entry that expires.
+const EXPIRES: u8 = 1;
+/// Bytes before a key.
+const ENTRY_HEAD: usize = 9;
+
+fn crc(parts: &[&[u8]]) -> [u8; 4] {
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    crc.finalize().to_le_bytes()
+}
+
+fn damaged(what: impl Into<String>) -> Error {
+    Error::Dump { what: what.into() }
+}
+
+impl Store {
+    /// Writes everything in the store, as it is at one moment, to `output`, while others go on reading and writing. What has expired is left out.
+    ///
+    /// # Errors
+    /// [`Error::Stream`], [`Error::Aborted`], damage.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join(name));
+    /// let (store, other) = (create("a.pool")?, create("b.pool")?);
+    /// store.tree("trees")?.put("oak", b"Quercus robur")?;
+    /// let mut dump = Vec::new();
+    /// store.dump(&mut dump, &mut |_| ControlFlow::Continue(()))?;
+    /// other.restore(&mut &*dump, &mut |_| ControlFlow::Continue(()))?;
+    /// assert_eq!(other.tree("trees")?.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dump(&self, output: &mut dyn Write, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        let mut write = |bytes: &[u8]| output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source });
+        let key_type = u32::from(self.backend().key_type() == KeyType::Bytes).to_le_bytes();
+        let head = [&MAGIC[..], &VERSION.to_le_bytes(), &key_type].concat();
+        write(&head)?;
+        write(&crc(&[&head]))?;
+        let mut progress = Progress::of(Some(self.statistics()?.keys));
+        let mut everything = Everything::of(self.backend())?;
+        let mut frame = Vec::new();
+        loop {
+            let entries = everything.next()?;
+            let at_end = entries.is_empty();
+            for entry in entries {
+                progress.add(&entry);
+                append(&mut frame, &entry);
+                if frame.len() >= FRAME_BYTES {
+                    write_frame(&mut write, &mut frame)?;
+                }
+            }
+            if at_end {
+                break;
+            }
+            report(watch, &progress)?;
+        }
+        if !frame.is_empty() {
+            write_frame(&mut write, &mut frame)?;
+        }
+        write_frame(&mut write, &mut frame)?;
+        let count = progress.entries.to_le_bytes();
+        write(&count)?;
+        write(&crc(&[&count]))?;
+        output.flush().map_err(|source| Error::Stream { action: "writing", source })?;
+        Ok(progress)
+    }
+
+    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and any engine. If that fails the store is empty again.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off, [`Error::WrongKeyType`], [`Error::Stream`], [`Error::Aborted`],
+    /// [`Error::is_full`].
+    pub fn restore(&self, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        if !self.capabilities().writable {
+            return Err(Error::ReadOnly);
+        }
+        if self.statistics()?.keys > 0 {
+            return Err(Error::NotEmpty);
+        }
+        let restored = read_dump(self, input, watch);
+        if restored.is_err() {
+            self.clear()?;
+        }
+        restored
+    }
+
+    /// Removes everything, named trees and what has expired included.
+    fn clear(&self) -> Result<(), Error> {
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let mut cursor = Cursor::new(Arc::clone(self.backend()), None, everything).with_expired();
+        let removal = |entry: Fetched| Removal { key: entry.key, kind: Kind::Delete, value: Box::default(), expires_ms: None };
+        while !cursor.exhausted {
+            let fetched = cursor.fetch(Direction::Forward, BATCH_ENTRIES)?;
+            self.remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+}
+
+fn append(frame: &mut Vec<u8>, entry: &Fetched) {
+    let key = KeyBytes::of(entry.key.as_ref());
+    let key = key.as_slice();
+    frame.push(if entry.expires_ms.is_some() { EXPIRES } else { 0 });
+    frame.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&(entry.value.len() as u32).to_le_bytes());
+    frame.extend(entry.expires_ms.into_iter().flat_map(u64::to_le_bytes));
+    frame.extend_from_slice(key);
+    frame.extend_from_slice(&entry.value);
+}
+
+fn write_frame(write: &mut impl FnMut(&[u8]) -> Result<(), Error>, frame: &mut Vec<u8>) -> Result<(), Error> {
+    let length = (frame.len() as u32).to_le_bytes();
+    write(&length)?;
+    write(&crc(&[&length, frame]))?;
+    write(frame)?;
+    frame.clear();
+    Ok(())
+}
+
+fn read_array<const N: usize>(input: &mut dyn Read) -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    match input.read_exact(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => Err(damaged("it ends too early")),
+        Err(source) => Err(Error::Stream { action: "reading", source }),
+    }
+}
+
+fn read_dump(store: &Store, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    let key_type = read_head(input)?;
+    let expected = store.backend().key_type();
+    if key_type != expected {
+        return Err(Error::WrongKeyType { expected });
+    }
+    let mut progress = Progress::default();
+    loop {
+        let frame = read_frame(input)?;
+        if frame.is_empty() {
+            break;
+        }
+        let entries = parse_frame(&frame, key_type)?;
+        entries.iter().for_each(|entry| progress.add(entry));
+        store_all(store.backend(), entries)?;
+        report(watch, &progress)?;
+    }
+    let count: [u8; 8] = read_array(input)?;
+    if read_array(input)? != crc(&[&count]) || u64::from_le_bytes(count) != progress.entries {
+        return Err(damaged("entries are missing"));
+    }
+    match input.read(&mut [0]) {
+        Ok(0) => Ok(progress),
+        Ok(_) => Err(damaged("something follows its end")),
+        Err(source) => Err(Error::Stream { action: "reading", source }),
+    }
+}
+
+fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
+    let head: [u8; 16] = read_array(input)?;
+    let (magic, rest) = head.split_at(8);
+    if magic != MAGIC {
+        return Err(damaged("it does not begin like one"));
+    }
+    if read_array(input)? != crc(&[&head]) {
+        return Err(damaged("its head does not match its checksum"));
+    }
+    match rest {
+        [1, 0, 0, 0, 0, 0, 0, 0] => Ok(KeyType::U64),
+        [1, 0, 0, 0, 1, 0, 0, 0] => Ok(KeyType::Bytes),
+        [1, 0, 0, 0, ..] => Err(damaged("its kind of keys is unknown")),
+        _ => Err(damaged("it was made by a newer release; use that one")),
+    }
+}
+
+/// The content of the next frame; empty at the end.
+fn read_frame(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
+    let length: [u8; 4] = read_array(input)?;
+    let expected: [u8; 4] = read_array(input)?;
+    let bytes = u64::from(u32::from_le_bytes(length));
+    if bytes > MAX_FRAME_BYTES {
+        return Err(damaged("a frame is longer than any can be"));
+    }
+    let mut frame = Vec::new();
+    // No more than there is: a damaged length must not take the memory.
+    input.take(bytes).read_to_end(&mut frame).map_err(|source| Error::Stream { action: "reading", source })?;
+    if frame.len() as u64 != bytes {
+        return Err(damaged("it ends too early"));
+    }
+    if crc(&[&length, &frame]) != expected {
+        return Err(damaged("a frame does not match its checksum"));
+    }
+    Ok(frame)
+}
+
+fn parse_frame(frame: &[u8], key_type: KeyType) -> Result<Vec<Fetched>, Error> {
+    let mut entries = Vec::new();
+    let mut rest = frame;
+    while !rest.is_empty() {
+        let (entry, behind) = parse_entry(rest, key_type).ok_or_else(|| damaged("an entry does not fit its frame"))?;
+        entries.push(entry);
+        rest = behind;
+    }
+    Ok(entries)
+}
+
+fn parse_entry(bytes: &[u8], key_type: KeyType) -> Option<(Fetched, &[u8])> {
+    let (head, mut rest) = bytes.split_first_chunk::<ENTRY_HEAD>()?;
+    let length = |at: usize| head[at..at + 4].iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
+    let mut expires_ms = None;
+    match head[0] {
+        0 => {}
+        EXPIRES => {
+            let (expires, behind) = rest.split_first_chunk::<8>()?;
+            (expires_ms, rest) = (Some(u64::from_le_bytes(*expires)), behind);
+        }
+        _ => return None,
+    }
+    let (key, rest) = rest.split_at_checked(length(1))?;
+    let (value, rest) = rest.split_at_checked(length(5))?;
+    let key = key_of_bytes(key, key_type)?.to_owned();
+    Some((Fetched { key, value: value.to_vec(), expires_ms }, rest))
+}

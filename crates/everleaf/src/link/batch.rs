@@ -1,0 +1,137 @@
+//! Many links with one commit point: the store's part of a batch.
+//!
+//! ```text
+//! P1         the new records and the log of the batch are written            stage, log_batch
+//! P2 COMMIT  the log counts                                                  commit_batch
+//! P3         the index holds every new record; removals come last            the engine's own sequences
+//! P4         the old records are freed, the intent is cleared                end_batch
+//! ```
+//!
+//! From P2 on the batch has happened: a crash is recovered by doing P3 and P4 again. The caller has the locks of all keys from before P1 until after P4, so
+//! gets see all or nothing; scans are kept out during P3.
+//!
+//! Should the index refuse an entry in P3, which it does for want of room, the entries that it has taken are restored. That needs no room: new keys are removed, values of
+//! present keys are set back, and no key was removed yet.
+
+use everleaf_index::Index;
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::{Lease, PendingBatch, Record};
+
+use super::{Live, Unsettled, foreign_record};
+use crate::backend::NewValue;
+use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
+use crate::{Error, OwnedKey, StoreKey};
+
+/// What a batch does to one key: each occurs once.
+pub(crate) struct Change<'c, K: StoreKey> {
+    pub(crate) key: K::Ref<'c>,
+    /// The record that the index holds, or null.
+    pub(crate) old: PPtr<Record>,
+    /// None: the key is removed.
+    pub(crate) new: Option<NewValue<'c>>,
+}
+
+/// A change of one entry of the index.
+struct Link<R> {
+    key: R,
+    old: PPtr<Record>,
+    new: PPtr<Record>,
+}
+
+impl<M: Media, K: StoreKey> Live<M, K> {
+    /// Does all changes or none. The caller has the locks of the keys.
+    pub(crate) fn exchange_all(&self, changes: &[Change<'_, K>]) -> Result<(), Error> {
+        if self.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        match changes {
+            [] => return Ok(()),
+            // One store commits one link, without a log.
+            [Change { key, old, new: Some(new) }] => return self.replace(*key, *old, *new),
+            [Change { key, old, new: None }] => return self.remove(*key, *old),
+            _ => {}
+        }
+        let mut worker = self.workers.lease()?;
+        // P1. Crash or error: nothing happened.
+        worker.begin_batch();
+        let links = match stage(&mut worker, changes) {
+            Ok(links) => links,
+            Err(error) => {
+                worker.abandon_batch()?;
+                return Err(error);
+            }
+        };
+        let unsettled = Unsettled(&self.interrupted);
+        // P2 COMMIT.
+        worker.commit_batch()?;
+        let settled = {
+            let _scans_wait = self.wait_for(|| self.batches.try_write());
+            settle(&*self.index, &links)?
+        };
+        // P4. Crash: P3 is done again, which changes nothing, and then this.
+        worker.end_batch(settled.is_ok())?;
+        std::mem::forget(unsettled);
+        settled
+    }
+
+    /// Completes a batch that a crash cut after its commit.
+    pub(super) fn resolve_batch(&self, batch: &PendingBatch) -> Result<(), Error> {
+        let mut links = Vec::new();
+        for (old, new) in batch.links() {
+            let record = if new.is_null() { old } else { new };
+            let parsed = ValueRecord::parse(self.pool.record(record)?);
+            let key = parsed.and_then(|found| key_of_bytes(found.key, K::TYPE)).ok_or(foreign_record(record.offset()))?;
+            links.push(Link { key: key.to_owned(), old, new });
+        }
+        let narrow = |link: &Link<OwnedKey>| Ok((K::to_owned(K::narrow(link.key.as_ref())?), link.old, link.new));
+        let owned: Vec<(K::Owned, _, _)> = links.iter().map(narrow).collect::<Result<_, Error>>()?;
+        let links: Vec<Link<K::Ref<'_>>> =
+            owned.iter().map(|(key, old, new)| Link { key: K::borrow(key), old: *old, new: *new }).collect();
+        let settled = settle(&*self.index, &links)?;
+        self.workers.lease()?.resolve_batch(batch, settled.is_ok())?;
+        Ok(())
+    }
+}
+
+fn stage<'c, M: Media, K: StoreKey>(
+    worker: &mut Lease<'_, M>,
+    changes: &[Change<'c, K>],
+) -> Result<Vec<Link<K::Ref<'c>>>, Error> {
+    let mut links = Vec::with_capacity(changes.len());
+    for Change { key, old, new } in changes {
+        let bytes = KeyBytes::of(K::widen(*key));
+        let new = match new {
+            None => worker.stage(*old, None)?,
+            Some(new) => {
+                let front = Front::of(&bytes, *new);
+                worker.stage(*old, Some(&[front.as_slice(), bytes.as_slice(), new.value]))?
+            }
+        };
+        links.push(Link { key: *key, old: *old, new });
+    }
+    worker.log_batch()?;
+    Ok(links)
+}
+
+/// P3, or its contrary: the inner error says why the index is as it was before. The outer one: it is neither.
+fn settle<K: StoreKey>(index: &dyn Index<K>, links: &[Link<K::Ref<'_>>]) -> Result<Result<(), Error>, Error> {
+    let (puts, removals): (Vec<_>, Vec<_>) = links.iter().partition(|link| !link.new.is_null());
+    let forward = |link: &&Link<K::Ref<'_>>| make_hold(index, link.key, link.new);
+    match puts.iter().chain(&removals).try_for_each(forward) {
+        Ok(()) => Ok(Ok(())),
+        Err(refusal) => {
+            links.iter().rev().try_for_each(|link| make_hold(index, link.key, link.old))?;
+            Ok(Err(refusal))
+        }
+    }
+}
+
+/// Makes the index hold this record for the key, or nothing.
+fn make_hold<K: StoreKey>(index: &dyn Index<K>, key: K::Ref<'_>, record: PPtr<Record>) -> Result<(), Error> {
+    if record.is_null() {
+        index.remove(key)?;
+    } else {
+        index.upsert(key, record.offset())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Salvage: everything that can still be read of a damaged pool, in a new one.
+//!
+//! First the index is asked, as far as it can be opened and scanned. Where it has gaps, the records are gone through, as the chunk table tells of them: each value
+//! carries its key and a checksum. The damaged file is not written; recovery happens in private memory.
+
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use everleaf_index::{BytesKeys, Direction, U64Keys};
+use everleaf_pmem::{Cpu, Hardware};
+use everleaf_pool::{KeyType, Opened, Pool, PoolError, Shutdown, open_damaged_file};
+
+use crate::backend::Condition;
+use crate::keyspace::Space;
+use crate::link::Live;
+use crate::scan::{BATCH_ENTRIES, Fetched};
+use crate::transfer::{Progress, Watch, report, store_all};
+use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
+use crate::{CreateOptions, Engine, Error, Store, StoreKey, registry};
+
+/// Sentences that are kept of what could not be read.
+const MAX_SENTENCES: usize = 1000;
+/// The size that the new pool has at first.
+const NEW_BYTES: u64 = 1 << 20;
+
+/// What a salvage found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Salvaged {
+    /// Entries that the index led to.
+    pub from_index: u64,
+    /// Entries that it did not lead to, and whose records were found. Among them may be one that was being replaced or removed when the pool was damaged.
+    pub from_records: u64,
+    /// Entries, blocks and tables that could not be read.
+    pub unreadable: u64,
+    /// Why not, each a sentence; at most a thousand of them.
+    pub complaints: Vec<String>,
+}
+
+impl Salvaged {
+    fn complain(&mut self, error: impl std::fmt::Display) {
+        self.unreadable += 1;
+        if self.complaints.len() < MAX_SENTENCES {
+            self.complaints.push(error.to_string());
+        }
+    }
+}
+
+/// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could not be. The damaged file is not written. It may also be a sound one that is
+/// refused because the machine restarted while it was open.
+///
+/// # Errors
+/// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or open elsewhere) or the new pool from being made; no new file is left
+/// then. [`Error::Aborted`].
+///
+/// # Examples
+/// ```
+/// use std::ops::ControlFlow;
+/// # let folder = tempfile::tempdir()?;
+/// # let (path, new) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(&path)?;
+/// # store.put("key", b"value")?;
+/// # drop(store);
+/// let salvaged = everleaf::salvage(&path, &new, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!((salvaged.from_index, salvaged.unreadable), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
+    let region = open_damaged_file(damaged.as_ref())?;
+    let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
+    let (pool, opened, complaints) = Pool::open_damaged(media)?;
+    let key_type = pool.format().key_type;
+    let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available()).unwrap_or_default();
+    let parameters = registry::parameters_of(pool.format());
+    let options = CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters).size_bytes(NEW_BYTES);
+    let new_path = new.as_ref();
+    let new = options.create(new_path)?;
+    let mut work = Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
+    complaints.iter().for_each(|error| work.salvaged.complain(error));
+    let done = match key_type {
+        KeyType::U64 => work.gather::<U64Keys>(&pool, &opened),
+        KeyType::Bytes => work.gather::<BytesKeys>(&pool, &opened),
+    };
+    let salvaged = work.salvaged;
+    match done.and_then(|()| new.close()) {
+        Ok(()) => Ok(salvaged),
+        Err(error) => {
+            let _ = std::fs::remove_file(new_path); // The reason is what matters to the caller.
+            Err(error)
+        }
+    }
+}
+
+struct Work<'w> {
+    new: &'w Store,
+    salvaged: Salvaged,
+    progress: Progress,
+    watch: &'w mut Watch<'w>,
+}
+
+impl Work<'_> {
+    fn gather<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+        self.from_index::<K>(pool, opened)?;
+        if self.salvaged.unreadable > 0 { self.from_records::<K>(pool) } else { Ok(()) }
+    }
+
+    /// All that the index leads to. The error is one of the new pool, or the watcher's.
+    fn from_index<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+        let index = match registry::open_index::<K, Hardware>(pool, Shutdown::Crash) {
+            Ok((index, _)) => index,
+            Err(error) => {
+                self.salvaged.complain(error);
+                return Ok(());
+            }
+        };
+        let live = Live::<Hardware, K>::new(index, Arc::clone(pool));
+        if let Err(error) = live.resolve(opened) {
+            self.salvaged.complain(error);
+        }
+        let mut batch: Vec<Fetched> = Vec::new();
+        let mut failed = Ok(());
+        let scanned = live.index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
+            let key = K::widen(key);
+            if batch.last().is_some_and(|last| last.key.as_ref() >= key) {
+                self.salvaged.complain("the keys of the index are out of order");
+                return ControlFlow::Break(()); // It may go round in circles.
+            }
+            match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
+                Ok(ValueRecord { value, expires_ms, .. }) => {
+                    batch.push(Fetched { key: key.to_owned(), value: value.to_vec(), expires_ms });
+                }
+                Err(error) => self.salvaged.complain(format!("key {key}: {error}")),
+            }
+            if batch.len() >= BATCH_ENTRIES {
+                failed = self.take(std::mem::take(&mut batch));
+            }
+            if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        failed?;
+        self.take(batch)?;
+        scanned.unwrap_or_else(|error| self.salvaged.complain(error));
+        Ok(())
+    }
+
+    fn take(&mut self, batch: Vec<Fetched>) -> Result<(), Error> {
+        self.salvaged.from_index += batch.len() as u64;
+        batch.iter().for_each(|entry| self.progress.add(entry));
+        store_all(self.new.backend(), batch)?;
+        report(self.watch, &self.progress)
+    }
+
+    /// All records that are values, of keys that are still missing.
+    fn from_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>) -> Result<(), Error> {
+        let mut failed = Ok(());
+        pool.for_each_record(|record| {
+            if failed.is_err() {
+                return;
+            }
+            match record {
+                Ok(bytes) => failed = self.take_record::<K>(&bytes),
+                Err(error) => self.salvaged.complain(error),
+            }
+        });
+        failed
+    }
+
+    fn take_record<K: StoreKey>(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        // Others are keys, and logs of batches.
+        let Some(found) = ValueRecord::parse(bytes) else { return Ok(()) };
+        let Some(key) = key_of_bytes(found.key, K::TYPE).filter(|key| Space::of_encoded(*key).is_some()) else { return Ok(()) };
+        let written = self.new.backend().write(key, Condition::Absent, Some(found.found()))?;
+        if written.done {
+            self.salvaged.from_records += 1;
+            self.progress.add(&Fetched { key: key.to_owned(), value: found.value.to_vec(), expires_ms: found.expires_ms });
+            report(self.watch, &self.progress)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Copying whole stores: what dump, restore, copy and salvage share, and copying to a new pool.
+//!
+//! Entries travel with the keys of the index, so that all named trees travel together.
+
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use everleaf_index::Direction;
+
+use crate::backend::Backend;
+use crate::batch::{Kind, Write};
+use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
+use crate::snapshot::Images;
+use crate::{CreateOptions, Error, Store};
+
+/// What writers may replace ahead of a copy, in DRAM: 4 GiB.
+const IMAGES_BYTES: u64 = 4 << 30;
+/// The smallest pool that a copy begins with.
+const SMALLEST_COPY: u64 = 1 << 20;
+
+/// How far long work has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Entries that are done.
+    pub entries: u64,
+    /// Entries in all, where that is known: while others write, about so many.
+    pub of_entries: Option<u64>,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+impl Progress {
+    pub(crate) fn of(entries: Option<u64>) -> Self {
+        Self { of_entries: entries, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, entry: &Fetched) {
+        self.entries += 1;
+        let key_bytes = if let crate::OwnedKey::Bytes(key) = &entry.key { key.len() } else { 8 };
+        self.bytes += (key_bytes + entry.value.len()) as u64;
+    }
+}
+
+/// Whoever watches long work: called after each step of some hundred entries; `Break` ends the work with [`Error::Aborted`].
+pub type Watch<'w> = dyn FnMut(&Progress) -> ControlFlow<()> + 'w;
+
+pub(crate) fn report(watch: &mut Watch<'_>, progress: &Progress) -> Result<(), Error> {
+    match watch(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::Aborted),
+    }
+}
+
+/// Everything in a store as it is at one moment, in order, a step at a time.
+pub(crate) struct Everything<'b> {
+    backend: &'b Arc<dyn Backend>,
+    images: Arc<Images>,
+    cursor: Cursor,
+}
+
+impl<'b> Everything<'b> {
+    pub(crate) fn of(backend: &'b Arc<dyn Backend>) -> Result<Self, Error> {
+        let images = backend.begin_snapshot(IMAGES_BYTES)?;
+        let cursor = Cursor::new(Arc::clone(backend), Some(Arc::clone(&images)), (Bound::Unbounded, Bound::Unbounded));
+        Ok(Self { backend, images, cursor: cursor.once() })
+    }
+
+    /// The next entries; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Vec<Fetched>, Error> {
+        if self.cursor.exhausted { Ok(Vec::new()) } else { self.cursor.fetch(Direction::Forward, 2 * BATCH_ENTRIES) }
+    }
+}
+
+impl Drop for Everything<'_> {
+    fn drop(&mut self) {
+        self.backend.end_snapshot(&self.images);
+    }
+}
+
+/// Stores entries, all or none.
+pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Result<(), Error> {
+    let write = |entry: Fetched| Write {
+        key: entry.key,
+        kind: Kind::Put,
+        value: entry.value.into_boxed_slice(),
+        expires_ms: entry.expires_ms,
+    };
+    backend.apply(&entries.into_iter().map(write).collect::<Vec<_>>()).map(drop)
+}
+
+impl Store {
+    /// Copies the store, as it is at one moment, to a new pool at `path`, while others go on reading and writing. The copy has the same engine, kind of keys and sizes of
+    /// nodes, and is compact: entries are stored in key order, and nothing is between them. What writers replace ahead of the copy is held in DRAM meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::is_full`], [`Error::Aborted`], as [`CreateOptions::create`]; no file is left then. [`Error::SnapshotLost`] if more than 4 GiB are replaced ahead.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// let backup = folder.path().join("backup.pool");
+    /// store.copy(&backup, &mut |progress| {
+    ///     println!("{} entries", progress.entries);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(everleaf::Store::open(&backup)?.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy(&self, path: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        let path = path.as_ref();
+        let statistics = self.statistics()?;
+        let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
+        let options = CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
+        let options = options.parameters(self.backend().parameters()).size_bytes(size).max_size_bytes(statistics.max_bytes);
+        let copy = options.create(path)?;
+        let copied = self.copy_entries(&copy, statistics.keys, watch).and_then(|progress| copy.close().map(|()| progress));
+        if copied.is_err() {
+            let _ = std::fs::remove_file(path); // The reason is what matters to the caller.
+        }
+        copied
+    }
+
+    fn copy_entries(&self, copy: &Store, keys: u64, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        let mut progress = Progress::of(Some(keys));
+        let mut everything = Everything::of(self.backend())?;
+        loop {
+            let entries = everything.next()?;
+            if entries.is_empty() {
+                return Ok(progress);
+            }
+            entries.iter().for_each(|entry| progress.add(entry));
+            store_all(copy.backend(), entries)?;
+            report(watch, &progress)?;
+        }
+    }
+}

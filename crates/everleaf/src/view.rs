@@ -1,0 +1,263 @@
+//! Reading: a store, a tree, or either as it was when a snapshot began.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use everleaf_index::Direction;
+use everleaf_pool::KeyType;
+
+use crate::backend::{Backend, Found};
+use crate::keyspace::{Encoded, Space};
+use crate::scan::{BATCH_ENTRIES, Cursor, Entry, Fetched};
+use crate::snapshot::Images;
+use crate::{Error, Key, OwnedKey, Range, Scan};
+
+/// What can be read: an ordered map from keys to byte values. A [`Store`](crate::Store), a [`Tree`](crate::Tree) and a
+/// [`Snapshot`](crate::Snapshot) are views.
+///
+/// A get sees the value of its key that was written last, and never one that a crash can still undo. Readers do not wait for writers of other keys.
+/// What iterators promise is said at [`Range`].
+#[derive(Clone)]
+pub struct View {
+    backend: Arc<dyn Backend>,
+    space: Space,
+    /// The snapshot that is read; none: what is there now.
+    images: Option<Arc<Images>>,
+}
+
+impl View {
+    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, images: Option<Arc<Images>>) -> Self {
+        Self { backend, space, images }
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
+    /// The kind of keys.
+    pub fn key_type(&self) -> KeyType {
+        self.space.key_type()
+    }
+
+    // ---- one key ------------------------------------------------------------------------------------------------------
+
+    /// A copy of the value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::WrongKeyType`], a key of more than 64 KiB, damage, [`Error::SnapshotLost`].
+    pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Vec<u8>>, Error> {
+        self.get_with(key, <[u8]>::to_vec)
+    }
+
+    /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show` returns. Writers of this key (and of some others, which share
+    /// its lock) wait until `show` returns, so it must not call the store: a write would wait for itself.
+    ///
+    /// # Errors
+    /// As [`get`](View::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// assert_eq!(store.get_with("key", |value| value.len())?, Some(5));
+    /// assert_eq!(store.get_with("nothing", |value| value.len())?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_with<'k, R>(&self, key: impl Into<Key<'k>>, show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+        let (mut show, mut result) = (Some(show), None);
+        self.find(key.into(), &mut |found| result = show.take().map(|show| show(found.value)))?;
+        Ok(result)
+    }
+
+    /// Whether `key` is present. Its value is not read beyond its first line.
+    ///
+    /// # Errors
+    /// As [`get`](View::get).
+    pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
+        self.find(key.into(), &mut |_| {})
+    }
+
+    /// When the value of `key` expires; none if it does not. None at all if the key is absent.
+    ///
+    /// # Errors
+    /// As [`get`](View::get).
+    pub fn expiry<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Option<SystemTime>>, Error> {
+        let mut expiry = None;
+        self.find(key.into(), &mut |found| expiry = Some(found.expires_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms))))?;
+        Ok(expiry)
+    }
+
+    fn find(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
+        let key = self.space.encode(key)?;
+        match &self.images {
+            None => self.backend.get_with(key.as_key(), show),
+            Some(images) => {
+                // A value that has expired by now is read from the index as absent, which a snapshot must not believe.
+                let mut found: Option<(Vec<u8>, Option<u64>)> = None;
+                let key = key.as_key();
+                let mut visit = |at: Key<'_>, here: Found<'_>| {
+                    if at == key {
+                        found = Some((here.value.to_vec(), here.expires_ms));
+                    }
+                    std::ops::ControlFlow::Break(())
+                };
+                self.backend.scan(Bound::Included(key), Direction::Forward, true, &mut visit)?;
+                let found = found.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
+                images.prevail(key, found, show)
+            }
+        }
+    }
+
+    /// Copies of the values of many keys, in the order of the keys. They are looked up together, so that their cache misses overlap: with
+    /// `fptree` about four times as fast as one by one. Each value is as a [`get`](View::get) at some moment of the call would have seen it.
+    ///
+    /// # Errors
+    /// As [`get`](View::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("a", b"1")?;
+    /// assert_eq!(store.get_many(["a", "b"])?, [Some(b"1".to_vec()), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_many<'k, K: Into<Key<'k>>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        if self.images.is_some() {
+            return keys.into_iter().map(|key| self.get(key)).collect();
+        }
+        let encoded: Vec<Encoded<'k>> = keys.into_iter().map(|key| self.space.encode(key.into())).collect::<Result<_, _>>()?;
+        let keys: Vec<Key<'_>> = encoded.iter().map(Encoded::as_key).collect();
+        let mut values = vec![None; keys.len()];
+        self.backend.get_many(&keys, &mut |at, found| values[at] = Some(found.value.to_vec()))?;
+        Ok(values)
+    }
+
+    // ---- ranges -------------------------------------------------------------------------------------------------------
+
+    /// The entry with the least key.
+    ///
+    /// # Errors
+    /// Damage, [`Error::SnapshotLost`].
+    pub fn first(&self) -> Result<Option<Entry>, Error> {
+        self.outermost(Direction::Forward)
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// As [`first`](View::first).
+    pub fn last(&self) -> Result<Option<Entry>, Error> {
+        self.outermost(Direction::Backward)
+    }
+
+    fn outermost(&self, end: Direction) -> Result<Option<Entry>, Error> {
+        let fetched = self.cursor(Scan::all())?.fetch(end, 1)?;
+        Ok(self.decode(fetched)?.into_iter().next())
+    }
+
+    /// Number of keys. Those whose values have expired count until they are removed, but not in a snapshot, which is counted by reading it.
+    ///
+    /// # Errors
+    /// Damage, [`Error::Closed`], [`Error::SnapshotLost`].
+    pub fn count(&self) -> Result<u64, Error> {
+        if self.images.is_some() { self.count_in(Scan::all()) } else { self.backend.keys_in(self.space) }
+    }
+
+    /// Number of entries that `scan` describes, found by reading them.
+    ///
+    /// # Errors
+    /// As [`first`](View::first), [`Error::WrongKeyType`].
+    pub fn count_in(&self, scan: Scan) -> Result<u64, Error> {
+        let direction = scan.direction;
+        let mut cursor = self.cursor(scan)?;
+        let mut count = 0;
+        while !cursor.exhausted {
+            count += cursor.fetch(direction, BATCH_ENTRIES)?.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// Number of keys, as [`count`](View::count); 0 where that cannot be told.
+    pub fn len(&self) -> u64 {
+        self.count().unwrap_or(0)
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All entries in key order. What is promised beside writers is said at [`Range`].
+    pub fn iter(&self) -> Range<'_> {
+        self.scan(Scan::all())
+    }
+
+    /// The entries whose keys lie in a range, in key order. A range that is empty or upside down has no entries.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// for name in ["ash", "beech", "birch", "cedar"] {
+    ///     store.put(name, b"")?;
+    /// }
+    /// let names: Vec<_> = store.range("b".."c").map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// assert_eq!(names, ["beech".into(), "birch".into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range<K: Clone + Into<OwnedKey>>(&self, range: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(Scan::of(range))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order (byte-string keys only).
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range<'_> {
+        self.scan(Scan::all().with_prefix(prefix))
+    }
+
+    /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first item.
+    pub fn scan(&self, scan: Scan) -> Range<'_> {
+        Range::new(self, scan)
+    }
+
+    /// What `scan` describes, in keys of the index.
+    pub(crate) fn cursor(&self, scan: Scan) -> Result<Cursor, Error> {
+        let (lower, upper) = scan.bounds();
+        let bounds = (self.space.encode_bound(lower.as_ref(), true)?, self.space.encode_bound(upper.as_ref(), false)?);
+        Ok(Cursor::new(Arc::clone(&self.backend), self.images.clone(), bounds))
+    }
+
+    /// Entries with keys of this view's space.
+    pub(crate) fn decode(&self, fetched: Vec<Fetched>) -> Result<Vec<Entry>, Error> {
+        let own = |entry: Fetched| {
+            let key = self.space.decode(entry.key.as_ref()).ok_or(Error::corrupt(0, "a key belongs to no tree"))?;
+            Ok((key, entry.value))
+        };
+        fetched.into_iter().map(own).collect()
+    }
+}
+
+impl<'v> IntoIterator for &'v View {
+    type Item = Result<Entry, Error>;
+    type IntoIter = Range<'v>;
+
+    fn into_iter(self) -> Range<'v> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("key_type", &self.key_type())
+            .field("snapshot", &self.images.is_some())
+            .finish_non_exhaustive()
+    }
+}
