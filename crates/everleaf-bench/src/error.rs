@@ -216,6 +216,14 @@ pub enum BenchError {
     /// A peer failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// A plot could not be written.
+    #[error("writing {path}: {reason}", path = .path.display())]
+    Plot {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// An operation failed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -261,6 +269,7 @@ impl BenchError {
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::Store(error) => is_choice(error),
             Self::Peer(_)
+            | Self::Plot { .. }
             | Self::NoRoom { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }

@@ -15,12 +15,14 @@
 
 mod compare;
 mod error;
+pub mod figure;
 mod keys;
 mod measure;
 mod micro;
 pub mod model;
 mod modelled;
 mod options;
+pub mod page;
 mod peers;
 mod place;
 mod recovery;

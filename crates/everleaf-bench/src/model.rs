@@ -12,7 +12,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use everleaf_pmem::Counter;
+use everleaf_pmem::{Counter, Counts};
 use serde::Serialize;
 
 use crate::compare::Spread;
@@ -37,6 +37,17 @@ impl Latency {
     /// Reads and flushes of the same latency.
     pub const fn of(ns: u64) -> Self {
         Self { read_ns: ns, flush_ns: ns, fence_ns: 0 }
+    }
+
+    /// Nanoseconds of so many misses, flushes and line writes, and fences.
+    const fn cost(self, misses: u64, flushes: u64, fences: u64) -> f64 {
+        misses as f64 * self.read_ns as f64 + flushes as f64 * self.flush_ns as f64 + fences as f64 * self.fence_ns as f64
+    }
+
+    /// Nanoseconds of all that was counted.
+    pub(crate) fn cost_ns(self, counts: &Counts, misses: u64) -> f64 {
+        let flushes = counts.flushes.values().sum::<u64>() + counts.line_writes;
+        self.cost(misses, flushes, counts.fences.values().sum())
     }
 }
 
@@ -144,9 +155,7 @@ impl ModelRow {
 
     /// What an operation costs beyond DRAM, in nanoseconds.
     pub fn modelled_ns(&self, latency: Latency) -> f64 {
-        let reads = self.pm_line_misses as f64 * latency.read_ns as f64;
-        let flushes = (self.flushes + self.line_writes) as f64 * latency.flush_ns as f64;
-        (reads + flushes + self.fences as f64 * latency.fence_ns as f64) / self.keys as f64
+        latency.cost(self.pm_line_misses, self.flushes + self.line_writes, self.fences) / self.keys as f64
     }
 
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.

@@ -28,7 +28,7 @@ pub enum Phase {
     Delete,
     /// Visit [`SCAN_RECORDS`] records from a present key drawn at random; an operation is a scan.
     Scan,
-    /// Insert and look up in random sequence: half of the operations insert new distinct keys, the others look up keys drawn at random
+    /// Insert and look up in random sequence: half of the operations, or so many percent, insert new distinct keys, the others look up keys drawn at random
     /// from those that were present before the phase.
     Mixed,
 }
@@ -122,6 +122,8 @@ pub struct MicroOptions {
     pub value_words: u32,
     /// Bytes of a value instead, at least 8. An index has whole words; the store and its peers have any number.
     pub value_bytes: Option<u32>,
+    /// Percent of a mixture that insert.
+    pub mixed_inserts: u32,
     /// Threads that share the index.
     pub threads: u32,
     /// What is done, in this order.
@@ -156,6 +158,7 @@ impl Default for MicroOptions {
             inner_keys: None,
             value_words: 1,
             value_bytes: None,
+            mixed_inserts: 50,
             threads: 1,
             phases: vec![Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete],
             order: Order::default(),
@@ -234,7 +237,7 @@ pub(crate) struct Plan {
 }
 
 /// Refuses a value outside of what is offered.
-fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BenchError> {
+pub(crate) fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BenchError> {
     if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
 }
 
@@ -244,6 +247,11 @@ const MOST: u64 = 1 << 40;
 const MOST_THREADS: u64 = 64;
 /// More is a matter of the memory's bandwidth alone.
 const MOST_VALUE_BYTES: u64 = 1 << 20;
+
+/// How many operations of a mixture insert.
+pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
+    (operations as u128 * percent as u128 / 100) as u64
+}
 
 /// Words of an index's value: those of `--value-bytes`, if they are whole and few enough. `btreemap` also has boxes of any size.
 fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, BenchError> {
@@ -262,6 +270,7 @@ impl Plan {
         within("keys", options.keys, 1, MOST)?;
         within("warm", options.warm, 0, MOST)?;
         within_threads(options.threads)?;
+        within("mixed-inserts", options.mixed_inserts.into(), 0, 100)?;
         within("value-words", options.value_words.into(), 1, 14)?;
         within("key-bits", options.key_bits.into(), 1, 64)?;
         within("phases", options.phases.len() as u64, 1, 1000)?;
@@ -298,7 +307,10 @@ impl Plan {
                 }
                 Phase::Delete => present -= options.keys,
                 _ if present == 0 => return Err(BenchError::NothingPresent { phase }),
-                Phase::Mixed => (total, present) = (total + options.keys / 2, present + options.keys / 2),
+                Phase::Mixed => {
+                    let inserts = inserts_of_mixture(options.keys, options.mixed_inserts);
+                    (total, present) = (total + inserts, present + inserts);
+                }
                 _ => {}
             }
             peak = peak.max(present);

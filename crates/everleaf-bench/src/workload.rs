@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::Phase;
 use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
-use crate::options::Plan;
+use crate::options::{Plan, inserts_of_mixture};
 
 /// Which keys are present, as places in the sequence of insertions.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +86,7 @@ pub struct Workload {
     sequence: KeySequence,
     present: Present,
     keys: u64,
+    mixed_inserts: u32,
     seed: u64,
     phase: u64,
 }
@@ -97,7 +98,7 @@ impl Workload {
         let seed = options.seed.wrapping_add(index << 32); // Far from the seeds of other rounds.
         let sequence = KeySequence::new(options.order, options.key_bits, plan.total_keys, seed);
         let present = Present { survivors: Vec::new(), recent: 0..options.warm };
-        Self { sequence, present, keys: options.keys, seed: mix(seed), phase: 0 }
+        Self { sequence, present, keys: options.keys, mixed_inserts: options.mixed_inserts, seed: mix(seed), phase: 0 }
     }
 
     /// The key at a place of the sequence of insertions.
@@ -127,11 +128,12 @@ impl Workload {
         }
     }
 
-    /// Half of the operations insert, at places that a shuffle chooses; the others ask for what was there before.
+    /// Half of the operations insert, or so many percent, at places that a shuffle chooses; the others ask for what was there before.
     fn mixture<K: BenchKey>(&mut self, seed: u64) -> Drawn<K> {
-        let (mut draws, len, half) = (Draws::new(seed), self.present.len(), self.keys / 2);
+        let (mut draws, len) = (Draws::new(seed), self.present.len());
+        let inserted = inserts_of_mixture(self.keys, self.mixed_inserts);
         let shuffle = Shuffle::new(self.keys, mix(seed));
-        let inserts: Vec<bool> = (0..self.keys).map(|i| shuffle.at(i) < half).collect();
+        let inserts: Vec<bool> = (0..self.keys).map(|i| shuffle.at(i) < inserted).collect();
         let mut keys = Vec::with_capacity(inserts.len());
         let mut new = self.present.recent.end;
         for &insert in &inserts {

@@ -245,3 +245,40 @@ fn model_counts_the_same_every_time() {
     let peer = ["bench", "model", "--engines", "lmdb", "--keys", "10"];
     assert!(bench.refused(peer).contains("no pool"));
 }
+
+#[test]
+fn figure_writes_a_plot_and_a_file_beside_the_table() {
+    let bench = Bench::new();
+    assert!(bench.ok(["bench", "figure"]).lines().any(|line| line.starts_with("fptree-7 ")));
+    let given = ["bench", "figure", "fptree-4", "--keys", "2000", "--folder", "plots"];
+    let table = bench.ok(given);
+    assert!(
+        table.starts_with("fptree-4") && table.contains("left out: nvtree") && table.contains("what the paper says"),
+        "{table}"
+    );
+    for (file, begin) in [("fptree-4.svg", &b"<svg"[..]), ("fptree-4.png", b"\x89PNG"), ("fptree-4.json", b"{")] {
+        assert!(std::fs::read(bench.path("plots").join(file)).unwrap().starts_with(begin), "{file}");
+    }
+    let printed = json(&bench.ok(given.iter().chain(&["--json"])));
+    assert_eq!(printed.keys().take(4).collect::<Vec<_>>(), ["name", "title", "source", "command"]);
+    assert!(bench.refused(["bench", "figure", "fptree-99"]).contains("choose among"));
+    assert!(bench.refused(["bench", "figure", "fptree-4", "--keys", "1"]).contains("--keys 1"));
+    bench.write("file", "");
+    bench.fails(["bench", "figure", "fptree-4", "--folder", "file/below"]);
+}
+
+#[test]
+fn report_is_one_page_that_fetches_nothing() {
+    let bench = Bench::new();
+    assert_eq!(bench.ok(["bench", "report", "--quick", "--keys", "1000", "--output", "page.html"]).trim(), "page.html");
+    let page = String::from_utf8(std::fs::read(bench.path("page.html")).unwrap()).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    for words in ["lmdb", "redb", "fjall", "process-crash", "fptree-7", "<svg", "commit", "everleaf bench ycsb"] {
+        assert!(page.contains(words), "{words} is not in the page");
+    }
+    assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
+    assert_eq!(page.matches("http").count(), page.matches("xmlns=\"http").count());
+    bench.fails(["bench", "report", "--quick", "--output", "missing/page.html"]);
+    bench.refused(["bench", "report", "--keys", "1", "--output", "other.html"]);
+    assert!(!bench.path("other.html").exists());
+}

@@ -5,9 +5,10 @@ use std::ops::Bound;
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::BenchError;
 use crate::place::Folder;
 use crate::subject::Peer;
-use crate::target::{ByteStore, PeerKey, bytes::Show};
+use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
 
 /// A database with one keyspace.
 pub struct Fjall {
@@ -16,13 +17,13 @@ pub struct Fjall {
     folder: Folder,
 }
 
-fn failed(error: ::fjall::Error) -> PeerError {
-    PeerError::of(Peer::Fjall)(error)
+fn failed(error: ::fjall::Error) -> BenchError {
+    PeerError::of(Peer::Fjall)(error).into()
 }
 
 impl Fjall {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+    pub fn create(folder: Folder) -> Result<Self, BenchError> {
         let database = Database::builder(folder.path().join("database")).cache_size(CACHE_BYTES).open().map_err(failed)?;
         let keyspace = database.keyspace("records", KeyspaceCreateOptions::default).map_err(failed)?;
         Ok(Self { keyspace, _database: database, folder })
@@ -30,21 +31,19 @@ impl Fjall {
 }
 
 impl<K: PeerKey> ByteStore<K> for Fjall {
-    type Failure = PeerError;
-
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.keyspace.get(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
     }
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
         self.keyspace.insert(key.bytes().as_ref(), value).map(|()| true).map_err(failed)
     }
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         self.keyspace.insert(key.bytes().as_ref(), value).map_err(failed)
     }
-    fn delete(&self, key: &K) -> Result<(), PeerError> {
+    fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.keyspace.remove(key.bytes().as_ref()).map_err(failed)
     }
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let range = (Bound::Included(key.bytes()), Bound::Unbounded);
         for entry in self.keyspace.range(range).take(records) {
             let (key, value) = entry.into_inner().map_err(failed)?;

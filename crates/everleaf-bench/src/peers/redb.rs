@@ -6,9 +6,10 @@ use std::ops::Bound;
 use ::redb::{Database, Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::BenchError;
 use crate::place::Folder;
 use crate::subject::Peer;
-use crate::target::{ByteStore, PeerKey, bytes::Show};
+use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry, ShowPlace};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
 
@@ -18,13 +19,13 @@ pub struct Redb {
     folder: Folder,
 }
 
-fn failed<E: Into<::redb::Error>>(error: E) -> PeerError {
-    PeerError::of(Peer::Redb)(error.into())
+fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
+    PeerError::of(Peer::Redb)(error.into()).into()
 }
 
 impl Redb {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+    pub fn create(folder: Folder) -> Result<Self, BenchError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES as usize);
         let database = builder.create(folder.path().join("database")).map_err(failed)?;
@@ -37,7 +38,7 @@ impl Redb {
     fn change<R>(
         &self,
         change: impl FnOnce(&mut ::redb::Table<'_, &[u8], &[u8]>) -> Result<R, ::redb::StorageError>,
-    ) -> Result<R, PeerError> {
+    ) -> Result<R, BenchError> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
         transaction.set_durability(Durability::Immediate).map_err(failed)?;
         let outcome = {
@@ -48,19 +49,17 @@ impl Redb {
         Ok(outcome)
     }
 
-    fn table(&self) -> Result<::redb::ReadOnlyTable<&'static [u8], &'static [u8]>, PeerError> {
+    fn table(&self) -> Result<::redb::ReadOnlyTable<&'static [u8], &'static [u8]>, BenchError> {
         self.database.begin_read().map_err(failed)?.open_table(TABLE).map_err(failed)
     }
 }
 
 impl<K: PeerKey> ByteStore<K> for Redb {
-    type Failure = PeerError;
-
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         let found = self.table()?.get(key.bytes().as_ref()).map_err(failed)?;
         Ok(found.map(|value| show(value.value())).is_some())
     }
-    fn get_many(&self, keys: &[K], mut show: impl FnMut(usize, &[u8])) -> Result<(), PeerError> {
+    fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
         let table = self.table()?;
         for (place, key) in keys.iter().enumerate() {
             if let Some(value) = table.get(key.bytes().as_ref()).map_err(failed)? {
@@ -69,16 +68,16 @@ impl<K: PeerKey> ByteStore<K> for Redb {
         }
         Ok(())
     }
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
         self.change(|table| Ok(table.insert(key.bytes().as_ref(), value)?.is_none()))
     }
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         self.change(|table| table.insert(key.bytes().as_ref(), value).map(drop))
     }
-    fn delete(&self, key: &K) -> Result<(), PeerError> {
+    fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.change(|table| table.remove(key.bytes().as_ref()).map(drop))
     }
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let (table, start) = (self.table()?, key.bytes());
         let range = (Bound::Included(start.as_ref()), Bound::Unbounded);
         for entry in table.range::<&[u8]>(range).map_err(failed)?.take(records) {

@@ -3,9 +3,10 @@
 use ::rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::BenchError;
 use crate::place::Folder;
 use crate::subject::Peer;
-use crate::target::{ByteStore, PeerKey, bytes::Show};
+use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
 
 /// A database.
 pub struct RocksDb {
@@ -13,13 +14,13 @@ pub struct RocksDb {
     folder: Folder,
 }
 
-fn failed(error: Error) -> PeerError {
-    PeerError::of(Peer::RocksDb)(error)
+fn failed(error: Error) -> BenchError {
+    PeerError::of(Peer::RocksDb)(error).into()
 }
 
 impl RocksDb {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, PeerError> {
+    pub fn create(folder: Folder) -> Result<Self, BenchError> {
         let (mut options, mut blocks) = (Options::default(), BlockBasedOptions::default());
         blocks.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES as usize));
         options.create_if_missing(true);
@@ -31,21 +32,19 @@ impl RocksDb {
 }
 
 impl<K: PeerKey> ByteStore<K> for RocksDb {
-    type Failure = PeerError;
-
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, PeerError> {
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.database.get_pinned(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
     }
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, PeerError> {
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
         self.database.put(key.bytes(), value).map(|()| true).map_err(failed)
     }
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), PeerError> {
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         self.database.put(key.bytes(), value).map_err(failed)
     }
-    fn delete(&self, key: &K) -> Result<(), PeerError> {
+    fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.database.delete(key.bytes()).map_err(failed)
     }
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), PeerError> {
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let start = key.bytes();
         for entry in self.database.iterator(IteratorMode::From(start.as_ref(), Direction::Forward)).take(records) {
             let (key, value) = entry.map_err(failed)?;

@@ -1,13 +1,13 @@
 //! crossbeam's skip list, in memory, with values in boxes as a map of byte values of any length has them. Each has a lock: the list's own way to
 //! replace a value removes the key first, so that a lookup at the same time misses it.
 
-use std::convert::Infallible;
 use std::ops::Bound;
 
 use crossbeam_skiplist::SkipMap;
 use parking_lot::RwLock;
 
-use crate::target::{ByteStore, PeerKey, bytes::Show};
+use crate::BenchError;
+use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
 
 /// A skip list.
 pub struct Skip<K: PeerKey>(SkipMap<K, RwLock<Box<[u8]>>>);
@@ -20,27 +20,25 @@ impl<K: PeerKey> Skip<K> {
 }
 
 impl<K: PeerKey> ByteStore<K> for Skip<K> {
-    type Failure = Infallible;
-
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, Infallible> {
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.0.get(key).map(|entry| show(&entry.value().read())).is_some())
     }
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, Infallible> {
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
         self.0.insert(*key, RwLock::new(value.into()));
         Ok(true)
     }
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), Infallible> {
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         match self.0.get(key) {
             Some(entry) => *entry.value().write() = value.into(),
             None => drop(self.0.insert(*key, RwLock::new(value.into()))),
         }
         Ok(())
     }
-    fn delete(&self, key: &K) -> Result<(), Infallible> {
+    fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.0.remove(key);
         Ok(())
     }
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), Infallible> {
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         for entry in self.0.range((Bound::Included(*key), Bound::Unbounded)).take(records) {
             show(entry.key().bytes().as_ref(), &entry.value().read());
         }

@@ -3,7 +3,8 @@
 use everleaf::{Key, OwnedKey, Scan, Store};
 use everleaf_index::IndexStatistics;
 
-use crate::target::{ByteStore, PeerKey, bytes::Show};
+use crate::BenchError;
+use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
 
 /// A store of bytes: ours.
 pub struct Ours(pub Store);
@@ -17,21 +18,19 @@ fn shown(key: &OwnedKey, show: impl FnOnce(&[u8])) {
 }
 
 impl<K: PeerKey> ByteStore<K> for Ours {
-    type Failure = everleaf::Error;
-
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, everleaf::Error> {
-        self.0.get_with(key.store_key(), show).map(|shown| shown.is_some())
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
+        Ok(self.0.get_with(key.store_key(), show)?.is_some())
     }
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, everleaf::Error> {
-        self.0.insert(key.store_key(), value)
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
+        Ok(self.0.insert(key.store_key(), value)?)
     }
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), everleaf::Error> {
-        self.0.put(key.store_key(), value).map(drop)
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
+        Ok(self.0.put(key.store_key(), value).map(drop)?)
     }
-    fn delete(&self, key: &K) -> Result<(), everleaf::Error> {
-        self.0.delete(key.store_key()).map(drop)
+    fn delete(&self, key: &K) -> Result<(), BenchError> {
+        Ok(self.0.delete(key.store_key()).map(drop)?)
     }
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), everleaf::Error> {
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         for entry in self.0.scan(Scan::all().starting_at(key.store_key())).take(records) {
             let (key, value) = entry?;
             shown(&key, |key| show(key, &value));

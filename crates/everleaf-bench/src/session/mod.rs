@@ -36,6 +36,17 @@ impl<'p> Steps<'p> {
         (self.tell)(Progress { done: self.done, total: self.total, doing: format!("{subject} {doing}") });
     }
 
+    /// More is to be done than was known.
+    pub fn extend(&mut self, operations: u64) {
+        self.total += operations;
+    }
+
+    /// Tells how far something is that counts for itself.
+    pub fn pass_on(&mut self, progress: Progress) {
+        let (done, total) = (self.done + progress.done, self.total.max(self.done + progress.total));
+        (self.tell)(Progress { done, total, doing: progress.doing });
+    }
+
     /// It is done, with so many operations.
     pub fn end(&mut self, operations: u64) {
         self.done += operations;
@@ -221,6 +232,8 @@ struct Phases<'r, 'p, 'a, C> {
 }
 
 impl<K: BenchKey, C: Clock + Clone> Driver<K> for Phases<'_, '_, '_, C> {
+    const ARRAYS: bool = true;
+
     fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         self.session.drive(self.steps, self.name, &mut targets, self.clock, &mut || {}, self.after)
     }

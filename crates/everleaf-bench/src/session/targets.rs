@@ -10,7 +10,7 @@ use super::Session;
 use crate::keys::BenchKey;
 use crate::options::{BenchKeyType, Flush};
 use crate::peers::{self, store::Ours};
-use crate::target::{ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
+use crate::target::{ByteStore, ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
 use crate::{BenchError, Peer, Subject};
 
 /// A key that everything that is measured takes.
@@ -27,6 +27,8 @@ pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
 
 /// What is done with targets, compiled for each kind of them.
 pub(crate) trait Driver<K> {
+    /// Whether maps hold arrays of several words, or boxes instead: each kind of value is code to be compiled.
+    const ARRAYS: bool;
     /// Does it, with empty targets of one kind.
     fn drive<T: Target<K>>(self, targets: Vec<T>) -> Result<(), BenchError>;
 }
@@ -40,7 +42,7 @@ impl Session {
                 None => Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1),
                 Some(added) => Ok(self.index::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.1),
             })?),
-            Subject::Store(engine) => driver.drive(self.of_bytes(|| match self.added() {
+            Subject::Store(engine) => driver.drive(self.of_bytes::<K, _>(|| match self.added() {
                 None => Ok(Ours(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0)),
                 Some(added) => Ok(Ours(self.store::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.0)),
             })?),
@@ -52,7 +54,10 @@ impl Session {
         (0..self.indexes).map(|_| make()).collect()
     }
 
-    fn of_bytes<S>(&self, make: impl Fn() -> Result<S, BenchError>) -> Result<Vec<ByteTarget<S>>, BenchError> {
+    fn of_bytes<K, S: ByteStore<K> + 'static>(
+        &self,
+        make: impl Fn() -> Result<S, BenchError>,
+    ) -> Result<Vec<ByteTarget<K>>, BenchError> {
         self.several(|| Ok(ByteTarget::new(make()?, self.plan.value_bytes())))
     }
 
@@ -65,6 +70,12 @@ impl Session {
 
     fn with_maps<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         let bytes = self.plan.value_bytes();
+        if !D::ARRAYS {
+            return match bytes {
+                8 => driver.drive(self.several(|| Ok(MapTarget::<K, [u64; 1]>::new(bytes)))?),
+                _ => driver.drive(self.several(|| Ok(MapTarget::<K, Box<[u8]>>::new(bytes)))?),
+            };
+        }
         macro_rules! of_words {
             ($($words:literal)*) => {
                 match bytes {
@@ -80,16 +91,17 @@ impl Session {
 
     fn with_peers<K: SubjectKey, D: Driver<K>>(&self, peer: Peer, driver: D) -> Result<(), BenchError> {
         let folder = || self.place.create_folder();
-        match peer {
-            Peer::SkipMap => driver.drive(self.of_bytes(|| Ok(peers::skipmap::Skip::<K>::new()))?),
-            Peer::Lmdb => driver.drive(self.of_bytes(|| Ok(peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2)?))?),
-            Peer::Redb => driver.drive(self.of_bytes(|| Ok(peers::redb::Redb::create(folder()?)?))?),
-            Peer::Fjall => driver.drive(self.of_bytes(|| Ok(peers::fjall::Fjall::create(folder()?)?))?),
+        let targets = match peer {
+            Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
+            Peer::Lmdb => self.of_bytes::<K, _>(|| peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2))?,
+            Peer::Redb => self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?))?,
+            Peer::Fjall => self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?))?,
             #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => driver.drive(self.of_bytes(|| Ok(peers::rocksdb::RocksDb::create(folder()?)?))?),
+            Peer::RocksDb => self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?))?,
             #[cfg(not(feature = "rocksdb"))]
-            Peer::RocksDb => Err(BenchError::NotBuilt { peer }),
-        }
+            Peer::RocksDb => return Err(BenchError::NotBuilt { peer }),
+        };
+        driver.drive(targets)
     }
 
     /// Memory for a pool.

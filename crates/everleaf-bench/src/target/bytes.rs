@@ -65,28 +65,32 @@ macro_rules! string_key {
 string_key!(String16);
 string_key!(UserKey);
 
-/// What a scan shows: a key and its value.
-pub type Show<'s> = dyn FnMut(&[u8], &[u8]) + 's;
+/// What is shown a value.
+pub type Show<'s> = dyn FnMut(&[u8]) + 's;
+/// What is shown a value with the place of its key among those that were asked for.
+pub type ShowPlace<'s> = dyn FnMut(usize, &[u8]) + 's;
+/// What is shown a key and its value.
+pub type ShowEntry<'s> = dyn FnMut(&[u8], &[u8]) + 's;
 
 /// A store of bytes, shared by threads. Each call is an operation of its own: done, and as durable as the peer was set up to make it, when it returns.
+///
+/// It is called through this trait: an indirect call or two, a few nanoseconds of hundreds, which all of them pay alike. So the loops are compiled once
+/// for all stores.
 pub trait ByteStore<K>: Send + Sync {
-    /// Why a call could not be done.
-    type Failure: Into<BenchError> + Send;
-
     /// Shows the value of a key; whether there is one.
-    fn get(&self, key: &K, show: impl FnOnce(&[u8])) -> Result<bool, Self::Failure>;
-    /// Shows the values of keys that are asked for together, each with its place; in one transaction where there are such.
-    fn get_many(&self, keys: &[K], mut show: impl FnMut(usize, &[u8])) -> Result<(), Self::Failure> {
-        keys.iter().enumerate().try_for_each(|(place, key)| self.get(key, |value| show(place, value)).map(drop))
+    fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError>;
+    /// Shows the values of keys that are asked for together; in one transaction where there are such.
+    fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
+        keys.iter().enumerate().try_for_each(|(place, key)| self.get(key, &mut |value| show(place, value)).map(drop))
     }
     /// Adds a key; false if it was present, true also where that is not looked at.
-    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, Self::Failure>;
+    fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError>;
     /// Replaces the value of a present key.
-    fn put(&self, key: &K, value: &[u8]) -> Result<(), Self::Failure>;
+    fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError>;
     /// Removes a present key.
-    fn delete(&self, key: &K) -> Result<(), Self::Failure>;
+    fn delete(&self, key: &K) -> Result<(), BenchError>;
     /// Shows up to `records` records from a key on.
-    fn scan(&self, key: &K, records: usize, show: &mut Show<'_>) -> Result<(), Self::Failure>;
+    fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError>;
     /// Number of keys, by whatever means.
     fn len(&self) -> u64;
     /// Sizes and shape, where they are known.
@@ -98,27 +102,25 @@ pub trait ByteStore<K>: Send + Sync {
 }
 
 /// A store of bytes and the size of its values.
-pub struct ByteTarget<S> {
-    store: S,
+pub struct ByteTarget<K> {
+    store: Box<dyn ByteStore<K>>,
     value_bytes: usize,
 }
 
-impl<S> ByteTarget<S> {
+impl<K> ByteTarget<K> {
     /// Of values of `value_bytes`, at least 8.
-    pub const fn new(store: S, value_bytes: usize) -> Self {
-        Self { store, value_bytes }
+    pub fn new(store: impl ByteStore<K> + 'static, value_bytes: usize) -> Self {
+        Self { store: Box::new(store), value_bytes }
     }
 }
 
-impl<K: PeerKey, S: ByteStore<K>> Target<K> for ByteTarget<S> {
+impl<K: PeerKey> Target<K> for ByteTarget<K> {
     const RETURNS_OLD: bool = false;
-    type Handle<'t>
-        = ByteHandle<'t, S>
-    where
-        S: 't;
+    type Handle<'t> = ByteHandle<'t, K>;
 
-    fn handles(&mut self, threads: usize) -> Vec<ByteHandle<'_, S>> {
-        let handle = |_| ByteHandle { store: &self.store, new: vec![FILL; self.value_bytes], found: vec![0; self.value_bytes] };
+    fn handles(&mut self, threads: usize) -> Vec<ByteHandle<'_, K>> {
+        let store = &*self.store;
+        let handle = |_| ByteHandle { store, new: vec![FILL; self.value_bytes], found: vec![0; self.value_bytes] };
         (0..threads).map(handle).collect()
     }
     fn len(&self) -> u64 {
@@ -133,13 +135,13 @@ impl<K: PeerKey, S: ByteStore<K>> Target<K> for ByteTarget<S> {
 }
 
 /// A store of bytes as one thread uses it: with a value to give and a buffer to take one.
-pub struct ByteHandle<'t, S> {
-    store: &'t S,
+pub struct ByteHandle<'t, K> {
+    store: &'t dyn ByteStore<K>,
     new: Vec<u8>,
     found: Vec<u8>,
 }
 
-impl<S> ByteHandle<'_, S> {
+impl<K> ByteHandle<'_, K> {
     #[inline(always)]
     fn value(&mut self, first: u64) -> &[u8] {
         write_first_word(&mut self.new, first);
@@ -157,36 +159,36 @@ fn copy(value: &[u8], buffer: &mut [u8]) -> u64 {
     first_word(std::hint::black_box(buffer))
 }
 
-impl<K: PeerKey, S: ByteStore<K>> Operations<K> for ByteHandle<'_, S> {
-    type Failure = S::Failure;
+impl<K: PeerKey> Operations<K> for ByteHandle<'_, K> {
+    type Failure = BenchError;
 
     #[inline(always)]
-    fn get(&mut self, key: &K) -> Result<Option<u64>, S::Failure> {
+    fn get(&mut self, key: &K) -> Result<Option<u64>, BenchError> {
         let mut word = 0;
-        let found = self.store.get(key, |value| word = copy(value, &mut self.found))?;
+        let found = self.store.get(key, &mut |value| word = copy(value, &mut self.found))?;
         Ok(found.then_some(word))
     }
     #[inline(always)]
-    fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), S::Failure> {
+    fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), BenchError> {
         values.fill(None);
-        self.store.get_many(keys, |place, value| values[place] = Some(copy(value, &mut self.found)))
+        self.store.get_many(keys, &mut |place, value| values[place] = Some(copy(value, &mut self.found)))
     }
     #[inline(always)]
-    fn insert(&mut self, key: &K, value: u64) -> Result<bool, S::Failure> {
+    fn insert(&mut self, key: &K, value: u64) -> Result<bool, BenchError> {
         let store = self.store;
         store.insert(key, self.value(value))
     }
     #[inline(always)]
-    fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, S::Failure> {
+    fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, BenchError> {
         let store = self.store;
         store.put(key, self.value(value)).map(|()| Some(0))
     }
     #[inline(always)]
-    fn remove(&mut self, key: &K) -> Result<Option<u64>, S::Failure> {
+    fn remove(&mut self, key: &K) -> Result<Option<u64>, BenchError> {
         self.store.delete(key).map(|()| Some(0))
     }
     #[inline(always)]
-    fn scan(&mut self, key: &K, records: usize) -> Result<bool, S::Failure> {
+    fn scan(&mut self, key: &K, records: usize) -> Result<bool, BenchError> {
         let (mut visited, mut first_is_key, start) = (0, false, key.bytes());
         let found = &mut self.found;
         self.store.scan(key, records, &mut |shown, value| {

@@ -7,7 +7,8 @@
 //! * the peer `btreemap` is std's `BTreeMap` called directly, not through the trait: `BTreeMap<u64, V>`, and for strings
 //!   `BTreeMap<Box<[u8]>, V>`, the natural map of byte strings that are not all of one length; V is an array of 1, 2, 4, 8
 //!   or 14 words, or else `Box<[u8]>` (`map`);
-//! * the store and the other peers take and give bytes (`bytes`), each by the calls that its documentation shows first (`crate::peers`).
+//! * the store and the other peers take and give bytes (`bytes`), each by the calls that its documentation shows first (`crate::peers`), and all behind
+//!   one trait object.
 //!
 //! A lookup copies the value to a buffer of the caller's, whoever is asked, so that all of it is read.
 

@@ -1,6 +1,8 @@
 //! `bench`: measurements.
 
+mod figure;
 mod model;
+mod report;
 mod subject;
 mod ycsb;
 
@@ -25,6 +27,8 @@ Examples:
   everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
   everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
   everleaf bench model --engines fptree,ptree,store --keys 1000000
+  everleaf bench figure fptree-7
+  everleaf bench report --quick
   everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000")]
 pub struct Args {
     #[command(subcommand)]
@@ -38,6 +42,8 @@ enum What {
     Recovery(RecoveryArgs),
     Ycsb(ycsb::Args),
     Model(model::Args),
+    Figure(figure::Args),
+    Report(report::Args),
 }
 
 /// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
@@ -105,6 +111,9 @@ struct Load {
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
     #[arg(default_value = "insert,find,multiget,update,scan,delete")]
     phases: Vec<Phase>,
+    /// Percent of the operations of mixed that insert.
+    #[arg(long, value_name = "P", default_value_t = 50)]
+    mixed_inserts: u32,
     /// Nanoseconds added to each flush.
     #[arg(long, value_name = "X", default_value_t = 0)]
     flush_ns: u64,
@@ -121,6 +130,7 @@ impl Load {
         MicroOptions {
             warm: self.warm,
             threads: self.threads,
+            mixed_inserts: self.mixed_inserts,
             phases: self.phases.clone(),
             flush_ns: self.flush_ns,
             fence_ns: self.fence_ns,
@@ -145,6 +155,8 @@ pub fn run(args: Args) -> Outcome {
         What::Recovery(args) => recovery(args),
         What::Ycsb(args) => ycsb::run(&args),
         What::Model(args) => model::run(args),
+        What::Figure(args) => figure::run(&args),
+        What::Report(args) => report::run(&args),
     }
 }
 
@@ -184,6 +196,12 @@ fn recovery(args: RecoveryArgs) -> Outcome {
         printer.row(&row, Recovery::table_row);
     }
     printer.outcome
+}
+
+/// Prints a line.
+fn say(line: &str) -> Outcome {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
 }
 
 fn tell(bar: &ProgressBar, progress: Progress) {

@@ -1,0 +1,381 @@
+//! Which figures there are.
+
+use super::sweep::{Axis, Measure, Sweep};
+use super::ycsb::{OfYcsb, Shown};
+use super::{Drawing, FigureOptions, claims, single};
+use crate::ycsb::{Distribution, Record, Workload};
+use crate::{BenchError, BenchKeyType, Flush, Phase};
+
+/// A figure that can be measured.
+pub struct Entry {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub source: &'static str,
+    pub notes: &'static [&'static str],
+    pub measure: fn(&FigureOptions, &mut Drawing<'_, '_>) -> Result<(), BenchError>,
+}
+
+/// The names of all figures, in the order of the papers.
+pub fn figure_names() -> Vec<&'static str> {
+    ENTRIES.iter().map(|entry| entry.name).collect()
+}
+
+/// Names and titles of all figures.
+pub fn figure_list() -> Vec<(&'static str, &'static str)> {
+    ENTRIES.iter().map(|entry| (entry.name, entry.title)).collect()
+}
+
+/// The figure of a name.
+pub fn find(name: &str) -> Result<&'static Entry, BenchError> {
+    let known = ENTRIES.iter().find(|entry| entry.name == name);
+    known.ok_or_else(|| BenchError::Unknown { what: "figure", name: name.into(), choices: figure_names().join(", ") })
+}
+
+const U64: &[BenchKeyType] = &[BenchKeyType::U64];
+const BOTH_KEYS: &[BenchKeyType] = &[BenchKeyType::U64, BenchKeyType::String16];
+/// The order in which the FPTree's paper does them.
+const FIND_TO_DELETE: &[Phase] = &[Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
+const INSERT_FIND: &[Phase] = &[Phase::Insert, Phase::Find];
+const BOTH_DISTRIBUTIONS: &[Distribution] = &[Distribution::Uniform, Distribution::Zipfian];
+
+const OF_FPTREE: &str = "Oukid et al., FPTree, SIGMOD 2016";
+const OF_NVTREE: &str = "Yang et al., NV-Tree, FAST 2015 (slides)";
+const OF_CLFBTREE: &str = "Kim et al., clfB-tree, ACM TOS 2018";
+const OF_MASSTREE: &str = "Cohen et al., In-Cache-Line Logging, ASPLOS 2019";
+const OF_CIRCTREE: &str = "Wang et al., Circ-Tree, 2020";
+
+const EMULATED: &str =
+    "latencies are busy waits after flushes and after reads that miss a modelled cache of 16 MiB; nothing overlaps with them";
+const SMALLER: &str = "the index is smaller than the paper's unless --keys says otherwise, so more of it lies in caches";
+const SAME_KEYS: &str = "btreemap stands for the paper's transient tree";
+
+/// What most sweeps have in common.
+const SWEEP: Sweep = Sweep {
+    engines: &[],
+    axis: Axis::Latency(&[90, 160, 250, 450, 650]),
+    key_types: U64,
+    phases: FIND_TO_DELETE,
+    shown: &[
+        (Phase::Find, Measure::MeanNs),
+        (Phase::Insert, Measure::MeanNs),
+        (Phase::Update, Measure::MeanNs),
+        (Phase::Delete, Measure::MeanNs),
+    ],
+    warmed: true,
+    flush: Flush::Clwb,
+    added: [0, 0],
+    inner_keys: None,
+    node_bytes: None,
+    claims: claims::none,
+};
+
+/// Each operation timed, and what the latency costs it by count.
+const TIMED_AND_MODELLED: &[(Phase, Measure)] = &[
+    (Phase::Find, Measure::MeanNs),
+    (Phase::Find, Measure::Modelled),
+    (Phase::Insert, Measure::MeanNs),
+    (Phase::Insert, Measure::Modelled),
+    (Phase::Update, Measure::MeanNs),
+    (Phase::Update, Measure::Modelled),
+    (Phase::Delete, Measure::MeanNs),
+    (Phase::Delete, Measure::Modelled),
+];
+
+const CIRC_ENGINES: &[&str] = &["nvtree", "fptree", "fastfair", "circtree-ls", "circtree", "volatile-std", "volatile-circ"];
+/// clflushopt, 300 ns after each, as in that paper.
+const CIRC: Sweep = Sweep {
+    engines: CIRC_ENGINES,
+    axis: Axis::NodeBytes(&[512, 1024, 2048, 4096]),
+    phases: INSERT_FIND,
+    shown: &[(Phase::Insert, Measure::MeanNs), (Phase::Find, Measure::MeanNs)],
+    warmed: false,
+    flush: Flush::ClflushOpt,
+    added: [0, 300],
+    ..SWEEP
+};
+
+const CLFB_ENGINES: &[&str] = &["clftree-encoded", "clftree-append", "clftree-inplace", "wbtree-slot", "cdds", "fptree", "ptree"];
+const CLFB: Sweep = Sweep {
+    engines: CLFB_ENGINES,
+    axis: Axis::NodeBytes(&[64, 128, 256, 512, 1024, 2048, 4096]),
+    phases: INSERT_FIND,
+    shown: &[(Phase::Insert, Measure::Flushes), (Phase::Insert, Measure::MeanNs), (Phase::Find, Measure::MeanNs)],
+    warmed: false,
+    flush: Flush::Clflush,
+    ..SWEEP
+};
+
+/// fptree-c is there to compare with until the paper's engines come.
+const INCLL_ENGINES: &[&str] = &["masstree-transient", "masstree", "masstree-logging", "fptree-c"];
+const INCLL: OfYcsb = OfYcsb {
+    engines: INCLL_ENGINES,
+    workloads: &[Workload::A],
+    distributions: BOTH_DISTRIBUTIONS,
+    record: Record::U64(8),
+    axis: None,
+    shown: Shown::Throughput,
+};
+const YCSB_E: &str =
+    "workload E scans 1 to 100 records and inserts 5 percent, as YCSB does; the paper's scans 10 and inserts none";
+
+const CIRC_STORES: &[&str] = &["store:nvtree", "store:fastfair", "store:circtree-ls", "store:circtree", "store:fptree"];
+const SESSION_STORE: OfYcsb = OfYcsb {
+    engines: CIRC_STORES,
+    workloads: &[Workload::A],
+    distributions: &[Distribution::Zipfian],
+    record: Record::Fields,
+    axis: Some(Axis::ThreadsUpTo(8)),
+    shown: Shown::P99,
+};
+
+const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "fptree-4",
+        title: "keys compared in a leaf by a find",
+        source: OF_FPTREE,
+        notes: &[
+            "leaves filled by random keys are about 70 percent full, so what is counted lies below the formula for full ones",
+        ],
+        measure: single::fptree_4,
+    },
+    Entry {
+        name: "fptree-7",
+        title: "operations and recovery by latency of persistent memory",
+        source: OF_FPTREE,
+        notes: &[EMULATED, SMALLER, SAME_KEYS, "recovery is measured with DRAM's latency only"],
+        measure: |options, drawing| {
+            let engines = &["fptree", "ptree", "nvtree", "wbtree-bitmap", "btreemap"];
+            let shown = TIMED_AND_MODELLED;
+            Sweep { engines, key_types: BOTH_KEYS, shown, claims: claims::fptree_7, ..SWEEP }.measure(options, drawing)?;
+            single::recovery(options, drawing)
+        },
+    },
+    Entry {
+        name: "fptree-8",
+        title: "memory of the trees",
+        source: OF_FPTREE,
+        notes: &["inner nodes of 4096 as in the paper where they are offered; gigabytes are taken as 10^9 bytes"],
+        measure: single::fptree_8,
+    },
+    Entry {
+        name: "fptree-9",
+        title: "threads on one socket",
+        source: OF_FPTREE,
+        notes: &[
+            "the paper has 22 cores and reaches 18.3, 18.4, 18.3, 18.5 and 18.4 times one thread in find, insert, update, delete and mixed: 83 to 84 percent of ideal",
+            "threads go up to the processors of this machine",
+        ],
+        measure: |options, drawing| {
+            Sweep {
+                engines: &["fptree-c", "nvtree-c"],
+                axis: Axis::ThreadsUpTo(64),
+                key_types: BOTH_KEYS,
+                phases: &[Phase::Find, Phase::Insert, Phase::Update, Phase::Mixed, Phase::Delete],
+                shown: &[
+                    (Phase::Find, Measure::Throughput),
+                    (Phase::Find, Measure::Speedup),
+                    (Phase::Insert, Measure::Throughput),
+                    (Phase::Insert, Measure::Speedup),
+                    (Phase::Update, Measure::Speedup),
+                    (Phase::Mixed, Measure::Speedup),
+                    (Phase::Delete, Measure::Speedup),
+                ],
+                ..SWEEP
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "fptree-14",
+        title: "operations by size of the value, with a latency of 360 ns",
+        source: OF_FPTREE,
+        notes: &[EMULATED, SMALLER, "one thread"],
+        measure: |options, drawing| {
+            Sweep {
+                engines: &["fptree", "ptree", "nvtree", "wbtree-bitmap"],
+                axis: Axis::ValueBytes(&[8, 16, 32, 48, 64, 80, 96, 112]),
+                added: [270, 270],
+                ..SWEEP
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "nvtree-insert",
+        title: "insertions by size of a node",
+        source: OF_NVTREE,
+        notes: &[SMALLER, "the slides print 8 times the LCB+Tree and 12 times the CDDS-Tree, without saying with which node"],
+        measure: |options, drawing| {
+            Sweep {
+                engines: &["nvtree", "lcbtree", "cdds", "fptree"],
+                axis: Axis::NodeBytes(&[512, 1024, 2048, 4096]),
+                phases: &[Phase::Insert],
+                shown: &[(Phase::Insert, Measure::MeanNs), (Phase::Insert, Measure::Flushes)],
+                warmed: false,
+                flush: Flush::Clflush,
+                ..SWEEP
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "nvtree-mixed",
+        title: "mixtures of insertions and searches",
+        source: OF_NVTREE,
+        notes: &[SMALLER],
+        measure: |options, drawing| {
+            Sweep {
+                engines: &["nvtree", "lcbtree", "cdds", "fptree", "fptree-c"],
+                axis: Axis::Inserts(&[90, 70, 50, 30, 10]),
+                phases: &[Phase::Mixed],
+                shown: &[(Phase::Mixed, Measure::Throughput)],
+                flush: Flush::Clflush,
+                claims: claims::nvtree_mixed,
+                ..SWEEP
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "clfb-6",
+        title: "flushes and times by size of a leaf",
+        source: OF_CLFBTREE,
+        notes: &[
+            "the paper counts 2.75, 2.70, 2.71 and 2.71 flushes an insertion with leaves of 64, 128, 256 and 512 bytes (atomic, append-only), and 4.42, 3.33, 3.00 and 2.85 (in place)",
+        ],
+        measure: |options, drawing| CLFB.measure(options, drawing),
+    },
+    Entry {
+        name: "clfb-7",
+        title: "where the time of an operation goes",
+        source: OF_CLFBTREE,
+        notes: &["flushes are what clwb and sfence add; a find is taken as the search of every operation"],
+        measure: single::breakdown,
+    },
+    Entry {
+        name: "clfb-8",
+        title: "flushes and times by number of keys",
+        source: OF_CLFBTREE,
+        notes: &["the paper counts 2.7 flushes an insertion of the clfB-tree and 4.1 of the wBTree"],
+        measure: |options, drawing| {
+            Sweep { axis: Axis::KeysOver(&[100, 10, 1]), claims: claims::clfb_8, ..CLFB }.measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "clfb-9",
+        title: "insertions by latency of persistent memory",
+        source: OF_CLFBTREE,
+        notes: &[EMULATED, "the paper's board has 400 to 2000 ns"],
+        measure: |options, drawing| {
+            Sweep {
+                axis: Axis::Latency(&[90, 400, 800, 1200, 1600, 2000]),
+                phases: &[Phase::Insert],
+                shown: &[(Phase::Insert, Measure::Throughput), (Phase::Insert, Measure::Modelled)],
+                ..CLFB
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "incll-2",
+        title: "throughput of YCSB's workloads",
+        source: OF_MASSTREE,
+        notes: &[SMALLER, YCSB_E, "the paper loses 5.9 to 15.4 percent of the transient tree's throughput"],
+        measure: |options, drawing| {
+            let workloads = &[Workload::A, Workload::B, Workload::C, Workload::E];
+            OfYcsb { workloads, ..INCLL }.measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "incll-3",
+        title: "throughput of workload A by latency of a flush",
+        source: OF_MASSTREE,
+        notes: &[
+            EMULATED,
+            "the paper loses 4.3 percent (uniform) and 6.0 percent (zipfian) at 1000 ns; its logging-only tree, the paper's figure 8, 42.5 and 28.5 percent",
+        ],
+        measure: incll_by_flush,
+    },
+    Entry {
+        name: "incll-4",
+        title: "throughput of workload A by threads",
+        source: OF_MASSTREE,
+        notes: &["the paper loses 3.0 to 21.3 percent of the transient tree's throughput with 1 to 56 threads"],
+        measure: |options, drawing| OfYcsb { axis: Some(Axis::ThreadsUpTo(64)), ..INCLL }.measure(options, drawing),
+    },
+    Entry {
+        name: "incll-5",
+        title: "throughput of workload A by number of keys (the paper's figures 5 and 6)",
+        source: OF_MASSTREE,
+        notes: &["the paper loses 69 percent (uniform) and about 50 percent (zipfian) from 10 thousand to 100 million keys"],
+        measure: |options, drawing| OfYcsb { axis: Some(Axis::KeysOver(&[1000, 100, 10, 1])), ..INCLL }.measure(options, drawing),
+    },
+    Entry {
+        name: "circ-7",
+        title: "insertions and searches by size of a node",
+        source: OF_CIRCTREE,
+        notes: &["means are arithmetic, the paper's are geometric", "300 ns are added to each flush, as in the paper"],
+        measure: |options, drawing| {
+            Sweep {
+                shown: &[
+                    (Phase::Insert, Measure::MeanNs),
+                    (Phase::Insert, Measure::Flushes),
+                    (Phase::Insert, Measure::BytesFlushed),
+                    (Phase::Find, Measure::MeanNs),
+                ],
+                claims: claims::circ_7,
+                ..CIRC
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "circ-8",
+        title: "insertions by number of keys, and by what is added to a flush",
+        source: OF_CIRCTREE,
+        notes: &[SMALLER, "nodes of 2048 bytes; engines that do not have them are left out"],
+        measure: |options, drawing| {
+            let by_keys = Sweep { axis: Axis::KeysOver(&[100, 10, 1]), node_bytes: Some(2048), ..CIRC };
+            by_keys.measure(options, drawing)?;
+            let axis = Axis::FlushLatency(&[0, 200, 300, 600]);
+            let phases = &[Phase::Insert];
+            let shown = &[(Phase::Insert, Measure::MeanNs)];
+            Sweep { axis, phases, shown, claims: claims::circ_8b, node_bytes: Some(2048), ..CIRC }.measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "circ-9",
+        title: "insertions and searches by threads",
+        source: OF_CIRCTREE,
+        notes: &["nodes of 2048 bytes; engines that do not have them are left out"],
+        measure: |options, drawing| {
+            let axis = Axis::ThreadsUpTo(8);
+            Sweep { axis, node_bytes: Some(2048), claims: claims::circ_9, ..CIRC }.measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "circ-10",
+        title: "99th percentiles of stores in YCSB's SessionStore (the paper's figures 10 and 11)",
+        source: OF_CIRCTREE,
+        notes: &["nodes have their tuned sizes; the paper's have 2048 and 4096 bytes"],
+        measure: |options, drawing| SESSION_STORE.measure(options, drawing),
+    },
+];
+
+fn incll_by_flush(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    OfYcsb { axis: Some(Axis::FlushLatency(&[0, 100, 200, 500, 1000])), ..INCLL }.measure(options, drawing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_found() {
+        let names = figure_names();
+        assert!(names.iter().all(|name| find(name).is_ok_and(|entry| entry.name == *name)));
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
+        let error = find("fptree-99").err().unwrap();
+        assert!(error.is_wrong_usage() && error.to_string().contains("fptree-4, fptree-7"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! `bench figure`: the papers' figures on the reader's own machine, the paper's values beside ours where it gives them.
+//!
+//! A figure is measured into panels, curves or bars that a table, a plot and a JSON file are made of, and claims: quotients for which
+//! the paper prints a number. Engines that a paper shows and this release does not have are left out and named; when one comes, it is
+//! measured without a change here.
+//!
+//! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) · `claims` (what the papers say) · `single` (figures of a
+//! kind of their own) · `ycsb` (those made of YCSB's workloads) · `plot` (SVG and PNG) · `table` (text).
+
+mod catalogue;
+mod claims;
+mod plot;
+mod single;
+mod sweep;
+mod table;
+mod ycsb;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::session::Steps;
+use crate::{BenchError, Progress};
+
+pub use catalogue::{figure_list, figure_names};
+pub(crate) use table::number;
+
+pub use plot::{figure_png, figure_svg, panel_svg};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureOptions {
+    /// One of [`figure_names`].
+    pub name: String,
+    /// Keys of the largest index; the papers take 1 to 100 million.
+    pub keys: u64,
+    /// How often each point is measured; medians are shown.
+    pub rounds: u32,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
+    pub pool: Option<PathBuf>,
+}
+
+/// A figure that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its name here.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it comes from.
+    pub source: String,
+    /// The command that measures it again.
+    pub command: String,
+    /// What it could not show.
+    pub left_out: Vec<LeftOut>,
+    /// What it shows.
+    pub panels: Vec<Panel>,
+    /// What the paper says, and what was measured here.
+    pub claims: Vec<Claim>,
+    /// What differs from the paper.
+    pub notes: Vec<String>,
+}
+
+/// An engine that is not shown, or not everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub engine: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Curves over an axis, or bars over names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// What stands on the axis below.
+    pub x_label: String,
+    /// What stands on the axis to the left.
+    pub y_label: String,
+    /// Names of the places 0, 1, .. below: bars stand there. Without names there are curves.
+    pub places: Option<Vec<String>>,
+    /// Whether the axes are logarithmic.
+    pub logarithmic: [bool; 2],
+    /// The curves, or the bars of each colour.
+    pub series: Vec<Series>,
+}
+
+/// A curve, or the bars of a colour.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Whose it is.
+    pub name: String,
+    /// Whether the paper says so and nothing was measured.
+    pub from_paper: bool,
+    /// Places and values.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// A number of the paper, and ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// What it says.
+    pub what: String,
+    /// The paper's.
+    pub paper: f64,
+    /// Ours; none if an engine is missing.
+    pub ours: Option<f64>,
+}
+
+/// Whether there is such a figure, and whether its options make sense.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
+    catalogue::find(&options.name)?;
+    crate::options::within("keys", options.keys, 100, 1 << 40)?;
+    crate::options::within("rounds", options.rounds.into(), 1, 1000)
+}
+
+/// Measures a figure.
+///
+/// # Errors
+/// [`BenchError`]; an unknown name, and what is wrong with the options, the memory or the medium, is said before any work is done.
+///
+/// # Examples
+/// ```
+/// use everleaf_bench::figure::{FigureOptions, figure_svg, run_figure};
+///
+/// let options = FigureOptions { name: "fptree-4".into(), keys: 2000, rounds: 1, seed: 1, pool: None };
+/// let figure = run_figure(&options)?;
+/// assert!(figure.panels[0].series.iter().any(|series| series.name == "fptree"));
+/// assert!(figure_svg(&figure).contains("</svg>"));
+/// # Ok::<(), everleaf_bench::BenchError>(())
+/// ```
+pub fn run_figure(options: &FigureOptions) -> Result<Figure, BenchError> {
+    run_figure_with_progress(options, &mut |_| {})
+}
+
+/// As [`run_figure`], and tells how far it is.
+///
+/// # Errors
+/// As [`run_figure`].
+pub fn run_figure_with_progress(options: &FigureOptions, progress: &mut dyn FnMut(Progress)) -> Result<Figure, BenchError> {
+    check(options)?;
+    let entry = catalogue::find(&options.name)?;
+    let mut figure = Figure {
+        name: entry.name.into(),
+        title: entry.title.into(),
+        source: entry.source.into(),
+        command: format!("everleaf bench figure {} --keys {} --rounds {}", entry.name, options.keys, options.rounds),
+        left_out: Vec::new(),
+        panels: Vec::new(),
+        claims: Vec::new(),
+        notes: entry.notes.iter().map(|note| (*note).to_owned()).collect(),
+    };
+    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(progress, 0) })?;
+    figure.left_out.dedup();
+    Ok(figure)
+}
+
+/// A figure that is being measured.
+pub(crate) struct Drawing<'f, 'p> {
+    pub figure: &'f mut Figure,
+    pub steps: Steps<'p>,
+}
+
+impl Drawing<'_, '_> {
+    /// Something is not shown.
+    pub fn leave_out(&mut self, engine: &str, reason: &str) {
+        let left_out = LeftOut { engine: engine.to_owned(), reason: reason.to_owned() };
+        if !self.figure.left_out.contains(&left_out) {
+            self.figure.left_out.push(left_out);
+        }
+    }
+
+    /// The engines among `names` that this release has; the others are left out.
+    pub fn available(&mut self, names: &[&'static str]) -> Vec<&'static str> {
+        let mut available = Vec::new();
+        for name in names {
+            match name.parse::<crate::Subject>() {
+                Ok(_) => available.push(*name),
+                Err(_) => self.leave_out(name, "not in this release"),
+            }
+        }
+        available
+    }
+}

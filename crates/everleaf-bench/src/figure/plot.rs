@@ -1,0 +1,270 @@
+//! Panels as SVG and PNG.
+
+use plotters::backend::DrawingBackend;
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+
+use super::table::number;
+use super::{Figure, Panel};
+use crate::BenchError;
+
+/// Pixels of a panel.
+const PANEL: (u32, u32) = (480, 320);
+/// Panels beside each other in a figure.
+const COLUMNS: usize = 2;
+/// The font of all plots. Where a viewer has no such font, any sans-serif does.
+const FONT: &str = "sans-serif";
+/// Colours that can be told apart, also by most who see few of them (those of Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+    RGBColor(160, 130, 0),
+];
+
+type Outcome<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
+
+/// A panel by itself.
+pub fn panel_svg(panel: &Panel) -> String {
+    prepare_font();
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, PANEL).into_drawing_area();
+        let _ = draw(&root, panel); // Writing to a string cannot fail.
+        let _ = root.present();
+    }
+    svg
+}
+
+/// All panels of a figure.
+pub fn figure_svg(figure: &Figure) -> String {
+    prepare_font();
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size(figure)).into_drawing_area();
+        let _ = draw_all(&root, figure); // As above.
+        let _ = root.present();
+    }
+    svg
+}
+
+/// All panels of a figure, as a PNG file.
+///
+/// # Errors
+/// [`BenchError::Plot`].
+pub fn figure_png(figure: &Figure, path: &std::path::Path) -> Result<(), BenchError> {
+    prepare_font();
+    let failed = |reason: String| BenchError::Plot { path: path.to_owned(), reason };
+    let root = BitMapBackend::new(path, size(figure)).into_drawing_area();
+    draw_all(&root, figure).map_err(|error| failed(error.to_string()))?;
+    root.present().map_err(|error| failed(error.to_string()))
+}
+
+/// Makes the font known, once or again.
+fn prepare_font() {
+    for style in [FontStyle::Normal, FontStyle::Bold] {
+        let _ = register_font(FONT, style, epaint_default_fonts::UBUNTU_LIGHT); // A font that is always the same, and valid.
+    }
+}
+
+fn grid(figure: &Figure) -> (usize, usize) {
+    let panels = figure.panels.len().max(1);
+    let columns = panels.min(COLUMNS);
+    (panels.div_ceil(columns), columns)
+}
+
+fn size(figure: &Figure) -> (u32, u32) {
+    let (rows, columns) = grid(figure);
+    (PANEL.0 * columns as u32, PANEL.1 * rows as u32)
+}
+
+fn draw_all<DB: DrawingBackend>(root: &DrawingArea<DB, Shift>, figure: &Figure) -> Outcome<DB> {
+    root.fill(&WHITE)?;
+    for (area, panel) in root.split_evenly(grid(figure)).iter().zip(&figure.panels) {
+        draw(area, panel)?;
+    }
+    Ok(())
+}
+
+/// How values lie along an axis.
+#[derive(Clone, Copy)]
+enum Scale {
+    Linear,
+    /// By their logarithms to this base.
+    Logarithmic(f64),
+}
+
+impl Scale {
+    /// Of an axis of a panel: powers of ten are told where there are two of them, or else powers of two.
+    fn of(panel: &Panel, axis: usize) -> Self {
+        if !panel.logarithmic[axis] {
+            return Self::Linear;
+        }
+        let values = || panel.series.iter().flat_map(|series| &series.points).map(|point| point[axis].max(1e-9));
+        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        Self::Logarithmic(if most / least >= 100.0 { 10.0 } else { 2.0 })
+    }
+
+    fn drawn(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Logarithmic(base) => value.max(1e-9).log(base),
+        }
+    }
+
+    /// What stands at a place; nothing between powers.
+    fn label(self, place: f64) -> String {
+        match self {
+            Self::Linear => number(place),
+            Self::Logarithmic(base) if (place - place.round()).abs() < 0.01 => number(base.powf(place.round())),
+            Self::Logarithmic(_) => String::new(),
+        }
+    }
+}
+
+/// The ends of an axis, with room around them.
+fn ends(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
+    let (least, most) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
+    if !least.is_finite() {
+        return (0.0, 1.0);
+    }
+    let least = if from_zero { least.min(0.0) } else { least };
+    let room = (most - least).max(most.abs() * 1e-3).max(1e-9) * 0.06;
+    (if from_zero { least } else { least - room }, most + 2.0 * room)
+}
+
+fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Outcome<DB> {
+    area.fill(&WHITE)?;
+    let scales = [Scale::of(panel, 0), Scale::of(panel, 1)];
+    let drawn = |point: [f64; 2]| (scales[0].drawn(point[0]), scales[1].drawn(point[1]));
+    let points = || panel.series.iter().flat_map(|series| &series.points).map(|point| drawn(*point));
+    if points().next().is_none() {
+        area.draw(&Text::new(format!("{}: no engine of this figure is there yet", panel.title), (20, 20), (FONT, 14)))?;
+        return Ok(());
+    }
+    let bars = panel.places.is_some();
+    let (left, right) = match &panel.places {
+        Some(places) => (-0.5, places.len() as f64 - 0.5),
+        None => ends(points().map(|point| point.0), false),
+    };
+    let (low, high) = ends(points().map(|point| point.1), !panel.logarithmic[1]);
+    let high = high + (high - low) * 0.07 * panel.series.len() as f64; // Room for the names.
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, (FONT, 16))
+        .margin(10)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(left..right, low..high)?;
+    let below = |value: &f64| match &panel.places {
+        Some(places) if (value - value.round()).abs() < 0.01 => places.get(value.round() as usize).cloned().unwrap_or_default(),
+        Some(_) => String::new(),
+        None => scales[0].label(*value),
+    };
+    let beside = |value: &f64| scales[1].label(*value);
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .bold_line_style(RGBColor(225, 225, 225))
+        .x_desc(&panel.x_label)
+        .y_desc(&panel.y_label)
+        .x_labels(if bars { panel.places.as_ref().map_or(5, |places| 2 * places.len() + 1) } else { 7 })
+        .y_labels(7)
+        .x_label_formatter(&below)
+        .y_label_formatter(&beside)
+        .label_style((FONT, 12))
+        .axis_desc_style((FONT, 13))
+        .draw()?;
+    let width = 0.8 / panel.series.len().max(1) as f64;
+    for (place, series) in panel.series.iter().enumerate() {
+        let colour = COLOURS[place % COLOURS.len()];
+        let all: Vec<(f64, f64)> = series.points.iter().map(|point| drawn(*point)).collect();
+        let label = |annotation: &mut plotters::chart::SeriesAnno<'_, DB>| {
+            annotation.label(&series.name).legend(move |(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+        };
+        if bars {
+            let bar = |(x, y): (f64, f64)| {
+                let start = x - 0.4 + width * place as f64;
+                Rectangle::new([(start, low.max(0.0)), (start + width * 0.92, y)], colour.filled())
+            };
+            label(chart.draw_series(all.into_iter().map(bar))?);
+        } else {
+            let stroke = colour.stroke_width(if series.from_paper { 1 } else { 2 });
+            label(chart.draw_series(LineSeries::new(all.clone(), stroke))?);
+            if !series.from_paper {
+                chart.draw_series(all.into_iter().map(|point| Circle::new(point, 3, colour.filled())))?;
+            }
+        }
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(RGBColor(210, 210, 210))
+        .label_font((FONT, 12))
+        .draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Series;
+    use super::*;
+
+    fn panel(places: Option<Vec<String>>, logarithmic: [bool; 2]) -> Panel {
+        let series =
+            |name: &str, from_paper| Series { name: name.into(), from_paper, points: vec![[0.0, 5.0], [1.0, 7.0], [2.0, 70.0]] };
+        Panel {
+            title: "a < b".into(),
+            x_label: "x".into(),
+            y_label: "y".into(),
+            places,
+            logarithmic,
+            series: vec![series("first", false), series("second", true)],
+        }
+    }
+
+    fn figure(panels: Vec<Panel>) -> Figure {
+        let text = String::new;
+        let (left_out, claims, notes) = (Vec::new(), Vec::new(), Vec::new());
+        Figure { name: text(), title: text(), source: text(), command: text(), left_out, panels, claims, notes }
+    }
+
+    #[test]
+    fn curves_and_bars_are_drawn_and_words_escaped() {
+        let names = Some(["insert", "find", "scan"].map(String::from).to_vec());
+        let panels = vec![panel(None, [false, false]), panel(None, [true, true]), panel(names, [false, false])];
+        for panel in &panels {
+            let svg = panel_svg(panel);
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+            assert!(svg.contains("first") && svg.contains("second") && svg.contains("a &lt; b"), "{svg}");
+        }
+        assert!(panel_svg(&panels[2]).contains("insert"));
+        let svg = figure_svg(&figure(panels));
+        assert!(svg.contains("width=\"960\" height=\"640\""), "{}", &svg[..200]);
+    }
+
+    #[test]
+    fn a_panel_of_engines_that_are_not_there_says_so() {
+        let empty = Panel { series: Vec::new(), ..panel(None, [false, false]) };
+        assert!(panel_svg(&empty).contains("no engine of this figure"));
+        let one = Panel { series: vec![Series { name: "a".into(), from_paper: false, points: vec![[3.0, 0.0]] }], ..empty };
+        assert!(panel_svg(&one).contains("circle"), "a single point is drawn too");
+    }
+
+    #[test]
+    fn a_png_is_an_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figure.png");
+        figure_png(&figure(vec![panel(None, [false, false])]), &path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 2000);
+        let nowhere = figure_png(&figure(Vec::new()), &folder.path().join("missing/figure.png"));
+        assert!(nowhere.unwrap_err().to_string().contains("missing"));
+    }
+}

@@ -1,0 +1,245 @@
+//! Figures of a kind of their own.
+
+use everleaf_pmem::Counter;
+
+use super::{Claim, Drawing, FigureOptions, Panel, Series};
+use crate::compare::Spread;
+use crate::session::{Session, Steps};
+use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
+
+fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
+    MicroOptions {
+        engine: engine.into(),
+        keys: options.keys,
+        phases: phases.to_vec(),
+        seed: options.seed,
+        pool: options.pool.clone(),
+        ..MicroOptions::default()
+    }
+}
+
+/// FPTree, section 4.2: keys that a search of a present key compares in a leaf with `m` entries, with fingerprints of 256 values.
+fn fptree_probes(m: f64) -> f64 {
+    (1.0 + m / (256.0 * (1.0 - (255.0f64 / 256.0).powf(m)))) / 2.0
+}
+
+/// Entries of leaves whose trees are measured: those that the engines offer.
+const LEAF_SLOTS: [u32; 6] = [4, 8, 16, 32, 48, 56];
+/// Entries at which the formulas are drawn.
+const FORMULA_PLACES: [u32; 11] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+
+/// FPTree's Figure 4: probes of a leaf, by formula and counted.
+pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    let formula = |name: &str, of: fn(f64) -> f64| Series {
+        name: name.into(),
+        from_paper: true,
+        points: FORMULA_PLACES.iter().map(|m| [f64::from(*m), of(f64::from(*m))]).collect(),
+    };
+    let mut series = vec![
+        formula("FPTree by formula", fptree_probes),
+        formula("wBTree by formula", |m| m.log2()),
+        formula("NV-Tree by formula", |m| (m + 1.0) / 2.0),
+    ];
+    let mut sessions = Vec::new();
+    for engine in drawing.available(&["fptree", "ptree", "nvtree", "wbtree-bitmap"]) {
+        for slots in LEAF_SLOTS {
+            let micro = MicroOptions { node_bytes: Some(slots * 16), ..base(options, engine, &[Phase::Insert, Phase::Find]) };
+            match Session::shared(&micro) {
+                Ok(session) => sessions.push((engine, slots, session)),
+                Err(error) if error.is_wrong_usage() => drawing.leave_out(engine, &format!("with {slots} entries: {error}")),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    drawing.steps.extend(sessions.iter().map(|(.., session)| session.operations()).sum());
+    let mut at_32 = Vec::new();
+    for (engine, slots, session) in &sessions {
+        let tallies = session.tallies(&mut drawing.steps)?;
+        let probes = tallies[1].counts.event(Counter::LeafProbes) as f64 / options.keys as f64;
+        if *slots == 32 {
+            at_32.push((*engine, probes));
+        }
+        match series.last_mut().filter(|last| last.name == *engine) {
+            Some(last) => last.points.push([f64::from(*slots), probes]),
+            None => series.push(Series { name: (*engine).into(), from_paper: false, points: vec![[f64::from(*slots), probes]] }),
+        }
+    }
+    drawing.figure.panels.push(Panel {
+        title: "keys compared in a leaf by a find".into(),
+        x_label: "entries of a leaf".into(),
+        y_label: "keys compared".into(),
+        places: None,
+        logarithmic: [true, true],
+        series,
+    });
+    for (engine, name, paper) in [("fptree", "FPTree", 1.0), ("wbtree-bitmap", "wBTree", 5.0), ("nvtree", "NV-Tree", 16.0)] {
+        let ours = at_32.iter().find(|(measured, _)| *measured == engine).map(|(_, probes)| *probes);
+        drawing.figure.claims.push(Claim { what: format!("{name}: keys compared with 32 entries in a leaf"), paper, ours });
+    }
+    Ok(())
+}
+
+/// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open after a crash.
+pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    let mut series = Vec::new();
+    for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
+        let mut points = Vec::new();
+        for part in [100, 10, 1] {
+            let micro = MicroOptions { keys: (options.keys / part).max(1), ..base(options, engine, &[Phase::Insert]) };
+            let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, micro };
+            let steps = &mut drawing.steps;
+            let rows = run_recovery_with_progress(&recovery, &mut |progress| steps.pass_on(progress))?;
+            points.push([rows[0].keys as f64, rows[0].recovery_ms]);
+        }
+        series.push(Series { name: engine.into(), from_paper: false, points });
+    }
+    let of =
+        |name: &str| series.iter().find(|series| series.name == name).and_then(|series| series.points.last()).map(|at| at[1]);
+    for (engine, paper) in [("ptree", 1.52), ("nvtree", 5.97)] {
+        let ours = of(engine).zip(of("fptree")).map(|(other, fptree)| other / fptree);
+        let what = format!("recovery of the largest tree with DRAM's latency: {engine} to fptree (paper: 100 million keys)");
+        drawing.figure.claims.push(Claim { what, paper, ours });
+    }
+    drawing.figure.panels.push(Panel {
+        title: "recovery after a crash, 8-byte keys".into(),
+        x_label: "keys".into(),
+        y_label: "ms".into(),
+        places: None,
+        logarithmic: [true, true],
+        series,
+    });
+    Ok(())
+}
+
+/// FPTree's Figure 8: bytes of persistent memory and of DRAM, with the paper's sizes of nodes.
+pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    const KEYS: f64 = 100e6; // The paper's.
+    let paper = [
+        ("fptree", BenchKeyType::U64, 2.24e9, 64.12e6, 2.71),
+        ("ptree", BenchKeyType::U64, f64::NAN, f64::NAN, 5.19),
+        ("nvtree", BenchKeyType::U64, 3.62e9, 1.09e9, 23.19),
+        ("fptree", BenchKeyType::String16, f64::NAN, 108.73e6, 1.76),
+        ("ptree", BenchKeyType::String16, f64::NAN, 194.56e6, 3.78),
+        ("nvtree", BenchKeyType::String16, f64::NAN, 1.20e9, 12.67),
+    ];
+    let available = drawing.available(&["fptree", "ptree", "nvtree"]);
+    let (mut places, mut pm, mut dram) = (Vec::new(), Vec::new(), Vec::new());
+    for (engine, key_type, pm_bytes, dram_bytes, percent) in paper {
+        let keys = if key_type == BenchKeyType::U64 { "u64" } else { "string16" };
+        let mut ours = None;
+        if available.contains(&engine) {
+            let micro = MicroOptions { key_type, ..base(options, engine, &[Phase::Insert]) };
+            // The paper's sizes where they are offered, or else the tuned ones.
+            let session = Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })
+                .or_else(|_| Session::shared(&micro))?;
+            drawing.steps.extend(session.operations());
+            let shape = session.shape(&mut drawing.steps)?;
+            ours = shape.map(|shape| {
+                let each = |bytes: u64| bytes as f64 / options.keys as f64;
+                (
+                    each(shape.pm_bytes),
+                    each(shape.dram_bytes),
+                    100.0 * shape.dram_bytes as f64 / (shape.pm_bytes + shape.dram_bytes) as f64,
+                )
+            });
+        }
+        if let Some((pm_each, dram_each, _)) = ours {
+            let place = places.len() as f64;
+            places.push(format!("{engine}, {keys}"));
+            pm.push([place, pm_each]);
+            dram.push([place, dram_each]);
+        }
+        let mut claim = |what: &str, paper: f64, ours: Option<f64>| {
+            if paper.is_finite() {
+                drawing.figure.claims.push(Claim { what: format!("{engine}, {keys}: {what}"), paper, ours });
+            }
+        };
+        claim("bytes of persistent memory a key", pm_bytes / KEYS, ours.map(|ours| ours.0));
+        claim("bytes of DRAM a key", dram_bytes / KEYS, ours.map(|ours| ours.1));
+        claim("percent of the tree in DRAM", percent, ours.map(|ours| ours.2));
+    }
+    let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
+    drawing.figure.panels.push(Panel {
+        title: format!("memory of {} keys", options.keys),
+        x_label: String::new(),
+        y_label: "bytes/key".into(),
+        places: Some(places),
+        logarithmic: [false, false],
+        series: vec![series("persistent memory", pm), series("DRAM", dram)],
+    });
+    Ok(())
+}
+
+/// clfB-tree's Figure 7: the time of an operation in parts. A find is the search; what is left of a change without its flushes and fences is the rest.
+pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    const PHASES: [Phase; 4] = [Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
+    let names = ["clftree-append", "clftree-inplace", "clftree-encoded", "wbtree-slot", "fptree", "ptree", "fptree-c"];
+    for engine in drawing.available(&names) {
+        let session = |flush| {
+            let micro = MicroOptions { warm: options.keys, flush, ..base(options, engine, &PHASES) };
+            Session::shared(&micro)
+        };
+        drawing.steps.extend(2 * u64::from(options.rounds) * session(Flush::Clwb)?.operations());
+        let mut mean = |flush| -> Result<Vec<f64>, BenchError> {
+            let mut seconds = vec![Vec::new(); PHASES.len()];
+            for _ in 0..options.rounds {
+                let of_round = session(flush)?.seconds(&mut drawing.steps)?;
+                seconds.iter_mut().zip(of_round).for_each(|(all, one)| all.push(one));
+            }
+            Ok(seconds.iter().map(|all| Spread::of(all).middle * 1e9 / options.keys as f64).collect())
+        };
+        let (with, without) = (mean(Flush::Clwb)?, mean(Flush::None)?);
+        let search = without[0];
+        let part = |of: &dyn Fn(usize) -> f64| (1..PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect();
+        let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
+        drawing.figure.panels.push(Panel {
+            title: format!("{engine}: where the time goes"),
+            x_label: String::new(),
+            y_label: "ns/operation".into(),
+            places: Some(PHASES[1..].iter().map(Phase::to_string).collect()),
+            logarithmic: [false, false],
+            series: vec![
+                series("search", part(&|i| search.min(without[i]))),
+                series("flushes and fences", part(&|i| with[i] - without[i])),
+                series("rest", part(&|i| without[i] - search)),
+            ],
+        });
+        if engine == "clftree-append" {
+            let ours = Some((with[1] - without[1]) / with[1]);
+            drawing.figure.claims.push(Claim { what: "clftree-append, insert: part of flushes".into(), paper: 0.31, ours });
+        }
+    }
+    Ok(())
+}
+
+impl Session {
+    /// The sizes of an index after one run.
+    fn shape(&self, steps: &mut Steps<'_>) -> Result<Option<everleaf_index::IndexStatistics>, BenchError> {
+        use crate::keys::String16;
+        use crate::measure::{Measured, Unobserved};
+        use crate::session::Describe;
+        let mut shape = None;
+        let mut after = |_, measured: Measured<Unobserved>, target: &dyn Describe| {
+            shape = target.timed(measured.elapsed).statistics;
+            Ok(())
+        };
+        match self.plan.options.key_type {
+            BenchKeyType::U64 => self.run::<u64, _>(steps, "filled", &Unobserved, &mut after)?,
+            BenchKeyType::String16 => self.run::<String16, _>(steps, "filled", &Unobserved, &mut after)?,
+        }
+        Ok(shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_formula_is_that_of_the_paper() {
+        assert!((fptree_probes(1.0) - 1.0).abs() < 1e-12, "the one key that is there");
+        assert!((fptree_probes(32.0) - 1.0).abs() < 0.05);
+        assert!((fptree_probes(56.0) - 1.0532).abs() < 1e-3);
+        assert!(fptree_probes(400.0) < 2.0 && fptree_probes(4096.0) > 8.0);
+    }
+}

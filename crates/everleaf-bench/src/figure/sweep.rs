@@ -1,0 +1,335 @@
+//! Figures that run the same phases on several engines at several places of an axis.
+
+use std::collections::BTreeMap;
+
+use everleaf_pmem::LINE;
+
+use super::{Claim, Drawing, FigureOptions, Panel, Series};
+use crate::compare::Spread;
+use crate::model::Latency;
+use crate::modelled::Tally;
+use crate::session::Session;
+use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase};
+
+/// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above this.
+pub const DRAM_NS: u64 = 90;
+
+/// The last place of an axis.
+pub const LAST: u64 = u64::MAX;
+
+/// What stands below.
+#[derive(Clone, Copy, Debug)]
+pub enum Axis {
+    /// Latency of persistent memory, of reads and of flushes, DRAM's included.
+    Latency(&'static [u64]),
+    /// What is added to each flush.
+    FlushLatency(&'static [u64]),
+    /// Bytes of a node's entry array.
+    NodeBytes(&'static [u32]),
+    /// Parts of all keys.
+    KeysOver(&'static [u64]),
+    /// 1, 2, 4, .. threads, up to as many as there are processors, and no more than this.
+    ThreadsUpTo(u32),
+    /// Bytes of a value.
+    ValueBytes(&'static [u32]),
+    /// Percent of a mixture that insert.
+    Inserts(&'static [u32]),
+}
+
+impl Axis {
+    /// What is written there.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Axis::Latency(_) => "latency of persistent memory, ns",
+            Axis::FlushLatency(_) => "added to a flush, ns",
+            Axis::NodeBytes(_) => "bytes of a node",
+            Axis::KeysOver(_) => "keys",
+            Axis::ThreadsUpTo(_) => "threads",
+            Axis::ValueBytes(_) => "bytes of a value",
+            Axis::Inserts(_) => "percent of operations that insert",
+        }
+    }
+
+    /// Whether places grow by factors.
+    pub const fn is_logarithmic(self) -> bool {
+        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_))
+    }
+
+    /// Its places, in a figure of so many keys.
+    pub fn places(self, keys: u64) -> Vec<u64> {
+        match self {
+            Axis::Latency(places) | Axis::FlushLatency(places) => places.to_vec(),
+            Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
+                places.iter().map(|place| u64::from(*place)).collect()
+            }
+            Axis::KeysOver(parts) => parts.iter().map(|part| (keys / part).max(1)).collect(),
+            Axis::ThreadsUpTo(most) => {
+                let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+                let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
+                powers.take_while(|threads| *threads <= processors.min(most.into())).collect()
+            }
+        }
+    }
+
+    /// The options at a place.
+    pub fn apply(self, place: u64, options: &mut MicroOptions) {
+        match self {
+            Axis::Latency(_) => {
+                let added = place.saturating_sub(DRAM_NS);
+                (options.read_ns, options.flush_ns) = (added, added);
+            }
+            Axis::FlushLatency(_) => options.flush_ns = place,
+            Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),
+            Axis::KeysOver(_) => (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place }),
+            Axis::ThreadsUpTo(_) => options.threads = place as u32,
+            Axis::ValueBytes(_) => options.value_bytes = Some(place as u32),
+            Axis::Inserts(_) => options.mixed_inserts = place as u32,
+        }
+    }
+}
+
+/// What stands to the left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// Mean time of an operation.
+    MeanNs,
+    /// Operations a second.
+    Throughput,
+    /// Throughput to that of one thread.
+    Speedup,
+    /// What the latencies cost an operation beyond DRAM, by the counts.
+    Modelled,
+    /// Flushed lines of an operation.
+    Flushes,
+    /// Bytes flushed by an operation, of lines that held something new.
+    BytesFlushed,
+}
+
+impl Measure {
+    const fn label(self) -> &'static str {
+        match self {
+            Measure::MeanNs => "ns/operation",
+            Measure::Throughput => "operations/s",
+            Measure::Speedup => "times one thread",
+            Measure::Modelled => "ns/operation beyond DRAM, by count",
+            Measure::Flushes => "flushes/operation",
+            Measure::BytesFlushed => "bytes flushed/operation",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Measure::MeanNs => "time",
+            Measure::Throughput => "throughput",
+            Measure::Speedup => "speedup",
+            Measure::Modelled => "cost of the latency, counted",
+            Measure::Flushes => "flushes",
+            Measure::BytesFlushed => "bytes flushed",
+        }
+    }
+
+    const fn is_counted(self) -> bool {
+        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed)
+    }
+}
+
+/// A figure of this kind.
+pub struct Sweep {
+    pub engines: &'static [&'static str],
+    pub axis: Axis,
+    pub key_types: &'static [BenchKeyType],
+    pub phases: &'static [Phase],
+    /// The phases that are shown, and what of them.
+    pub shown: &'static [(Phase, Measure)],
+    /// Whether as many keys as operations are there before.
+    pub warmed: bool,
+    pub flush: Flush,
+    /// Latencies beside the axis: added to reads and to flushes.
+    pub added: [u64; 2],
+    /// The paper's sizes of inner nodes where they are not the tuned ones.
+    pub inner_keys: Option<u32>,
+    pub node_bytes: Option<u32>,
+    pub claims: fn() -> Vec<Quotient>,
+}
+
+/// A number of the paper: the value of one engine at a place to that of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotient {
+    pub paper: f64,
+    pub key_type: BenchKeyType,
+    pub phase: Phase,
+    pub measure: Measure,
+    /// Engine and place.
+    pub above: (&'static str, u64),
+    pub below: (&'static str, u64),
+}
+
+/// A point: kind of keys, engine, place, phase, and what was measured.
+type PointKey = (u8, &'static str, u64, &'static str, Measure);
+type Points = BTreeMap<PointKey, f64>;
+
+/// What is run for the points of an engine at a place.
+struct Point {
+    key_type: BenchKeyType,
+    engine: &'static str,
+    place: u64,
+    options: MicroOptions,
+}
+
+const fn keys_name(key_type: BenchKeyType) -> &'static str {
+    match key_type {
+        BenchKeyType::U64 => "8-byte keys",
+        BenchKeyType::String16 => "16-byte string keys",
+    }
+}
+
+impl Sweep {
+    /// Runs everything, in rounds that take turns, and draws it.
+    pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+        let points = self.points(options, drawing)?;
+        let counted = self.shown.iter().any(|(_, measure)| measure.is_counted());
+        let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted());
+        let (rounds, mut found) = (if timed { options.rounds } else { 0 }, Points::new());
+        let runs = u64::from(rounds) + u64::from(counted);
+        let operations = |point: &Point| Ok(Session::shared(&point.options)?.operations() * runs);
+        drawing.steps.extend(points.iter().map(operations).sum::<Result<u64, BenchError>>()?);
+        let mut times = vec![vec![Vec::new(); self.phases.len()]; points.len()];
+        for round in 0..rounds {
+            for (point, times) in points.iter().zip(&mut times) {
+                let seed = options.seed.wrapping_add(round.into());
+                let session = Session::shared(&MicroOptions { seed, ..point.options.clone() })?;
+                let seconds = session.seconds(&mut drawing.steps)?;
+                times.iter_mut().zip(seconds).for_each(|(times, seconds)| times.push(seconds));
+            }
+        }
+        for (point, times) in points.iter().zip(&times) {
+            let session = Session::shared(&point.options)?;
+            let countable = counted && session.plan.subject.has_pool();
+            let tallies = if countable { session.tallies(&mut drawing.steps)? } else { Vec::new() };
+            for (place, phase) in self.phases.iter().enumerate() {
+                let seconds = times[place].first().map(|_| Spread::of(&times[place]).middle);
+                self.note(point, *phase, seconds, tallies.get(place), &mut found);
+            }
+        }
+        self.add_speedups(&points, &mut found);
+        self.draw(&points, &found, drawing);
+        Ok(())
+    }
+
+    /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong before any work is done.
+    fn points(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<Vec<Point>, BenchError> {
+        let mut points = Vec::new();
+        for engine in drawing.available(self.engines) {
+            for key_type in self.key_types {
+                for place in self.axis.places(options.keys) {
+                    let mut micro = MicroOptions {
+                        engine: engine.into(),
+                        keys: options.keys,
+                        warm: if self.warmed { options.keys } else { 0 },
+                        phases: self.phases.to_vec(),
+                        key_type: *key_type,
+                        flush: self.flush,
+                        read_ns: self.added[0],
+                        flush_ns: self.added[1],
+                        seed: options.seed,
+                        pool: options.pool.clone(),
+                        inner_keys: self.inner_keys,
+                        node_bytes: self.node_bytes,
+                        ..MicroOptions::default()
+                    };
+                    if engine == "btreemap" {
+                        (micro.inner_keys, micro.node_bytes) = (None, None);
+                    }
+                    self.axis.apply(place, &mut micro);
+                    match Session::shared(&micro) {
+                        Ok(_) => points.push(Point { key_type: *key_type, engine, place, options: micro }),
+                        Err(error) if error.is_wrong_usage() => {
+                            drawing.leave_out(engine, &format!("at {place} {}: {error}", self.axis.label()));
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    fn note(&self, point: &Point, phase: Phase, seconds: Option<f64>, tally: Option<&Tally>, found: &mut Points) {
+        let (keys, threads) = (point.options.keys as f64, f64::from(point.options.threads));
+        let mut put = |measure, value| {
+            found.insert((point.key_type as u8, point.engine, point.place, phase.name(), measure), value);
+        };
+        if let Some(seconds) = seconds {
+            put(Measure::MeanNs, seconds * 1e9 * threads / keys);
+            put(Measure::Throughput, keys / seconds);
+        }
+        if let Some(Tally { counts, misses }) = tally {
+            let added =
+                Latency { read_ns: point.options.read_ns, flush_ns: point.options.flush_ns, fence_ns: point.options.fence_ns };
+            put(Measure::Modelled, added.cost_ns(counts, *misses) / keys);
+            put(Measure::Flushes, (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys);
+            let lines = counts.lines_flushed.values().sum::<u64>() + counts.line_writes;
+            put(Measure::BytesFlushed, (lines * LINE as u64) as f64 / keys);
+        }
+    }
+
+    fn add_speedups(&self, points: &[Point], found: &mut Points) {
+        for point in points {
+            for phase in self.phases {
+                let key = |place, measure| (point.key_type as u8, point.engine, place, phase.name(), measure);
+                let rate = |place| found.get(&key(place, Measure::Throughput)).copied();
+                if let (Some(alone), Some(rate)) = (rate(1), rate(point.place)) {
+                    found.insert(key(point.place, Measure::Speedup), rate / alone);
+                }
+            }
+        }
+    }
+
+    fn draw(&self, points: &[Point], found: &Points, drawing: &mut Drawing<'_, '_>) {
+        for key_type in self.key_types {
+            for (phase, measure) in self.shown {
+                let mut series: Vec<Series> = Vec::new();
+                for point in points.iter().filter(|point| point.key_type == *key_type) {
+                    let key = (*key_type as u8, point.engine, point.place, phase.name(), *measure);
+                    let Some(value) = found.get(&key) else { continue };
+                    if series.last().is_none_or(|last| last.name != point.engine) {
+                        series.push(Series { name: point.engine.into(), from_paper: false, points: Vec::new() });
+                    }
+                    if let Some(last) = series.last_mut() {
+                        last.points.push([point.place as f64, *value]);
+                    }
+                }
+                drawing.figure.panels.push(Panel {
+                    title: match measure {
+                        Measure::MeanNs | Measure::Throughput => format!("{phase}, {}", keys_name(*key_type)),
+                        _ => format!("{phase}, {}: {}", keys_name(*key_type), measure.name()),
+                    },
+                    x_label: self.axis.label().into(),
+                    y_label: measure.label().into(),
+                    places: None,
+                    logarithmic: [self.axis.is_logarithmic(), false],
+                    series,
+                });
+            }
+        }
+        let last = points.iter().map(|point| point.place).max().unwrap_or(0);
+        let value = |claim: &Quotient, (engine, place): (&'static str, u64)| {
+            let place = if place == LAST { last } else { place };
+            found.get(&(claim.key_type as u8, engine, place, claim.phase.name(), claim.measure)).copied()
+        };
+        let claim = |claim: Quotient| {
+            let at = |(engine, place): (&str, u64)| match place {
+                LAST => engine.to_owned(),
+                place => format!("{engine} at {place}"),
+            };
+            let (above, below) = (value(&claim, claim.above), value(&claim, claim.below));
+            let keys = keys_name(claim.key_type);
+            Claim {
+                what: format!("{}, {}, {keys}: {} to {}", claim.phase, claim.measure.label(), at(claim.above), at(claim.below)),
+                paper: claim.paper,
+                ours: above.zip(below).map(|(above, below)| above / below),
+            }
+        };
+        drawing.figure.claims.extend((self.claims)().into_iter().map(claim));
+    }
+}

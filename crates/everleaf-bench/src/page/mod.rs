@@ -1,0 +1,101 @@
+//! `bench report`: one page of HTML with everything in it: tables, plots, the machine, the commit, the commands.
+//!
+//! Map of the files: `sections` (what is measured) · `html` (how it is written) · `machine` (where it ran).
+
+mod html;
+mod machine;
+mod sections;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::figure::{Claim, Panel};
+use crate::session::Steps;
+use crate::{BenchError, Progress};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportOptions {
+    /// Small sizes and one round: within three minutes. Otherwise within thirty.
+    pub quick: bool,
+    /// Keys of the indexes, in place of the size's own; stores and figures take a part of them.
+    pub keys: Option<u64>,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
+    pub pool: Option<PathBuf>,
+}
+
+/// Sizes of a report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Of indexes of words.
+    index_keys: u64,
+    /// Of stores with values of 100 bytes.
+    store_keys: u64,
+    /// Of stores with values of 1000 bytes.
+    ycsb_keys: u64,
+    /// Of each point of a figure.
+    figure_keys: u64,
+    rounds: u32,
+}
+
+impl ReportOptions {
+    fn scale(&self) -> Scale {
+        let index_keys = self.keys.unwrap_or(if self.quick { 100_000 } else { 1_000_000 });
+        let part = |of: u64| (index_keys / of).max(100);
+        match self.quick {
+            true => Scale { index_keys, store_keys: part(4), ycsb_keys: part(10), figure_keys: part(5), rounds: 1 },
+            false => Scale { index_keys, store_keys: part(2), ycsb_keys: part(5), figure_keys: part(4), rounds: 3 },
+        }
+    }
+
+    fn command(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let keys = self.keys.map_or(String::new(), |keys| format!(" --keys {keys}"));
+        format!("everleaf bench report{quick}{keys} --seed {}", self.seed)
+    }
+}
+
+/// A part of the page.
+pub(crate) struct Section {
+    title: String,
+    /// Paragraphs.
+    text: Vec<String>,
+    /// What measures it again.
+    command: String,
+    /// The first row is the heading.
+    tables: Vec<Vec<Vec<String>>>,
+    panels: Vec<Panel>,
+    claims: Vec<Claim>,
+}
+
+/// Measures everything and gives the page.
+///
+/// # Errors
+/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work is done.
+pub fn run_report(options: &ReportOptions) -> Result<String, BenchError> {
+    run_report_with_progress(options, &mut |_| {})
+}
+
+/// As [`run_report`], and tells how far it is.
+///
+/// # Errors
+/// As [`run_report`].
+pub fn run_report_with_progress(options: &ReportOptions, progress: &mut dyn FnMut(Progress)) -> Result<String, BenchError> {
+    if let Some(keys) = options.keys {
+        crate::options::within("keys", keys, 1000, 1 << 40)?;
+    }
+    let (scale, start) = (options.scale(), Instant::now());
+    let jobs = sections::jobs(options, scale)?;
+    let (mut sections, total) = (Vec::new(), jobs.len() as u64);
+    for (done, job) in jobs.into_iter().enumerate() {
+        // Progress is told in sections, of which each counts for as much.
+        let mut tell = |inner: Progress| {
+            let part = 1000 * inner.done / inner.total.max(1);
+            progress(Progress { done: 1000 * done as u64 + part, total: 1000 * total, doing: inner.doing });
+        };
+        sections.push((job.run)(options, scale, &mut Steps::new(&mut tell, 0))?);
+    }
+    Ok(html::page(options, &sections, &machine::facts(), start.elapsed()))
+}

@@ -1,0 +1,77 @@
+//! Every figure, small: what can be measured is, and what cannot is named.
+
+use everleaf_bench::figure::{Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure};
+use everleaf_bench::page::{ReportOptions, run_report};
+
+fn options(name: &str) -> FigureOptions {
+    FigureOptions { name: name.into(), keys: 1000, rounds: 1, seed: 2, pool: None }
+}
+
+fn measured(name: &str) -> Figure {
+    run_figure(&options(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn every_figure_is_measured_or_says_why_not() {
+    for name in figure_names() {
+        let figure = measured(name);
+        assert!(!figure.panels.is_empty() || !figure.left_out.is_empty(), "{name}");
+        for series in figure.panels.iter().flat_map(|panel| &panel.series) {
+            assert!(series.points.iter().flatten().all(|value| value.is_finite() && *value >= 0.0), "{name}: {series:?}");
+        }
+        assert!(figure.claims.iter().all(|claim| claim.paper.is_finite() && claim.ours.is_none_or(|ours| ours >= 0.0)), "{name}");
+        let table = figure.table();
+        assert!(table.starts_with(name) && figure.left_out.iter().all(|out| table.contains(&out.engine)), "{table}");
+        assert!(figure_svg(&figure).contains("</svg>"));
+    }
+}
+
+#[test]
+fn probes_lie_near_the_formula_and_are_exact() {
+    let figure = measured("fptree-4");
+    let fptree = figure.panels[0].series.iter().find(|series| series.name == "fptree").unwrap();
+    assert_eq!(fptree.points.iter().map(|point| point[0] as u32).collect::<Vec<_>>(), [4, 8, 16, 32, 48, 56]);
+    assert!(fptree.points.iter().all(|point| (1.0..1.15).contains(&point[1])), "{fptree:?}");
+    assert!(figure.claims[0].ours.is_some() && figure.claims[2].what.contains("NV-Tree"));
+    assert_eq!(figure, measured("fptree-4"), "to the last digit");
+}
+
+#[test]
+fn latency_costs_what_it_must() {
+    let figure = measured("fptree-7");
+    assert_eq!(figure.panels.len(), 17, "four operations, timed and counted, two kinds of keys, recovery");
+    let insert = figure.panels.iter().find(|panel| panel.title == "insert, 8-byte keys").unwrap();
+    let fptree = insert.series.iter().find(|series| series.name == "fptree").unwrap();
+    assert_eq!(fptree.points.len(), 5);
+    // Two flushes of 560 ns more, whatever the machine does besides.
+    assert!(fptree.points[4][1] > 1100.0, "{fptree:?}");
+    let counted = figure.panels.iter().find(|panel| panel.title.starts_with("update, 8-byte keys: cost")).unwrap();
+    let fptree = counted.series.iter().find(|series| series.name == "fptree").unwrap();
+    assert_eq!(fptree.points[0][1], 0.0, "DRAM's own latency");
+    let (at_250, at_650) = (fptree.points[2][1], fptree.points[4][1]);
+    assert!(at_650 >= 560.0 && (at_650 / at_250 - 560.0 / 160.0).abs() < 1e-9, "one flush, and reads: {fptree:?}");
+    assert!(figure.claims.iter().any(|claim| claim.ours.is_some()));
+}
+
+#[test]
+fn pictures_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figure.png");
+    figure_png(&measured("clfb-7"), &path).unwrap();
+    assert!(std::fs::read(&path).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_any_work() {
+    for (wrong, words) in [
+        (options("fptree-99"), "choose among fptree-4"),
+        (FigureOptions { keys: 10, ..options("fptree-4") }, "--keys 10"),
+        (FigureOptions { rounds: 0, ..options("fptree-4") }, "--rounds 0"),
+        (FigureOptions { keys: 1 << 39, ..options("fptree-7") }, "MiB"),
+    ] {
+        let error = run_figure(&wrong).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let huge = ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: None };
+    assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));
+}

@@ -1,0 +1,84 @@
+//! Counting costs a timed run nothing: on `Hardware`, the doors that count are no instructions at all.
+//!
+//! Pairs of functions, one that goes through a counting door and one that does not, are compared by their machine code, which is read from
+//! the symbols of this very program. The same pairs on `Counted` differ, so the comparison can fail.
+
+use std::hint::black_box;
+
+use everleaf_pmem::{Counted, Counter, Cpu, Hardware, Media, PCell, PPtr, Region, site};
+use object::{Object, ObjectSection, ObjectSymbol};
+
+/// Functions of a media: with a counting door, and without.
+macro_rules! pairs {
+    ($($media:ty: $counting:ident $quiet:ident $named:ident $otherwise_named:ident;)*) => {$(
+        #[inline(never)]
+        fn $counting(media: &$media, cell: &PCell<u64>) -> u64 {
+            let value = media.load(cell);
+            media.count(Counter::LeafProbes, 1);
+            media.count(Counter::EntriesShifted, value);
+            value.wrapping_mul(3)
+        }
+        #[inline(never)]
+        fn $quiet(media: &$media, cell: &PCell<u64>) -> u64 {
+            let value = media.load(cell);
+            value.wrapping_mul(3)
+        }
+        #[inline(never)]
+        fn $named(media: &$media, cell: &PCell<u64>) {
+            media.store(cell, 7);
+            media.flush(site!("test.hot_path.one"), cell);
+            media.fence(site!("test.hot_path.two"));
+            media.end_operation();
+        }
+        #[inline(never)]
+        fn $otherwise_named(media: &$media, cell: &PCell<u64>) {
+            media.store(cell, 7);
+            media.flush(site!("test.hot_path.a_site_of_another_length"), cell);
+            media.fence(site!("test.hot_path.three"));
+        }
+    )*};
+}
+
+pairs! {
+    Hardware: hardware_counting hardware_quiet hardware_named hardware_otherwise_named;
+    Counted: counted_counting counted_quiet counted_named counted_otherwise_named;
+}
+
+/// The machine code of the function whose symbol has this word in it, less the filling at its end.
+fn code_of(program: &object::File<'_>, name: &str) -> Vec<u8> {
+    let word = format!("{}{name}", name.len()); // As symbols spell names: `15hardware_quiet`.
+    let symbol = program.symbols().find(|symbol| symbol.name().is_ok_and(|spelt| spelt.contains(&word)));
+    let symbol = symbol.unwrap_or_else(|| panic!("no symbol of {name}"));
+    let section = program.section_by_index(symbol.section_index().unwrap()).unwrap();
+    let code = section.data_range(symbol.address(), symbol.size()).unwrap().unwrap().to_vec();
+    assert!(!code.is_empty(), "{name}");
+    code
+}
+
+#[test]
+fn counting_doors_of_a_timed_run_are_no_instructions() {
+    let cpu = Cpu::detect();
+    let region = || Region::anonymous(1 << 16, 1 << 20).unwrap();
+    let hardware = Hardware::new(region(), &cpu).unwrap();
+    let counted = Counted::new(Hardware::new(region(), &cpu).unwrap());
+    // All of them are called, so that all of them are there.
+    for _ in 0..2 {
+        let cell = hardware.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();
+        assert_eq!(black_box(hardware_counting)(&hardware, cell), black_box(hardware_quiet)(&hardware, cell));
+        black_box(hardware_named)(&hardware, cell);
+        black_box(hardware_otherwise_named)(&hardware, cell);
+        let cell = counted.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();
+        assert_eq!(black_box(counted_counting)(&counted, cell), black_box(counted_quiet)(&counted, cell));
+        black_box(counted_named)(&counted, cell);
+        black_box(counted_otherwise_named)(&counted, cell);
+    }
+    assert_eq!(counted.counts().event(Counter::LeafProbes), 2);
+
+    let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let program = object::File::parse(&*bytes).unwrap();
+    let code = |name| code_of(&program, name);
+    assert_eq!(code("hardware_counting"), code("hardware_quiet"), "counting an event");
+    assert_eq!(code("hardware_named"), code("hardware_otherwise_named"), "names of sites, and the end of an operation");
+    assert_ne!(code("counted_counting"), code("counted_quiet"), "otherwise nothing would have been compared");
+    assert_ne!(code("counted_named"), code("counted_otherwise_named"), "otherwise nothing would have been compared");
+}

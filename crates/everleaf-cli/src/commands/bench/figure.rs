@@ -1,0 +1,71 @@
+//! `bench figure`.
+
+use std::path::PathBuf;
+
+use everleaf_bench::figure::{Figure, FigureOptions, figure_list, figure_png, figure_svg, run_figure_with_progress};
+
+use super::{say, tell};
+use crate::failure::{Failure, Outcome};
+use crate::progress;
+
+/// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG) and a JSON file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a name, lists the figures. Engines of a figure that this release does not have are left out and named.
+
+Examples:
+  everleaf bench figure fptree-7
+  everleaf bench figure fptree-4 --keys 1000000 --folder plots --json")]
+pub struct Args {
+    /// The figure.
+    name: Option<String>,
+    /// Keys of the largest index.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u64,
+    /// How often each point is measured; medians are shown.
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    rounds: u32,
+    /// Where NAME.svg, NAME.png and NAME.json are written; made if it is missing.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// Decides all that is random.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make pools at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print the JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and draws.
+pub fn run(args: &Args) -> Outcome {
+    let Some(name) = &args.name else {
+        return figure_list().iter().try_for_each(|(name, title)| say(&format!("{name:<14} {title}")));
+    };
+    let options =
+        FigureOptions { name: name.clone(), keys: args.keys, rounds: args.rounds, seed: args.seed, pool: args.pool.clone() };
+    everleaf_bench::figure::check(&options)?;
+    let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.folder.display()));
+    std::fs::create_dir_all(&args.folder).map_err(failed)?; // Before the work, not after it.
+    let bar = progress::operations_bar();
+    let measured = run_figure_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let figure = measured?;
+    write(&figure, args, failed)?;
+    let text = if args.json {
+        serde_json::to_string(&figure).map_err(|error| Failure::failed(error.to_string()))?
+    } else {
+        figure.table()
+    };
+    say(text.trim_end())
+}
+
+fn write(figure: &Figure, args: &Args, failed: impl Fn(std::io::Error) -> Failure) -> Outcome {
+    let path = |ending: &str| args.folder.join(format!("{}.{ending}", figure.name));
+    let json = serde_json::to_string_pretty(figure).map_err(|error| Failure::failed(error.to_string()))?;
+    std::fs::write(path("json"), json + "\n").map_err(&failed)?;
+    std::fs::write(path("svg"), figure_svg(figure)).map_err(&failed)?;
+    Ok(figure_png(figure, &path("png"))?)
+}
