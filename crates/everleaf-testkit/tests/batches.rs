@@ -1,7 +1,7 @@
 //! Batches under the explorer: all or nothing in every image, and every barrier of a batch is needed.
 
 use everleaf::Engine;
-use everleaf_crash::{Options, Report, explore};
+use everleaf_crash::{Mutant, Options, Report, explore};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 
 fn explored(engine: Engine, scenario: Scenario, options: &Options) -> Report {
@@ -42,7 +42,8 @@ fn every_barrier_of_a_batch_is_needed() {
     for script in [plain, apart, cut("B3.blocks"), cut("B6.fence")] {
         let options = Options { mutate: true, ..options(16) };
         let report = explored(Engine::FpTree, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);
-        killed.extend(report.killed.iter().map(|(site, _)| site.name()));
+        let without = |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
+        killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
     }
     let of_batches = |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
     let sites = everleaf_pool::SITES.iter().map(|site| site.name()).filter(of_batches);
