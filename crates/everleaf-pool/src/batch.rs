@@ -73,6 +73,10 @@ fn sorted(mut blocks: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
+fn is_among(sorted: &[Block], block: Block) -> bool {
+    sorted.binary_search_by_key(&block.offset, |block| block.offset).is_ok()
+}
+
 /// A batch that was committed when the crash came: its owner makes the index hold every new record, or none, and calls [`Worker::resolve_batch`] before anything else
 /// but the resolution of links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,7 +243,7 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.batch.B6.retire"), &intent.tag);
         // Others may free the new records, or take the old ones, from here on: a stale intent would do it all again.
         media.fence(site!("pool.batch.B6.fence"));
-        let is_free = |block: Block| Some(block) == staged.log_block || freed.contains(&block);
+        let is_free = |block: Block| Some(block) == staged.log_block || is_among(freed, block);
         pool.chunks().let_go(media, &staged.blocks(), is_free)
     }
 
@@ -249,7 +253,8 @@ impl<M: Media> Worker<M> {
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn abandon_batch(&mut self) -> Result<(), PoolError> {
         let Some(staged) = self.batch.take() else { return Ok(()) };
-        let is_free = |block: Block| Some(block) == staged.log_block || staged.new.contains(&block);
+        let new = sorted(staged.new.clone());
+        let is_free = |block: Block| Some(block) == staged.log_block || is_among(&new, block);
         self.pool.chunks().let_go(self.pool.media(), &staged.blocks(), is_free)
     }
 

@@ -46,6 +46,10 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         };
         self.keys.add(node.offset, 1); // Before the fences: what counts would wait for them.
         insert_entry::<K, M>(self.pool.media(), node, state, rank, word, value);
+        // A search by halves may miss a key where others are damaged and out of order: then it is an error now. A few words, all in the cache.
+        if self.find_in(node, node.state(self.pool.media())?, key)? != Some(value) {
+            return Err(IndexError::Corrupt { offset: node.offset, what: "keys are out of order" });
+        }
         Ok(true)
     }
 

@@ -91,7 +91,7 @@ const _: () = {
     let mut i = 0;
     while i < SLOTS.len() {
         // A ring is a power of two, whole lines, and its positions fit into the state word.
-        assert!(SLOTS[i].is_power_of_two() && SLOTS[i] as usize % ENTRIES_PER_LINE == 0 && SLOTS[i] < 1 << COUNT_BITS);
+        assert!(SLOTS[i].is_power_of_two() && (SLOTS[i] as usize).is_multiple_of(ENTRIES_PER_LINE) && SLOTS[i] < 1 << COUNT_BITS);
         i += 1;
     }
 };

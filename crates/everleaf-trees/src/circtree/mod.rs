@@ -12,10 +12,10 @@
 //! | operation | flushes | fences |
 //! |---|---|---|
 //! | insert at an end of a node | 2 | 2 |
-//! | insert elsewhere, moved and new entry in n lines | n + 1 | n + 1 |
+//! | insert elsewhere, moved and new entry come to lie in n lines | n + 1 | n + 1 |
 //! | update | 1 | 1 |
 //! | remove at an end | 1 | 1 |
-//! | remove elsewhere, moved and removed entry in n lines | n + 1 | n + 1 |
+//! | remove elsewhere, entries move into n lines | n + 1 | n + 1 |
 //! | split | lines of the new node and 3, and those of the entry above | 3, and those of the entry above |
 //! | merge | lines of the moved entries and 2, and those of the entry above | 2, and those of the entry above |
 //!

@@ -60,14 +60,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             new_root(&mut worker, slots, State::at_rest(0, 0, 0), 0)?;
         }
         let known = media.load(&anchor.closed) == 1;
-        let totals = if known && shutdown == Shutdown::Clean {
-            Totals {
-                keys: media.load(&anchor.keys),
-                leaves: media.load(&anchor.leaves),
-                inner_nodes: media.load(&anchor.inner_nodes),
-            }
-        } else {
-            count::<K, M>(pool, &mut worker, slots)?
+        let totals = match known && shutdown == Shutdown::Clean {
+            true => Totals::stored(pool, slots)?,
+            false => count::<K, M>(pool, &mut worker, slots)?,
         };
         if media.load(&anchor.closed) != 0 {
             // From here on the totals are not right. Not flushed: after a crash the pool says that it was not closed. This is for who closes
@@ -277,6 +272,19 @@ struct Totals {
     keys: u64,
     leaves: u64,
     inner_nodes: u64,
+}
+
+impl Totals {
+    /// Those that a clean shutdown has left.
+    fn stored<M: Media>(pool: &Pool<M>, slots: usize) -> Result<Self, IndexError> {
+        let anchor = pool.anchor::<Anchor>()?;
+        let [keys, leaves, inner_nodes] = [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
+        let most = most_nodes(pool, slots);
+        if keys > most * slots as u64 || leaves > most || inner_nodes > most {
+            return Err(IndexError::Corrupt { offset: pool.pointer_to(anchor).offset(), what: "the totals are impossible" });
+        }
+        Ok(Self { keys, leaves, inner_nodes })
+    }
 }
 
 /// Counts along the chains of all levels; ends the steps that a crash has cut.

@@ -1,6 +1,6 @@
 //! Removing: the first or last entry by the state word alone, another by shifting the fewer neighbours over it.
 //!
-//! At an end: 1 flush, 1 fence. Elsewhere, where the moved entries and the removed one lie in `n` lines: n + 1 flushes, n + 1
+//! At an end: 1 flush, 1 fence. Elsewhere, where entries move into `n` lines: n + 1 flushes, n + 1
 //! fences. A leaf that is left with few entries: a merge besides, if its neighbour has room.
 
 use everleaf_index::IndexError;

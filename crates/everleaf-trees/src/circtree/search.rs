@@ -221,7 +221,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     }
 
     #[inline(always)]
-    fn find_in(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find_in(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let rank = self.rank(node, state, key)?;
         Ok(if self.is_at(node, state, rank, key)? { Some(node.entry(self.pool.media(), state, rank - 1).1) } else { None })
     }

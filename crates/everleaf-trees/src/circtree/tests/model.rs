@@ -13,7 +13,7 @@ use super::super::{NodeKey, Variant, open};
 use super::{assert_sound, format};
 
 /// Keys of numbers, in their order.
-trait TestKey: NodeKey {
+pub(super) trait TestKey: NodeKey {
     const TYPE: KeyType;
     fn make(number: u16) -> Self::Owned;
 }
@@ -151,4 +151,24 @@ proptest! {
             false => run::<U64Keys>(SLOTS[size], variant, &acts),
         }
     }
+}
+
+#[test]
+fn impossible_totals_are_an_error_and_no_overflow() {
+    use super::super::layout::Anchor;
+    use everleaf_index::IndexError;
+    use everleaf_pmem::Media;
+
+    let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(KeyType::U64, 4)).unwrap();
+    open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).unwrap().close().unwrap();
+    let anchor = pool.anchor::<Anchor>().unwrap();
+    for cell in [&anchor.keys, &anchor.leaves, &anchor.inner_nodes] {
+        let right = pool.media().load(cell);
+        pool.media().store(cell, u64::MAX - 1);
+        let refused = open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).map(drop);
+        assert!(matches!(refused, Err(IndexError::Corrupt { .. })), "{refused:?}");
+        pool.media().store(cell, right);
+    }
+    assert!(open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).is_ok());
 }
