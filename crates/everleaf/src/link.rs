@@ -108,7 +108,13 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// While this is held the index has no batch in part.
     pub(crate) fn lock_batches_out(&self) -> RwLockReadGuard<'_, ()> {
-        self.wait_for(|| self.batches.try_read())
+        // Blocking is fair: a batch that waits lets no more scans in. Under the explorer, which schedules, nobody may block.
+        if M::OBSERVES_READS { self.wait_for(|| self.batches.try_read()) } else { self.batches.read() }
+    }
+
+    /// While this is held nobody scans.
+    fn lock_scans_out(&self) -> RwLockWriteGuard<'_, ()> {
+        if M::OBSERVES_READS { self.wait_for(|| self.batches.try_write()) } else { self.batches.write() }
     }
 
     /// Spins, then yields: a lock is held for a few microseconds, and the media must hear of every turn.

@@ -101,12 +101,12 @@ struct Work<'w> {
 
 impl Work<'_> {
     fn gather<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
-        self.from_index::<K>(pool, opened)?;
-        if self.salvaged.unreadable > 0 { self.from_records::<K>(pool) } else { Ok(()) }
+        self.gather_index::<K>(pool, opened)?;
+        if self.salvaged.unreadable > 0 { self.gather_records::<K>(pool) } else { Ok(()) }
     }
 
     /// All that the index leads to. The error is one of the new pool, or the watcher's.
-    fn from_index<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+    fn gather_index<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
         let index = match registry::open_index::<K, Hardware>(pool, Shutdown::Crash) {
             Ok((index, _)) => index,
             Err(error) => {
@@ -151,7 +151,7 @@ impl Work<'_> {
     }
 
     /// All records that are values, of keys that are still missing.
-    fn from_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>) -> Result<(), Error> {
+    fn gather_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>) -> Result<(), Error> {
         let mut failed = Ok(());
         pool.for_each_record(|record| {
             if failed.is_err() {

@@ -39,7 +39,8 @@ impl Head {
 
     /// Keys have at most 64 KiB.
     fn of(key_bytes: usize, expires: bool) -> Self {
-        Self(Self::VALUE | u32::from(expires) * Self::EXPIRES | key_bytes as u32 & Self::KEY_BYTES)
+        let expires = if expires { Self::EXPIRES } else { 0 };
+        Self(Self::VALUE | expires | (key_bytes as u32 & Self::KEY_BYTES))
     }
 
     /// None if it is no head: bits that this version does not know are no value of this version.

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use common::{folder, key, tiny, value};
-use everleaf::{CreateOptions, Engine, KeyType, OwnedKey, Store};
+use everleaf::{Clock, CreateOptions, Engine, KeyType, OwnedKey, Store};
 
 fn expect(store: &Store, model: &BTreeMap<OwnedKey, Vec<u8>>) {
     let found: BTreeMap<_, _> = store.iter().collect::<Result<_, _>>().unwrap();
@@ -213,4 +214,27 @@ fn readers_see_all_of_a_batch_or_nothing() {
             assert!(scanned.len() == 20 && scanned.iter().all(|value| *value == scanned[0]), "{scanned:?}");
         }
     });
+}
+
+#[test]
+fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that() {
+    let folder = folder();
+    let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
+    let store = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone()).create(&path).unwrap();
+    for n in 0..500 {
+        store.put_for(&key(KeyType::Bytes, n), &value(n, 300), Duration::from_secs(1)).unwrap();
+    }
+    store.put("stays", b"").unwrap();
+    let used = store.statistics().unwrap().used_bytes;
+    store.sweep_every(Some(Duration::from_millis(1))).unwrap();
+    assert!(store.len() > 400, "nothing has expired");
+    clock.advance(Duration::from_secs(1));
+    while store.statistics().unwrap().keys > 1 {
+        std::thread::yield_now();
+    }
+    assert!(store.statistics().unwrap().used_bytes < used / 2);
+    let tree = store.tree("beside").unwrap();
+    store.close().unwrap();
+    assert!(matches!(tree.put("late", b""), Err(everleaf::Error::Closed)));
+    assert!(Store::open(&path).unwrap().check().unwrap().ok, "a tree that is still there does not keep the file");
 }

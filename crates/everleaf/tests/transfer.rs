@@ -223,7 +223,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
         let sound = std::fs::read(&path).unwrap();
         for round in 0..20u64 {
             let mut damaged = sound.clone();
-            for page in (3..sound.len() / 4096).filter(|page| (*page as u64 * 0x9e37_79b9 + round * 7) % 50 == 0) {
+            for page in (3..sound.len() / 4096).filter(|page| (*page as u64 * 0x9e37_79b9 + round * 7).is_multiple_of(50)) {
                 damaged[page * 4096 + 64..page * 4096 + 1024].fill(round as u8);
             }
             std::fs::write(&path, &damaged).unwrap();

@@ -65,7 +65,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         // P2 COMMIT.
         worker.commit_batch()?;
         let settled = {
-            let _scans_wait = self.wait_for(|| self.batches.try_write());
+            let _scans_wait = self.lock_scans_out();
             settle(&*self.index, &links)?
         };
         // P4. Crash: P3 is done again, which changes nothing, and then this.
