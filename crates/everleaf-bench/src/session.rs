@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use everleaf::{Engine, EngineParameters, StoreKey, registry};
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Cpu, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
+use everleaf_pmem::{Cpu, Dram, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
 use everleaf_pool::Pool;
 
 use crate::keys::{BenchKey, String16};
@@ -129,6 +129,11 @@ impl Session {
         let options = &self.plan.options;
         if self.plan.engine == Engine::BTreeMap {
             return self.run_map::<K, C>(steps, name, clock, after);
+        }
+        if self.plan.engine.is_volatile_twin() {
+            let target = |_| Ok(self.index::<K, Dram>(Dram::new(self.region()?, &self.cpu))?.1);
+            let mut targets = (0..self.indexes).map(target).collect::<Result<Vec<_>, BenchError>>()?;
+            return self.drive(steps, name, &mut targets, clock, &mut || {}, after);
         }
         let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
         if added == AddedLatencies::default() {
