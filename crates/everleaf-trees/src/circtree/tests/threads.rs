@@ -27,7 +27,7 @@ where
     let mut model = Model::<K>::new();
     for _ in 0..OPERATIONS {
         let number = random.random_range(0..500) * (THREADS + 1) + thread + 1;
-        if number % STAYING == 0 {
+        if number.is_multiple_of(STAYING) {
             continue;
         }
         let (key, value, mut old, mut expected) = (K::make(number), random.random(), [0], [0]);
