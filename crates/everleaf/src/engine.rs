@@ -138,6 +138,8 @@ impl Engine {
                 | Engine::NvTreeConcurrent
                 | Engine::CircTree
                 | Engine::CircTreeLinear
+                | Engine::VolatileStandard
+                | Engine::VolatileCircular
                 | Engine::Masstree
                 | Engine::MasstreeTransient
                 | Engine::MasstreeLogging
@@ -154,15 +156,22 @@ impl Engine {
         match self {
             Engine::FpTree | Engine::PTree => FPTREE_PARAMETERS,
             Engine::FpTreeConcurrent => CONCURRENT_FPTREE_PARAMETERS,
-            Engine::CircTree | Engine::CircTreeLinear => CIRCTREE_PARAMETERS,
+            Engine::CircTree | Engine::CircTreeLinear | Engine::VolatileStandard | Engine::VolatileCircular => {
+                CIRCTREE_PARAMETERS
+            }
             _ => &[],
         }
+    }
+
+    /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured, never a pool that is opened again.
+    pub const fn is_volatile_twin(self) -> bool {
+        matches!(self, Engine::VolatileStandard | Engine::VolatileCircular)
     }
 
     /// Words that a value may have.
     pub const fn most_value_words(self) -> usize {
         match self {
-            Engine::CircTree | Engine::CircTreeLinear => 1,
+            Engine::CircTree | Engine::CircTreeLinear | Engine::VolatileStandard | Engine::VolatileCircular => 1,
             _ => 14,
         }
     }

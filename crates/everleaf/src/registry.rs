@@ -155,6 +155,8 @@ fn kind(engine: Engine) -> Result<Kind, Error> {
         Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
         Engine::CircTree => Ok(Kind::CircTree(circtree::Variant::CircTree)),
         Engine::CircTreeLinear => Ok(Kind::CircTree(circtree::Variant::Linear)),
+        Engine::VolatileCircular => Ok(Kind::CircTree(circtree::Variant::CircTree)),
+        Engine::VolatileStandard => Ok(Kind::CircTree(circtree::Variant::Array)),
         Engine::BTreeMap => Ok(Kind::BTreeMap),
         engine => Err(Error::unavailable(engine.name())),
     }

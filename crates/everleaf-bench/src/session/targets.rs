@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf::{CreateOptions, Engine, KeyType, Store, StoreKey, registry};
-use everleaf_pmem::{Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
+use everleaf_pmem::{Dram, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
@@ -38,6 +38,9 @@ impl Session {
     pub fn with_targets<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         match self.plan.subject {
             Subject::Index(Engine::BTreeMap) => self.with_maps::<K, D>(driver),
+            Subject::Index(engine) if engine.is_volatile_twin() => {
+                driver.drive(self.several(|| Ok(self.index::<K, _>(engine, Dram::new(self.region()?, &self.cpu))?.1))?)
+            }
             Subject::Index(engine) => driver.drive(self.several(|| match self.added() {
                 None => Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1),
                 Some(added) => Ok(self.index::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.1),

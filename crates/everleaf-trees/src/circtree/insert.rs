@@ -31,7 +31,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     #[inline]
     pub(super) fn add(&self, locked: Locked<'_>, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
         let Locked { node, state, rank, guard, .. } = locked;
-        if usize::from(state.count) == self.slots {
+        if usize::from(state.count) == self.shape.slots {
             guard.unlock_unchanged();
             self.make_room(key)?;
             return Ok(false);
@@ -77,12 +77,13 @@ pub(super) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
         let after = state.with_step(Step::InsertUp, 0).after_step(node.slots());
         return insert_at_end::<K, M>(media, node, state, node.slot(state, count), after, key, value);
     }
-    if at == 0 {
+    if at == 0 && node.ring {
         let after = state.with_step(Step::InsertDown, 0).after_step(node.slots());
         return insert_at_end::<K, M>(media, node, state, node.slot(state, usize::MAX), after, key, value);
     }
     // The nearer side: fewer entries move.
-    let intent = state.with_step(if at < count - at { Step::InsertDown } else { Step::InsertUp }, at);
+    let down = node.ring && at < count - at;
+    let intent = state.with_step(if down { Step::InsertDown } else { Step::InsertUp }, at);
     let moves = Moves::of(node, intent);
     // P1: the step is announced. Crash, before its first move is whole: the entries stand as they did.
     if media.load(&node.head.key) != key {

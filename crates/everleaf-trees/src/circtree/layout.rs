@@ -96,6 +96,16 @@ const _: () = {
     }
 };
 
+/// What all nodes of a tree have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries that a node has room for, a power of two.
+    pub slots: usize,
+    /// Entries move to the nearer side. Else the first one stays in slot 0, as in an ordinary B+-tree: the volatile twin that rings are compared
+    /// with.
+    pub ring: bool,
+}
+
 /// Bytes of a node with room for so many entries.
 pub(super) const fn node_bytes(slots: usize) -> u64 {
     (size_of::<NodeHead>() + slots * 2 * WORD) as u64

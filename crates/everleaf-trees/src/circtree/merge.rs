@@ -25,12 +25,12 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     /// the root.
     #[inline(always)]
     pub(super) fn wants_merge(&self, count: usize) -> bool {
-        count <= self.slots / 4 && (count == 0 || count.is_power_of_two())
+        count <= self.shape.slots / 4 && (count == 0 || count.is_power_of_two())
     }
 
     /// Whether two neighbours fit into one with room to spare: where they just fit, the next insertion would split them again.
     fn fits(&self, left: usize, right: usize) -> bool {
-        left == 0 || right == 0 || left + right <= self.slots / 4 * 3
+        left == 0 || right == 0 || left + right <= self.shape.slots / 4 * 3
     }
 
     /// Merges nodes on the way to `key`, from the leaf upwards.
@@ -63,7 +63,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             return Err(IndexError::Corrupt { offset: child, what: "a node is not known to the one above" });
         };
         let count = usize::from(self.node(child)?.state(media)?.count);
-        if count > self.slots / 4 {
+        if count > self.shape.slots / 4 {
             locked.unlock_unchanged();
             return Ok(false);
         }

@@ -94,15 +94,12 @@
 //!   the states, to count.
 //!
 //! # Errors and gaps in the paper
-//! * Algorithm 1 shifts left with keys compared by `k > A[index].key` and then writes to `(b + i - 1)`, but compares for `i < n / 2` only, and
-//!   line 4 compares with `A[b + n / 2]`: the right half's loop ends at `i = n / 2` without comparing with the entry at `n / 2 - 1`. It holds
-//!   only because of line 4; line 36 then writes to `b + i + 1`, which for an empty node (`n = 0`) is slot `b`: `i = -1` must not be unsigned.
-//! * The two words of a pair are stored value first in both directions, and lines 10 and 28 flush a line only when the *next* one is entered: the
-//!   states in which the value is new and the key is not are not among those that recovery knows (section 5.5, case 1).
+//! * Algorithm 1 adds a key that is present a second time, and compares with a dead slot where a node is empty (line 5).
+//! * A pair is two stores. Between them an entry has its own key and its neighbour's value; shifting back (section 5.5, case 1a) copies that on.
 //! * Case 1a takes any non-NULL value beside the base for a sign of a shift to the left: in an almost full node the slot beside the base is
 //!   also the one behind the last entry, and a shift to the right has filled it.
-//! * Case 2 (deletion) is "similar"; a crash after the first value of the shift was stored leaves the removed key with its neighbour's value, and no
-//!   duplicate: all values differ and none is NULL.
+//! * Case 2 (deletion) expects one value less than the header counts. While a deletion shifts, nothing is NULL yet and the numbers agree: a deletion that
+//!   was cut in its shift is in neither case, with a value twice and the removed key still there.
 //! * Moved values are recognised by being different, and inner nodes by pointers being different; a split's "duplicate valid values in two
 //!   siblings" (case 3) is an ordinary state of ordinary data.
 //! * Section 5.4 lets a waiting thread compare its key with the smallest key of the right sibling. Once that has been removed, a key between it and
@@ -110,6 +107,10 @@
 //! * The lock is in the persistent header: it costs a store to a line that is about to be flushed, and recovery has to visit every node to clear it.
 //! * A merge "under the same parental IN" detaches the left node from the list; the node before it, in which that is stored, may be under another
 //!   parent, and is locked by nobody.
+//!
+//! # Volatile twins
+//! The same code on the media `Dram`, where flushes and fences are nothing: `volatile-circ`, and `volatile-std`, whose nodes are arrays, that is rings
+//! whose entries all move to one side.
 //!
 //! # Map of the files
 //! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `key` (what a key word means) · `parameters` (sizes on offer) ·
@@ -147,7 +148,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use format::layouts;
 pub use key::NodeKey;
-use layout::{Anchor, node_bytes};
+use layout::{Anchor, Shape, node_bytes};
 pub use parameters::{Parameters, Variant, create, open};
 
 use crate::support::count::Count;
@@ -239,8 +240,7 @@ pub struct CircTree<K: NodeKey, M: Media> {
     workers: Workers<M>,
     /// Whoever changes the structure allocates with this worker; each change ends with a fence.
     changes: Mutex<Worker<M>>,
-    /// Entries in a node, a power of two.
-    slots: usize,
+    shape: Shape,
     /// Nodes are searched from their first entry on.
     linear: bool,
     locks: VersionLocks,
@@ -282,7 +282,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
 
     /// More nodes than this there cannot be.
     fn most_nodes(&self) -> u64 {
-        recover::most_nodes(&self.pool, self.slots)
+        recover::most_nodes(&self.pool, self.shape)
     }
 
     /// Ends an operation.
@@ -300,9 +300,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             keys: self.keys.get(),
             height,
             leaves,
-            leaf_slots: self.slots as u64,
+            leaf_slots: self.shape.slots as u64,
             inner_nodes,
-            pm_bytes: (leaves + inner_nodes) * node_bytes(self.slots),
+            pm_bytes: (leaves + inner_nodes) * node_bytes(self.shape.slots),
             dram_bytes: self.locks.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),

@@ -4,7 +4,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Site, WORD};
 use everleaf_pool::Pool;
 
-use super::layout::{ENTRIES_PER_LINE, NodeHead, State};
+use super::layout::{ENTRIES_PER_LINE, NodeHead, Shape, State};
 
 /// A checked view of one node.
 #[derive(Clone, Copy)]
@@ -12,16 +12,18 @@ pub(super) struct Node<'p> {
     pub head: &'p NodeHead,
     entries: &'p [PCell],
     pub offset: u64,
+    /// Whether entries move to the nearer side.
+    pub ring: bool,
 }
 
 impl<'p> Node<'p> {
     /// The node at `offset`, after a check of its bounds, its alignment and the type of its chunk.
     #[inline(always)]
-    pub fn at<M: Media>(pool: &'p Pool<M>, offset: u64, slots: usize) -> Result<Self, IndexError> {
+    pub fn at<M: Media>(pool: &'p Pool<M>, offset: u64, shape: Shape) -> Result<Self, IndexError> {
         let head = pool.node(PPtr::<NodeHead>::at(offset))?;
         let body = offset.wrapping_add(size_of::<NodeHead>() as u64);
-        match pool.media().region().cells(body, 2 * slots) {
-            Some(entries) => Ok(Self { head, entries, offset }),
+        match pool.media().region().cells(body, 2 * shape.slots) {
+            Some(entries) => Ok(Self { head, entries, offset, ring: shape.ring }),
             None => Err(IndexError::Corrupt { offset, what: "a node reaches beyond the pool" }),
         }
     }

@@ -8,15 +8,17 @@ use everleaf_pool::{Pool, Shutdown};
 
 use super::CircTree;
 use super::key::NodeKey;
-use super::layout::{DEFAULT_SLOTS, SLOTS};
+use super::layout::{DEFAULT_SLOTS, SLOTS, Shape};
 
-/// How a node is searched.
+/// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// In the one contiguous part that can hold the key, by halves.
     CircTree,
     /// From the first entry on, around the ring.
     Linear,
+    /// By halves, in arrays whose first entry stays where it is.
+    Array,
 }
 
 /// Sizes, fixed when the pool is created.
@@ -96,6 +98,6 @@ pub fn open<K: NodeKey, M: Media>(
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
-    let linear = variant == Variant::Linear;
-    Ok(Box::new(CircTree::<K, M>::open(pool, parameters.node_slots as usize, linear, shutdown)?))
+    let shape = Shape { slots: parameters.node_slots as usize, ring: variant != Variant::Array };
+    Ok(Box::new(CircTree::<K, M>::open(pool, shape, variant == Variant::Linear, shutdown)?))
 }

@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 
 use super::insert::insert_entry;
 use super::key::NodeKey;
-use super::layout::{Anchor, ChangeLog, State, Step, node_bytes};
+use super::layout::{Anchor, ChangeLog, Shape, State, Step, node_bytes};
 use super::node::Node;
 use super::remove::{finish_removal, remove_entry};
 use super::shift::{Moves, shift_back};
@@ -51,18 +51,18 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a node.
-    pub fn open(pool: &Arc<Pool<M>>, slots: usize, linear: bool, shutdown: Shutdown) -> Result<Self, IndexError> {
+    pub fn open(pool: &Arc<Pool<M>>, shape: Shape, linear: bool, shutdown: Shutdown) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
         let media = pool.media();
         let anchor = pool.anchor::<Anchor>()?;
-        recover_log::<K, M>(pool, &mut worker, slots)?;
+        recover_log::<K, M>(pool, &mut worker, shape)?;
         if media.load(&anchor.root).is_null() {
-            new_root(&mut worker, slots, State::at_rest(0, 0, 0), 0)?;
+            new_root(&mut worker, shape, State::at_rest(0, 0, 0), 0)?;
         }
         let known = media.load(&anchor.closed) == 1;
         let totals = match known && shutdown == Shutdown::Clean {
-            true => Totals::stored(pool, slots)?,
-            false => count::<K, M>(pool, &mut worker, slots)?,
+            true => Totals::stored(pool, shape)?,
+            false => count::<K, M>(pool, &mut worker, shape)?,
         };
         if media.load(&anchor.closed) != 0 {
             // From here on the totals are not right. Not flushed: after a crash the pool says that it was not closed. This is for who closes
@@ -73,7 +73,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             pool: Arc::clone(pool),
             workers: Workers::new(Arc::clone(pool), SEATS),
             changes: Mutex::new(worker),
-            slots,
+            shape,
             linear,
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             keys: Count::new(totals.keys),
@@ -157,7 +157,7 @@ fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> State {
 }
 
 /// Ends the change of structure that a crash has cut.
-fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, slots: usize) -> Result<(), IndexError> {
+fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, shape: Shape) -> Result<(), IndexError> {
     let media = pool.media();
     let anchor = pool.anchor::<Anchor>()?;
     let log = &anchor.log;
@@ -165,13 +165,13 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
     if !new.is_null() {
         let committed = match left.is_null() {
             true => media.load(&anchor.root) == new,
-            false => media.load(&Node::at(pool, left.offset(), slots)?.head.next) == new,
+            false => media.load(&Node::at(pool, left.offset(), shape)?.head.next) == new,
         };
         if !committed {
             K::discard(worker, &log.separator)?;
             worker.free_from(&log.new)?;
         } else if !left.is_null() {
-            finish_split::<K, M>(pool, worker, slots, log)?;
+            finish_split::<K, M>(pool, worker, shape, log)?;
         }
     }
     // What `free_from` has cleared is durable.
@@ -192,12 +192,12 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
     let committed = if absorber.is_null() {
         media.load(&anchor.root) != removed
     } else {
-        let left = Node::at(pool, absorber.offset(), slots)?;
+        let left = Node::at(pool, absorber.offset(), shape)?;
         media.load(&left.head.state) == media.load(&log.absorbed)
     };
     if committed {
         if !absorber.is_null() {
-            finish_merge::<K, M>(pool, worker, slots, log)?;
+            finish_merge::<K, M>(pool, worker, shape, log)?;
         }
         worker.free_from(&log.removed)?;
     } else {
@@ -213,19 +213,19 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
 fn finish_split<K: NodeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
-    slots: usize,
+    shape: Shape,
     log: &ChangeLog,
 ) -> Result<(), IndexError> {
     let media = pool.media();
-    let new = Node::at(pool, media.load(&log.new).offset(), slots)?;
-    let left = Node::at(pool, media.load(&log.left).offset(), slots)?;
+    let new = Node::at(pool, media.load(&log.new).offset(), shape)?;
+    let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
     let (state, moved) = (left.state(media)?, new.state(media)?.count);
-    if usize::from(state.count) == slots {
+    if usize::from(state.count) == shape.slots {
         // R1: the old node loses what the new one has. Crash: it is full, or it is done. Fenced with the entry above, which is missing still.
         media.store(&left.head.state, State::at_rest(state.level, state.base, state.count.saturating_sub(moved)).seal());
         media.flush(site!("circtree.recover.R1.header"), &left.head.state);
     }
-    let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
+    let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
     let children = 0..usize::from(state.count);
     if children.clone().any(|position| parent.entry(media, state, position).1 == new.offset) {
@@ -234,7 +234,7 @@ fn finish_split<K: NodeKey, M: Media>(
     let Some(position) = children.clone().find(|position| parent.entry(media, state, *position).1 == left.offset) else {
         return Err(IndexError::Corrupt { offset: parent.offset, what: "the log of a split speaks of the wrong parent" });
     };
-    if children.len() == slots {
+    if children.len() == shape.slots {
         return Err(IndexError::Corrupt { offset: parent.offset, what: "a split was begun without room above" });
     }
     insert_entry::<K, M>(media, parent, state, position + 1, media.load(&log.separator), new.offset);
@@ -245,18 +245,18 @@ fn finish_split<K: NodeKey, M: Media>(
 fn finish_merge<K: NodeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
-    slots: usize,
+    shape: Shape,
     log: &ChangeLog,
 ) -> Result<(), IndexError> {
     let media = pool.media();
-    let removed = Node::at(pool, media.load(&log.removed).offset(), slots)?;
-    let left = Node::at(pool, media.load(&log.absorber).offset(), slots)?;
+    let removed = Node::at(pool, media.load(&log.removed).offset(), shape)?;
+    let left = Node::at(pool, media.load(&log.absorber).offset(), shape)?;
     if media.load(&left.head.next).offset() == removed.offset {
         // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced before anything is freed.
         media.store(&left.head.next, media.load(&removed.head.next));
         media.flush(site!("circtree.recover.R2.next"), &left.head.next);
     }
-    let parent = Node::at(pool, media.load(&log.parent).offset(), slots)?;
+    let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
     let known = (0..usize::from(state.count)).find(|position| parent.entry(media, state, *position).1 == removed.offset);
     if let Some(position) = known {
@@ -276,11 +276,11 @@ struct Totals {
 
 impl Totals {
     /// Those that a clean shutdown has left.
-    fn stored<M: Media>(pool: &Pool<M>, slots: usize) -> Result<Self, IndexError> {
+    fn stored<M: Media>(pool: &Pool<M>, shape: Shape) -> Result<Self, IndexError> {
         let anchor = pool.anchor::<Anchor>()?;
         let [keys, leaves, inner_nodes] = [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
-        let most = most_nodes(pool, slots);
-        if keys > most * slots as u64 || leaves > most || inner_nodes > most {
+        let most = most_nodes(pool, shape);
+        if keys > most * shape.slots as u64 || leaves > most || inner_nodes > most {
             return Err(IndexError::Corrupt { offset: pool.pointer_to(anchor).offset(), what: "the totals are impossible" });
         }
         Ok(Self { keys, leaves, inner_nodes })
@@ -288,18 +288,18 @@ impl Totals {
 }
 
 /// Counts along the chains of all levels; ends the steps that a crash has cut.
-fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, slots: usize) -> Result<Totals, IndexError> {
+fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, shape: Shape) -> Result<Totals, IndexError> {
     let media = pool.media();
     let mut totals = Totals::default();
     let mut first = media.load(&pool.anchor::<Anchor>()?.root).offset();
-    let most = most_nodes(pool, slots);
+    let most = most_nodes(pool, shape);
     let mut level = None;
     loop {
         let mut offset = first;
         let mut nodes = 0;
         let mut below = None;
         while offset != 0 {
-            let node = Node::at(pool, offset, slots)?;
+            let node = Node::at(pool, offset, shape)?;
             let state = settle::<K, M>(pool, worker, node)?;
             nodes += 1;
             if level.is_some_and(|level| level != state.level) || nodes > most {
@@ -313,7 +313,7 @@ fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, slots: us
             }
             offset = media.load(&node.head.next).offset();
             if offset != 0 {
-                media.prefetch(Node::at(pool, offset, slots)?.head);
+                media.prefetch(Node::at(pool, offset, shape)?.head);
             }
         }
         match below {
@@ -330,6 +330,6 @@ fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, slots: us
 }
 
 /// More nodes than this a pool cannot have.
-pub(super) fn most_nodes<M: Media>(pool: &Pool<M>, slots: usize) -> u64 {
-    pool.media().region().len() / node_bytes(slots)
+pub(super) fn most_nodes<M: Media>(pool: &Pool<M>, shape: Shape) -> u64 {
+    pool.media().region().len() / node_bytes(shape.slots)
 }

@@ -44,7 +44,7 @@ pub(super) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
         media.store(&node.head.key, media.load(node.key(node.slot(state, at))));
         media.order(site!("circtree.remove.P1.order"));
     }
-    if at == 0 || at == last {
+    if at == last || at == 0 && node.ring {
         // E1 COMMIT: one entry less; its slot is dead.
         let step = if at == last { Step::RemoveDown } else { Step::RemoveUp };
         media.store(&node.head.state, state.with_step(step, at).after_step(node.slots()).seal());
@@ -52,7 +52,8 @@ pub(super) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
         media.fence(site!("circtree.remove.E1.fence"));
         return;
     }
-    let intent = state.with_step(if at < after { Step::RemoveUp } else { Step::RemoveDown }, at);
+    let up = node.ring && at < after;
+    let intent = state.with_step(if up { Step::RemoveUp } else { Step::RemoveDown }, at);
     let moves = Moves::of(node, intent);
     // P1 COMMIT: the step is announced. Crash: recovery makes the moves that are missing.
     media.store(&node.head.state, intent.seal());

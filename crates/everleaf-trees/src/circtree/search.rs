@@ -178,7 +178,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     /// The node at a place that another node knows.
     #[inline(always)]
     pub(super) fn node(&self, offset: u64) -> Result<Node<'_>, IndexError> {
-        Node::at(&self.pool, offset, self.slots)
+        Node::at(&self.pool, offset, self.shape)
     }
 
     /// How many keys of a node at rest are at most `key`.

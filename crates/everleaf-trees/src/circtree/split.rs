@@ -11,7 +11,7 @@ use everleaf_pool::Worker;
 
 use super::insert::insert_entry;
 use super::key::NodeKey;
-use super::layout::{Anchor, NodeHead, State, node_bytes};
+use super::layout::{Anchor, NodeHead, Shape, State, node_bytes};
 use super::node::Node;
 use super::search::{Path, Way};
 use super::{CircTree, ROOT};
@@ -24,7 +24,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         let mut worker = self.lock_changes();
         loop {
             let (Path { nodes, length, .. }, spot) = self.path(Way::To(key))?;
-            if usize::from(spot.state.count) < self.slots {
+            if usize::from(spot.state.count) < self.shape.slots {
                 return Ok(());
             }
             // The highest of the full nodes that end in the leaf.
@@ -42,14 +42,14 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
 
     /// Whether an inner node is full; the caller has the lock of changes.
     fn is_full(&self, offset: u64) -> Result<bool, IndexError> {
-        Ok(usize::from(self.node(offset)?.state(self.pool.media())?.count) == self.slots)
+        Ok(usize::from(self.node(offset)?.state(self.pool.media())?.count) == self.shape.slots)
     }
 
     /// Puts a root with one child above the root.
     fn grow(&self, worker: &mut Worker<M>, root: u64) -> Result<(), IndexError> {
         let level = self.node(root)?.state(self.pool.media())?.level + 1;
         let guard = self.locks.lock(&self.relax(), ROOT);
-        new_root(worker, self.slots, State::at_rest(level, 0, 1), root)?;
+        new_root(worker, self.shape, State::at_rest(level, 0, 1), root)?;
         drop(guard);
         self.inner_nodes.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -63,7 +63,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         let (parent, left) = (self.node(parent)?, self.node(left)?);
         let (parent_state, state) = (self.settled(parent)?, self.settled(left)?);
         let count = usize::from(state.count);
-        if count < self.slots || usize::from(parent_state.count) == self.slots {
+        if count < self.shape.slots || usize::from(parent_state.count) == self.shape.slots {
             return Ok(()); // Somebody was faster.
         }
         // At the right edge of the tree, where keys come in ascending order, only one entry moves.
@@ -76,7 +76,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         }
 
         // C0: the new node. Crash: `left` is null in the log, so recovery frees it.
-        worker.alloc_sized_node_into(&log.new, node_bytes(self.slots))?;
+        worker.alloc_sized_node_into(&log.new, node_bytes(self.shape.slots))?;
         let new = self.node(media.load(&log.new).offset())?;
         // Its key in the node above. Crash: as above.
         if let Err(error) = K::place(worker, &log.separator, K::borrow(&separator)) {
@@ -149,13 +149,13 @@ fn write_head<M: Media>(media: &M, node: Node<'_>, state: State, next: PPtr<Node
 
 /// Makes a node of `state` the root: a leaf without entries, or an inner node with the one child `child`. The caller keeps others from
 /// looking for the root.
-pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, slots: usize, state: State, child: u64) -> Result<(), IndexError> {
+pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, state: State, child: u64) -> Result<(), IndexError> {
     let pool = std::sync::Arc::clone(worker.pool());
     let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
     // G0: the node. Crash: it is not the root, so recovery frees it.
-    worker.alloc_sized_node_into(&anchor.log.new, node_bytes(slots))?;
+    worker.alloc_sized_node_into(&anchor.log.new, node_bytes(shape.slots))?;
     let new = media.load(&anchor.log.new);
-    let node = Node::at(&pool, new.offset(), slots)?;
+    let node = Node::at(&pool, new.offset(), shape)?;
     // G1: its content. Crash: as after G0.
     if state.count > 0 {
         media.store(node.key(0), 0);

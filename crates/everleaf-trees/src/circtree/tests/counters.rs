@@ -12,11 +12,11 @@ use super::super::layout::SLOTS;
 use super::super::{Variant, create};
 use super::{assert_sound, format};
 
-fn counted(node_slots: u64) -> (Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+fn counted(node_slots: u64, variant: Variant) -> (Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
     let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format(KeyType::U64, node_slots)).unwrap();
-    let tree = create::<U64Keys, _>(&pool, Variant::CircTree).unwrap();
+    let tree = create::<U64Keys, _>(&pool, variant).unwrap();
     pool.media().reset();
     (pool, tree)
 }
@@ -28,70 +28,46 @@ fn barriers(counts: &Counts) -> (u64, u64) {
 
 #[test]
 fn descending_keys_shift_nothing() {
-    let (pool, tree) = counted(256);
-    for key in (0..256).rev() {
-        assert!(tree.insert(key, !key).unwrap());
-    }
-    let counts = pool.media().counts();
-    assert_eq!(counts.event(Counter::EntriesShifted), 0, "an array that begins at its first slot shifts 32,640");
-    assert_eq!(tree.statistics().leaves, 1, "all of them in one node");
-    assert_eq!(barriers(&counts), (512, 512));
-    assert_sound(&pool, &*tree);
-}
-
-/// Leaves as arrays, and how many entries insertions shift: in an array that begins at its first slot, and in a ring.
-struct Leaves {
-    leaves: Vec<Vec<u64>>,
-    slots: usize,
-    in_arrays: u64,
-    in_rings: u64,
-}
-
-impl Leaves {
-    fn insert(&mut self, key: u64) {
-        let mut at = self.leaves.partition_point(|leaf| leaf.first().is_none_or(|first| *first <= key)).saturating_sub(1);
-        if self.leaves[at].len() == self.slots {
-            let upper = self.leaves[at].split_off(self.slots / 2);
-            self.leaves.insert(at + 1, upper);
-            at += usize::from(self.leaves[at + 1][0] <= key);
+    for (variant, shifted) in [(Variant::CircTree, 0), (Variant::Array, 32_640)] {
+        let (pool, tree) = counted(256, variant);
+        for key in (0..256).rev() {
+            assert!(tree.insert(key, !key).unwrap());
         }
-        let leaf = &mut self.leaves[at];
-        let before = leaf.partition_point(|other| *other < key);
-        let behind = leaf.len() - before;
-        self.in_arrays += behind as u64;
-        self.in_rings += before.min(behind) as u64;
-        leaf.insert(before, key);
-    }
-}
-
-#[test]
-fn uniform_keys_shift_half_of_what_arrays_shift() {
-    let seed = 20;
-    let mut random = StdRng::seed_from_u64(seed);
-    for slots in SLOTS.iter().copied().filter(|slots| *slots >= 32) {
-        let (pool, tree) = counted(slots);
-        let mut model = Leaves { leaves: vec![Vec::new()], slots: slots as usize, in_arrays: 0, in_rings: 0 };
-        for _ in 0..100_000 {
-            let key: u64 = random.random();
-            model.insert(key);
-            tree.insert(key, 1).unwrap();
+        let counts = pool.media().counts();
+        assert_eq!(counts.event(Counter::EntriesShifted), shifted, "{variant:?}");
+        assert_eq!(tree.statistics().leaves, 1, "all of them in one node");
+        if variant == Variant::CircTree {
+            assert_eq!(barriers(&counts), (512, 512));
         }
-        let shifted = pool.media().counts().event(Counter::EntriesShifted);
-        let factor = model.in_arrays as f64 / model.in_rings as f64;
-        println!(
-            "{slots} entries a node: {} / {} = {factor:.3}; the tree {shifted}; seed {seed}",
-            model.in_arrays, model.in_rings
-        );
-        assert!((1.85..2.02).contains(&factor), "{slots} entries: {factor}, seed {seed}");
-        // Inner nodes shift too, once in a split.
-        assert!((1.0..1.2).contains(&(shifted as f64 / model.in_rings as f64)), "{shifted}, seed {seed}");
         assert_sound(&pool, &*tree);
     }
 }
 
 #[test]
+fn uniform_keys_shift_half_of_what_arrays_shift() {
+    let keys = 100_000;
+    let seed = 20;
+    for slots in SLOTS.iter().copied().filter(|slots| *slots >= 32) {
+        let shifted = [Variant::Array, Variant::CircTree].map(|variant| {
+            let mut random = StdRng::seed_from_u64(seed);
+            let (pool, tree) = counted(slots, variant);
+            (0..keys).for_each(|_| assert!(tree.insert(random.random(), 1).unwrap()));
+            assert_sound(&pool, &*tree);
+            pool.media().counts()
+        });
+        let [in_arrays, in_rings] = [0, 1].map(|i| shifted[i].event(Counter::EntriesShifted));
+        let [array_barriers, ring_barriers] = [0, 1].map(|i| barriers(&shifted[i]));
+        let factor = in_arrays as f64 / in_rings as f64;
+        println!(
+            "{slots} entries a node, {keys} keys, seed {seed}: shifted {in_arrays} / {in_rings} = {factor:.3}; flushes and fences {array_barriers:?} / {ring_barriers:?}"
+        );
+        assert!((1.85..2.02).contains(&factor), "{slots} entries: {factor}, seed {seed}");
+    }
+}
+
+#[test]
 fn an_operation_costs_what_the_first_page_says() {
-    let (pool, tree) = counted(32);
+    let (pool, tree) = counted(32, Variant::CircTree);
     let cost = |operation: &dyn Fn()| {
         pool.media().reset();
         operation();

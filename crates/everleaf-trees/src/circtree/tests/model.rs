@@ -144,8 +144,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), linear: bool, bytes: bool) {
-        let variant = if linear { Variant::Linear } else { Variant::CircTree };
+    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), variant in 0..3usize, bytes: bool) {
+        let variant = [Variant::CircTree, Variant::Linear, Variant::Array][variant];
         match bytes {
             true => run::<BytesKeys>(SLOTS[size], variant, &acts),
             false => run::<U64Keys>(SLOTS[size], variant, &acts),
@@ -171,4 +171,47 @@ fn impossible_totals_are_an_error_and_no_overflow() {
         pool.media().store(cell, right);
     }
     assert!(open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).is_ok());
+}
+
+fn fill_up<K: TestKey>(slots: u64) {
+    let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::TYPE, slots)).unwrap();
+    let tree = open::<K, _>(&pool, Variant::CircTree, Shutdown::Clean).unwrap();
+    let numbers: Vec<u16> = (0..4000u16).map(|i| i.wrapping_mul(40_503)).collect();
+    let mut present = Vec::new();
+    for number in &numbers {
+        match tree.insert(K::borrow(&K::make(*number)), u64::from(*number)) {
+            Ok(inserted) => assert!(inserted),
+            Err(error) => {
+                assert!(error.to_string().contains("full"), "{error}");
+                break;
+            }
+        }
+        present.push(*number);
+    }
+    assert!(present.len() < numbers.len(), "{slots} entries: it was to fill up");
+    // Refused again and again, wherever the key belongs; nothing is lost, and nothing is kept.
+    for number in &numbers[present.len()..][..200] {
+        if tree.insert(K::borrow(&K::make(*number)), u64::from(*number)).is_ok() {
+            present.push(*number);
+        }
+    }
+    assert_sound(&pool, &*tree);
+    for number in &present {
+        assert_eq!(tree.get(K::borrow(&K::make(*number))).unwrap(), Some(u64::from(*number)));
+    }
+    for number in &present {
+        assert_eq!(tree.remove(K::borrow(&K::make(*number))).unwrap(), Some(u64::from(*number)), "a merge needs no room");
+    }
+    assert_sound(&pool, &*tree);
+    assert_eq!((tree.len(), tree.statistics().height, tree.statistics().leaves), (0, 1, 1));
+    assert!(tree.insert(K::borrow(&K::make(7)), 1).unwrap());
+}
+
+#[test]
+fn a_full_pool_refuses_and_loses_nothing() {
+    for slots in [4, 32, 256] {
+        fill_up::<U64Keys>(slots);
+        fill_up::<BytesKeys>(slots);
+    }
 }

@@ -11,20 +11,21 @@ use everleaf_pool::{KeyType, Pool, Shutdown};
 
 use super::super::CircTree;
 use super::super::insert::insert_entry;
-use super::super::layout::{Anchor, State};
+use super::super::layout::{Anchor, Shape, State};
 use super::super::node::Node;
 use super::super::remove::remove_entry;
 use super::format;
 
 const SLOTS: usize = 8;
+const SHAPE: Shape = Shape { slots: SLOTS, ring: true };
 
 /// A pool of one leaf in a given state.
 fn leaf(state: State, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64, dead: u64) -> (Traced, u64) {
     let media = Traced::new(64 << 10, 64 << 10, 1).unwrap();
     let pool = Pool::create(media.clone(), &format(KeyType::U64, SLOTS as u64)).unwrap();
-    drop(CircTree::<U64Keys, _>::open(&pool, SLOTS, false, Shutdown::Clean).unwrap());
+    drop(CircTree::<U64Keys, _>::open(&pool, SHAPE, false, Shutdown::Clean).unwrap());
     let offset = media.load(&pool.anchor::<Anchor>().unwrap().root).offset();
-    let node = Node::at(&pool, offset, SLOTS).unwrap();
+    let node = Node::at(&pool, offset, SHAPE).unwrap();
     for slot in 0..SLOTS {
         media.store(node.key(slot), dead);
         media.store(node.value(slot), !dead);
@@ -84,9 +85,9 @@ fn content(image: &[u64]) -> Vec<(u64, u64)> {
     let media = Traced::from_image(image, 64 << 10, 1).unwrap();
     media.record(false, false);
     let (pool, opened) = Pool::open(media).unwrap();
-    let tree = CircTree::<U64Keys, _>::open(&pool, SLOTS, false, opened.shutdown).unwrap();
+    let tree = CircTree::<U64Keys, _>::open(&pool, SHAPE, false, opened.shutdown).unwrap();
     super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
-    let node = Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), SLOTS).unwrap();
+    let node = Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), SHAPE).unwrap();
     let state = node.state(pool.media()).unwrap();
     (0..usize::from(state.count)).map(|position| node.entry(pool.media(), state, position)).collect()
 }
@@ -104,7 +105,7 @@ fn cut_everywhere(state: State, dead: u64, values: impl Fn(usize) -> u64 + Copy,
     let image = media.image();
     let pool: Arc<Pool<Traced>> = Pool::open(media.clone()).unwrap().0;
     media.take_events();
-    let node = Node::at(&pool, offset, SLOTS).unwrap();
+    let node = Node::at(&pool, offset, SHAPE).unwrap();
     let (mut events, mut ends, mut contents) = (Vec::new(), Vec::new(), vec![content(&image)]);
     for act in acts {
         let state = node.state(&media).unwrap();
