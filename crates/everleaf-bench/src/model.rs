@@ -186,7 +186,7 @@ impl ModelRow {
             None => format!(" {:>14.1}", cost.modelled_ns),
         };
         format!(
-            "{:<14} {:<9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  {:<39}{}",
+            "{:<14} {:<9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  {:<37}{}",
             self.engine,
             self.phase,
             each(self.pm_lines_read),

@@ -23,7 +23,7 @@ pub fn facts() -> Vec<(&'static str, String)> {
         ("memory", field(&file("/proc/meminfo"), "MemTotal").and_then(gibibytes).unwrap_or_else(unknown)),
         ("system", format!("Linux {}", file("/proc/sys/kernel/osrelease").trim())),
         ("best flush instruction", Cpu::detect().best_flush().map_or("none".into(), |flush| format!("{flush:?}").to_lowercase())),
-        ("Everleaf", format!("{}, commit {}", env!("CARGO_PKG_VERSION"), commit().unwrap_or_else(unknown))),
+        ("Everleaf", format!("{}, source tree at commit {}", env!("CARGO_PKG_VERSION"), commit().unwrap_or_else(unknown))),
         ("measured on", humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()),
     ]
 }
