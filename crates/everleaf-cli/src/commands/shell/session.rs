@@ -228,7 +228,7 @@ impl<'s> Session<'s> {
         match *words {
             ["sweep"] => {
                 let swept = self.store.remove_expired().map_err(say)?;
-                line(output, &format!("{} removed of {}", swept.removed, display_counted(swept.looked_at, "entry looked at")));
+                line(output, &format!("{} of {} entries removed", swept.removed, swept.looked_at));
             }
             ["copy", file] => {
                 let copied = self.store.copy(file, &mut |_| ControlFlow::Continue(())).map_err(say)?;
