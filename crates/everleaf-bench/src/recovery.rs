@@ -91,7 +91,7 @@ pub fn run_recovery_with_progress(
     let Subject::Index(engine) = session.plan.subject else {
         return Err(BenchError::NotAnIndex { engine: session.plan.subject });
     };
-    if engine == Engine::BTreeMap {
+    if engine == Engine::BTreeMap || engine.is_volatile_twin() {
         return Err(BenchError::NothingPersists { engine: session.plan.subject });
     }
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;

@@ -117,6 +117,10 @@ impl PendingBatch {
         Ok(pending)
     }
 
+    pub(crate) fn slot(&self) -> usize {
+        self.slot
+    }
+
     fn blocks(&self) -> Vec<Block> {
         let linked = self.links.iter().flat_map(|(old, new)| [*old, *new]).flatten();
         sorted(linked.chain([self.log]).collect())
@@ -274,6 +278,8 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.recover.batch.retire"), &intent.tag);
         media.fence(site!("pool.recover.batch.retire.fence"));
-        chunks.let_go(media, &freed, |_| true)
+        chunks.let_go(media, &freed, |_| true)?;
+        *pool.slots.lock() &= !(1 << pending.slot);
+        Ok(())
     }
 }

@@ -45,6 +45,9 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<(Vec<PendingLi
             None => return Err(corrupt(pool, intent)),
         }
     }
+    // A new worker would write its own intents over these.
+    let slots = pending.iter().map(|link| link.slot).chain(batches.iter().map(|batch| batch.slot()));
+    *pool.slots.lock() |= slots.fold(0, |taken, slot| taken | 1 << slot);
     Ok((pending, batches))
 }
 
@@ -57,10 +60,11 @@ pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) 
         pool.chunks().begin_freeing(pool.media(), slot, block)?;
     }
     settle(pool, intent, changed)?;
-    match freed {
-        Some(block) => pool.chunks().freed(pool.media(), slot, block),
-        None => Ok(()),
+    if let Some(block) = freed {
+        pool.chunks().freed(pool.media(), slot, block)?;
     }
+    *pool.slots.lock() &= !(1 << slot);
+    Ok(())
 }
 
 /// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before it judges, which allocates.

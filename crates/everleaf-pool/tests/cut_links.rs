@@ -1,9 +1,15 @@
 //! Links that a crash cut, between the opening of the pool and their owner's judgement.
 
-use everleaf_pmem::{Event, PPtr, Traced};
+use everleaf_pmem::{Event, PCell, PPtr, Traced, persistent};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Record, Run};
 
 const BYTES: u64 = 256 << 10;
+
+persistent! {
+    struct Anchor {
+        record: PCell<PPtr<Record>>,
+    }
+}
 
 fn format() -> Format {
     Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }
@@ -44,7 +50,10 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             let [pending] = opened.pending_links[..] else { panic!("{:?}", opened.pending_links) };
             assert_eq!((pending.old, pending.new), (old, new));
             let mut worker = pool.worker().unwrap();
-            // What an index does when it is opened: it looks at the pool, and allocates.
+            // What an index does when it is opened: it looks at the pool, and allocates; its intents are written elsewhere than the pending one.
+            let anchor = pool.anchor::<Anchor>().unwrap();
+            worker.alloc_record_into(&anchor.record, &[b"of the index"]).unwrap();
+            worker.free_from(&anchor.record).unwrap();
             let runs: Vec<Run> = (0..8).map(|_| worker.alloc_run(4096, |_, _| Ok(())).unwrap()).collect();
             for run in &runs {
                 for (record, bytes) in [(old, old_bytes), (new, new_bytes)] {

@@ -129,6 +129,7 @@ impl Session {
     pub fn durability(&self) -> Result<Durability, BenchError> {
         match self.plan.subject {
             Subject::Index(Engine::BTreeMap) | Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
+            Subject::Index(engine) if engine.is_volatile_twin() => Ok(Durability::None),
             Subject::Index(_) | Subject::Store(_) => {
                 let of_medium = self.place.durability()?;
                 let unflushed = self.plan.options.flush == Flush::None;

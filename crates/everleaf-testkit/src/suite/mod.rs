@@ -19,11 +19,26 @@ pub use run::{SuiteProgress, run_suite};
 
 /// Mutants in which no exploration breaks and that are right all the same, each with the reason. Every other survivor is a
 /// mistake: of the code, where a barrier is redundant, or of the scenarios.
-pub const ARGUED: &[(&str, &str)] = &[(
-    "swap fptree.recover.R4.fence",
-    "what follows is the next repair, of something else, and a log that is still there after a crash is retired again; that it is \
-     durable before the tree is used is what the fence is for: left out, it is missed",
-)];
+pub const ARGUED: &[(&str, &str)] = &[
+    (
+        "swap fptree.recover.R4.fence",
+        "what follows is the next repair, of something else, and a log that is still there after a crash is retired again; that it is \
+         durable before the tree is used is what the fence is for: left out, it is missed",
+    ),
+    (
+        "swap circtree.recover.R3.fence",
+        "what follows is the repair of a merge by the same log, which has other words and other nodes; left out, the fence is missed",
+    ),
+    (
+        "swap circtree.recover.R4.fence",
+        "what follows is the next worker's log, which speaks of other nodes; left out, the fence is missed",
+    ),
+    (
+        "swap pool.recover.retire.fence",
+        "what follows is the next worker's intent, which speaks of other blocks, so either may be settled first; that it is durable before \
+         the slot serves a worker again is what the fence is for: left out, it is missed",
+    ),
+];
 
 /// Every mutant that an engine, or the pool beneath it, can have, and some that it cannot.
 pub fn every_mutant(engine: Engine) -> impl Iterator<Item = Mutant> {
