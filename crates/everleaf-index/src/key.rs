@@ -8,7 +8,7 @@ pub const MAX_KEY_BYTES: usize = 64 << 10;
 /// A kind of key. `Ref` is how a key is handed over: a `u64`, or borrowed bytes.
 pub trait KeyKind: Send + Sync + 'static {
     /// A key as it is passed to an index and shown to a visitor.
-    type Ref<'a>: Copy + Ord + Debug;
+    type Ref<'a>: Copy + Ord + Debug + Send + Sync;
     /// A key that is kept.
     type Owned: Clone + Ord + Debug + Send + Sync;
 

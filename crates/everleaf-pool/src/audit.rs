@@ -63,7 +63,7 @@ impl<M: Media> Pool<M> {
     /// The offsets of all allocated blocks and runs, ascending.
     fn allocated_blocks(&self, report: &mut AuditReport) -> Vec<u64> {
         let mut blocks = Vec::new();
-        self.chunks().for_each_usage(self.media(), |chunk, usage| match usage {
+        self.chunks().for_each_usage(self.media(), |chunk, _, usage| match usage {
             Ok(Usage::NodeRun(_) | Usage::RecordRun(_)) => blocks.push(chunk * CHUNK),
             Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) => {
                 let Ok(line) = self.chunks().line(self.media(), chunk) else { return };

@@ -1,7 +1,7 @@
 //! The pool: one file of persistent memory with a header, a crash-safe allocator, and an audit.
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `header` (identity) · `file`
-//! (creating, opening, locking pool files) · `pool` (create, open, close, grow) · `chunks` (the chunk table and its DRAM shadow) ·
+//! (creating, opening, locking pool files) · `pool` (create, open, close, grow) · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
 //! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `batch` (many links with one commit point) · `lease`
 //! (workers for many threads) · `recover` (crash states of a worker's intent) ·
 //! `record` (byte strings) · `audit` (every block reachable exactly once, or free) · `sites`.
@@ -16,6 +16,7 @@ mod file;
 mod header;
 mod layout;
 mod lease;
+mod listing;
 mod pool;
 mod record;
 mod recover;
@@ -30,6 +31,7 @@ pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open
 pub use header::{Format, KeyType};
 pub use layout::layouts;
 pub use lease::{Lease, Workers};
+pub use listing::NodeChunk;
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use sites::SITES;

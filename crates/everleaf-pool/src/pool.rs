@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
 use crate::chunks::{Chunks, lock_relaxing, table_chunks};
-use crate::classes::Usage;
 use crate::file::boot_id;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
@@ -211,28 +210,6 @@ impl<M: Media> Pool<M> {
         Ok((Arc::new(pool), Opened { shutdown: Shutdown::Crash, pending_links, pending_batches }, complaints))
     }
 
-    /// Copies of all allocated records, as the chunk table alone tells of them; or why one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is
-    /// shown that matches its checksum, whether it was in use or not.
-    pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
-        self.chunks.for_each_usage(&self.media, |chunk, usage| match usage {
-            Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
-            Ok(Usage::RecordBlocks(class)) => {
-                let whole = self.chunks.for_each_block(&self.media, chunk, class, |offset| {
-                    visit(self.copy_within(offset, class.block_bytes()));
-                });
-                if let Err(error) = whole {
-                    let blocks = (0..class.blocks() as u64).map(|block| chunk * CHUNK + block * class.block_bytes());
-                    blocks
-                        .filter_map(|offset| self.copy_within(offset, class.block_bytes()).ok())
-                        .for_each(|found| visit(Ok(found)));
-                    visit(Err(error));
-                }
-            }
-            Ok(_) => {}
-            Err(error) => visit(Err(error)),
-        });
-    }
-
     fn add_extents(&self) -> Result<(), PoolError> {
         let header = self.header()?;
         let mut end = FIRST_EXTENT_CHUNK;
@@ -425,60 +402,5 @@ impl<M: Media> Pool<M> {
         }
         *slots |= 1 << slot;
         Ok(Worker::new(Arc::clone(self), slot))
-    }
-
-    /// Every run of nodes, in the order of their offsets: one line read a chunk.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if a descriptor is damaged.
-    pub fn runs(&self) -> Result<Vec<Run>, PoolError> {
-        let mut runs = Vec::new();
-        let mut failure = None;
-        self.chunks.for_each_usage(&self.media, |chunk, usage| match usage {
-            Ok(Usage::NodeRun(chunks)) => runs.push(Run { offset: chunk * CHUNK, bytes: chunks * CHUNK }),
-            Ok(_) => {}
-            Err(e) => failure = failure.take().or(Some(e)),
-        });
-        failure.map_or(Ok(runs), Err)
-    }
-
-    /// Every allocated node that is not part of a larger run, in the order of their offsets: one line read a chunk. What a worker was about
-    /// to allocate or free when a crash came has been settled by [`open`](Pool::open).
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged.
-    pub fn nodes(&self) -> Result<Vec<u64>, PoolError> {
-        let mut nodes = Vec::new();
-        let mut failure = None;
-        self.chunks.for_each_usage(&self.media, |chunk, usage| {
-            let listed = usage.and_then(|usage| match usage {
-                Usage::NodeRun(_) => {
-                    nodes.push(chunk * CHUNK);
-                    Ok(())
-                }
-                Usage::NodeBlocks(class) => self.chunks.for_each_block(&self.media, chunk, class, |offset| nodes.push(offset)),
-                _ => Ok(()),
-            });
-            failure = failure.take().or(listed.err());
-        });
-        failure.map_or(Ok(nodes), Err)
-    }
-
-    /// How full the pool is: reads the whole chunk table.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if a descriptor is damaged.
-    pub fn space(&self) -> Result<Space, PoolError> {
-        let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
-        let total_bytes = end * CHUNK;
-        let (in_chunks, free_in_blocks_bytes) = self.chunks.free_bytes(&self.media)?;
-        let free_bytes = in_chunks + free_in_blocks_bytes;
-        Ok(Space {
-            total_bytes,
-            used_bytes: total_bytes.saturating_sub(free_bytes),
-            free_bytes,
-            free_in_blocks_bytes,
-            max_bytes: self.media.region().max_len(),
-        })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use everleaf_pmem::{Media, site};
 
-use super::{Block, Chunks, Extent, Free, LISTED, OWNED, lock_relaxing, shadow, shadow_byte};
+use super::{Block, Chunks, Extent, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
 use crate::layout::CHUNK;
 use crate::{Corruption, PoolError};
@@ -251,10 +251,10 @@ impl Chunks {
         self.scan_all(media, &mut free)?;
         let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);
         drop(free);
-        self.for_each_usage(media, |chunk, usage| {
+        self.for_each_usage(media, |chunk, line, usage| {
             if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
                 && self.shadow_of(chunk) != shadow::FREE
-                && let Ok(line) = self.line(media, chunk)
+                && let Ok(line) = line_at(media, line)
             {
                 let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
                 in_blocks += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();

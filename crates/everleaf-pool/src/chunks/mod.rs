@@ -53,6 +53,22 @@ impl Extent {
     pub fn end(&self) -> u64 {
         self.start + self.chunks
     }
+    /// Where the line of a chunk of this extent is.
+    fn line_pointer(&self, chunk: u64) -> PPtr<ChunkLine> {
+        PPtr::at(self.start * CHUNK + (chunk - self.start) * size_of::<ChunkLine>() as u64)
+    }
+}
+
+/// Lines of the table that are asked for ahead of their use.
+const LINES_AHEAD: u64 = 16;
+
+fn line_at<M: Media>(media: &M, pointer: PPtr<ChunkLine>) -> Result<&ChunkLine, PoolError> {
+    media.region().get(pointer).ok_or(PoolError::corrupt(pointer.offset(), Corruption::Pointer))
+}
+
+/// What the line of a chunk says of it.
+fn usage_in<M: Media>(media: &M, line: &ChunkLine, chunk: u64) -> Result<Usage, PoolError> {
+    Usage::unseal(media.load(&line.descriptor)).ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
 }
 
 /// Chunks that the table of an extent of `chunks` chunks takes.
@@ -119,7 +135,7 @@ impl Chunks {
         let at = extents.partition_point(|extent| extent.start <= chunk).checked_sub(1)?;
         let extent = extents[at];
         let usable = chunk >= extent.first_usable() && chunk < extent.end();
-        usable.then(|| PPtr::at(extent.start * CHUNK + (chunk - extent.start) * size_of::<ChunkLine>() as u64))
+        usable.then(|| extent.line_pointer(chunk))
     }
 
     pub fn line<'m, M: Media>(&self, media: &'m M, chunk: u64) -> Result<&'m ChunkLine, PoolError> {
@@ -128,8 +144,7 @@ impl Chunks {
     }
 
     pub fn usage<M: Media>(&self, media: &M, chunk: u64) -> Result<Usage, PoolError> {
-        let usage = Usage::unseal(media.load(&self.line(media, chunk)?.descriptor));
-        usage.ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
+        usage_in(media, self.line(media, chunk)?, chunk)
     }
 
     // ---- following pointers -----------------------------------------------------------------------------------------
@@ -182,30 +197,35 @@ impl Chunks {
 
     // ---- what the table holds ----------------------------------------------------------------------------------------
 
-    /// Calls `visit` with every chunk in use that starts something, in order.
-    pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, Result<Usage, PoolError>)) {
+    /// Calls `visit` with every chunk in use that starts something, and where its line is, in order. The table is read from one end to the
+    /// other, ahead of its use.
+    pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>)) {
         for extent in self.extents() {
             let mut chunk = extent.first_usable();
             while chunk < extent.end() {
-                let usage = self.usage(media, chunk);
+                let pointer = extent.line_pointer(chunk);
+                if let Ok(line) = line_at(media, extent.line_pointer(chunk + LINES_AHEAD)) {
+                    media.prefetch(&line.descriptor);
+                }
+                let usage = line_at(media, pointer).and_then(|line| usage_in(media, line, chunk));
                 let chunks = usage.as_ref().map_or(1, |usage| usage.chunks());
                 if !matches!(usage, Ok(Usage::Free)) {
-                    visit(chunk, usage);
+                    visit(chunk, pointer, usage);
                 }
                 chunk += chunks;
             }
         }
     }
 
-    /// Calls `visit` with the offset of every allocated block of a chunk.
+    /// Calls `visit` with the offset of every allocated block of a chunk, whose line is given.
     pub fn for_each_block<M: Media>(
-        &self,
         media: &M,
         chunk: u64,
+        line: PPtr<ChunkLine>,
         class: Class,
         mut visit: impl FnMut(u64),
     ) -> Result<(), PoolError> {
-        let line = self.line(media, chunk)?;
+        let line = line_at(media, line)?;
         let damaged = || PoolError::corrupt(chunk * CHUNK, Corruption::Word);
         for (word, cell) in line.bitmap.iter().enumerate() {
             let mut bits = media.load(cell).open().ok_or_else(damaged)?;

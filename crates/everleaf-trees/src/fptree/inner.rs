@@ -26,15 +26,16 @@ macro_rules! capacities {
         }
 
         impl<K: LeafKey> InnerNodes<K> {
-            /// Builds nodes over the first leaf and the others with their lower bounds, ascending.
-            pub fn build<'a>(
+            /// Builds nodes over the first leaf and shares of the others with their lower bounds, ascending, a thread each; `most` leaves at most.
+            pub fn build<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(
                 capacity: u64,
                 dram: DramSource<'_>,
                 first: u64,
-                others: impl Iterator<Item = (K::Ref<'a>, u64)>,
+                most: usize,
+                shares: Vec<impl FnOnce() -> I + Send>,
             ) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => Ok(Self::$variant(Inner::build(dram, first, others, FILL_PERCENT).map_err(index_error)?)),)+
+                    $($capacity => Inner::build_on_threads(dram, first, most, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })

@@ -91,7 +91,7 @@
 //! # Map of the files
 //! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes
 //! on offer) · `inner` (inner nodes of the chosen capacity) · `groups` (leaf groups) · `search` `scan` `insert` `split`
-//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `check` (I1 to I10) · `format` (for docs/format.md) ·
+//! `update` `remove` (one operation each) · `recover` (crash states and opening) · `survey` (the pass over all leaves) · `check` (I1 to I10) · `format` (for docs/format.md) ·
 //! [`concurrent`] (the same tree for many threads).
 
 mod check;
@@ -103,12 +103,14 @@ mod insert;
 mod key;
 mod layout;
 mod leaf;
+
 mod parameters;
 mod recover;
 mod remove;
 mod scan;
 mod search;
 mod split;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod update;

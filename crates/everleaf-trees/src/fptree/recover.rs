@@ -25,38 +25,7 @@ use super::inner::InnerNodes;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
-
-/// Below so many leaves a second thread costs more than it saves.
-const LEAVES_PER_THREAD: u64 = 8192;
-/// Heads of leaves that are asked for ahead of their use.
-const PREFETCH_LEAVES: usize = 16;
-
-/// A leaf of the tree: its bound as a prefix for quick comparison and as the word in line 1.
-pub(super) struct Live {
-    prefix: u64,
-    pub bound: u64,
-    pub offset: u64,
-}
-
-/// A pointer where none should be.
-pub(super) enum Stray {
-    Key { leaf_offset: u64, slot: usize },
-    Bound { leaf_offset: u64 },
-}
-
-/// What a pass over some runs found.
-#[derive(Default)]
-pub(super) struct Survey {
-    groups: Vec<Group>,
-    /// Leaves of the tree.
-    pub live: Vec<Live>,
-    /// Leaves without a key.
-    pub free: Vec<u64>,
-    /// Pointers to be removed.
-    pub strays: Vec<Stray>,
-    /// Live slots.
-    pub keys: u64,
-}
+use super::survey::{Stray, Survey, Surveyor, spread, threads_for};
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
@@ -75,23 +44,25 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut worker = pool.worker()?;
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
-        let mut survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
+        let survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
         for stray in &survey.strays {
             remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
         }
-        sort::<K, M>(pool, &mut survey.live);
-        if let Some(pair) = survey.live.windows(2).find(|pair| compare::<K, M>(pool, &pair[0], &pair[1]).is_eq()) {
-            return Err(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" });
-        }
-        let Survey { groups, live, mut free, keys, .. } = survey;
+        let Survey { mut leaves, mut free, keys, .. } = survey;
+        let used = |run: &Run| {
+            let before = |offset| free.partition_point(|leaf| *leaf < offset);
+            run.bytes / shape.leaf_bytes() - (before(run.offset + run.bytes) - before(run.offset)) as u64
+        };
+        let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
         free.reverse(); // The stack gives the lowest first.
         let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
-        let leftmost = match live.first() {
-            Some(first) => first.offset,
+        let leftmost = match leaves.leftmost::<K, M>(pool) {
+            Some(leftmost) => leftmost,
             None => groups.take::<K, M, S>(&mut worker, shape)?,
         };
-        let children = live.iter().skip(1).map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = InnerNodes::build(inner_keys, pool.media().dram(), leftmost, children)?;
+        let (dram, most) = (pool.media().dram(), leaves.len());
+        let built = InnerNodes::build(inner_keys, dram, leftmost, most, leaves.in_order::<K, M>(pool, leftmost));
+        let inner = built.map_err(|error| leaves.twins::<K, M>(pool).unwrap_or(error))?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -171,130 +142,6 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
     Ok(())
 }
 
-/// Looks at the heads of all leaves.
-fn survey<K: LeafKey, M: Media, S: Shape>(
-    pool: &Pool<M>,
-    runs: &[Run],
-    shape: S,
-    slots: bool,
-    threads: Option<usize>,
-) -> Result<Survey, IndexError> {
-    let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    let threads = threads.unwrap_or_else(|| threads_for(leaves));
-    in_parts(runs, threads, |part| survey_runs::<K, M, S>(pool, part, shape, slots))
-}
-
-/// Threads that are worth their start for a pass over so many leaves.
-pub(super) fn threads_for(leaves: u64) -> usize {
-    // How many processors there are is asked of the system, in files: that takes longer than to look at a thousand leaves.
-    if leaves < 2 * LEAVES_PER_THREAD {
-        return 1;
-    }
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize
-}
-
-/// Surveys parts of what holds the leaves, one thread each, and puts the findings together.
-pub(super) fn in_parts<T: Sync>(
-    whole: &[T],
-    threads: usize,
-    survey: impl Fn(&[T]) -> Result<Survey, IndexError> + Sync,
-) -> Result<Survey, IndexError> {
-    if threads <= 1 || whole.is_empty() {
-        return survey(whole);
-    }
-    let survey = &survey;
-    let parts = std::thread::scope(|scope| {
-        let start = |part| scope.spawn(move || survey(part));
-        let started: Vec<_> = whole.chunks(whole.len().div_ceil(threads)).map(start).collect();
-        started
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Vec<_>>()
-    });
-    let mut found = Survey::default();
-    for part in parts {
-        let mut part = part?;
-        found.groups.append(&mut part.groups);
-        found.live.append(&mut part.live);
-        found.free.append(&mut part.free);
-        found.strays.append(&mut part.strays);
-        found.keys += part.keys;
-    }
-    Ok(found)
-}
-
-fn survey_runs<K: LeafKey, M: Media, S: Shape>(
-    pool: &Pool<M>,
-    runs: &[Run],
-    shape: S,
-    slots: bool,
-) -> Result<Survey, IndexError> {
-    let mut survey = Survey::default();
-    for run in runs {
-        pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
-        let live_before = survey.live.len();
-        survey_leaves::<K, M, S>(pool, Groups::leaves(*run, shape.leaf_bytes()), shape, slots, &mut survey)?;
-        survey.groups.push(Group { run: *run, used: (survey.live.len() - live_before) as u64 });
-    }
-    sort::<K, M>(pool, &mut survey.live);
-    Ok(survey)
-}
-
-/// Looks at the heads of some leaves.
-pub(super) fn survey_leaves<K: LeafKey, M: Media, S: Shape>(
-    pool: &Pool<M>,
-    leaves: impl Iterator<Item = u64> + Clone,
-    shape: S,
-    slots: bool,
-    survey: &mut Survey,
-) -> Result<(), IndexError> {
-    let media = pool.media();
-    let mut ahead = leaves.clone().skip(PREFETCH_LEAVES);
-    for offset in leaves {
-        if let Some(Ok(next)) = ahead.next().map(|next| Leaf::at(media.region(), next, shape)) {
-            next.prefetch_head(media);
-            media.prefetch(&next.head.lower_bound);
-        }
-        let leaf = Leaf::at(media.region(), offset, shape)?;
-        let live = leaf.live(media);
-        if !live.minus(shape.all()).is_empty() {
-            return Err(IndexError::Corrupt { offset, what: "a bitmap has bits beyond the slots of its leaf" });
-        }
-        if slots {
-            find_strays(media, leaf, live, shape, offset, &mut survey.strays);
-        }
-        if live.is_empty() {
-            survey.free.push(offset);
-            continue;
-        }
-        survey.keys += live.count() as u64;
-        let bound = media.load(&leaf.head.lower_bound);
-        let prefix = K::prefix(K::read_bound(pool, bound)?);
-        survey.live.push(Live { prefix, bound, offset });
-    }
-    Ok(())
-}
-
-/// Notes what a cut operation left in the dead slots of a leaf and in the bound of a free one.
-fn find_strays<M: Media, S: Shape>(
-    media: &M,
-    leaf: Leaf<'_, S>,
-    live: SlotSet,
-    shape: S,
-    leaf_offset: u64,
-    strays: &mut Vec<Stray>,
-) {
-    for slot in shape.all().minus(live) {
-        if media.load(leaf.key(slot)) != 0 {
-            strays.push(Stray::Key { leaf_offset, slot });
-        }
-    }
-    if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
-        strays.push(Stray::Bound { leaf_offset });
-    }
-}
-
 pub(super) fn remove_stray<K: LeafKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
@@ -342,13 +189,21 @@ pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     Ok(())
 }
 
-pub(super) fn compare<K: LeafKey, M: Media>(pool: &Pool<M>, a: &Live, b: &Live) -> std::cmp::Ordering {
-    // The records were found intact when the prefixes were taken.
-    let read = |leaf: &Live| K::read_bound(pool, leaf.bound).unwrap_or(K::least());
-    a.prefix.cmp(&b.prefix).then_with(|| if K::RECORDS { K::cmp_keys(read(a), read(b)) } else { std::cmp::Ordering::Equal })
-}
-
-/// Stable, because it is quick with what threads have sorted in parts.
-pub(super) fn sort<K: LeafKey, M: Media>(pool: &Pool<M>, live: &mut [Live]) {
-    live.sort_by(|a, b| compare::<K, M>(pool, a, b));
+/// Looks at the heads of all leaves.
+fn survey<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    runs: &[Run],
+    shape: S,
+    slots: bool,
+    threads: Option<usize>,
+) -> Result<Survey, IndexError> {
+    let leaves_of = |run: &Run| Groups::leaves(*run, shape.leaf_bytes());
+    let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
+    let threads = threads.unwrap_or_else(|| threads_for(leaves));
+    let sample = |run: &Run| leaves_of(run).step_by((run.bytes / shape.leaf_bytes() / 2).max(1) as usize);
+    let surveyor = Surveyor::<K, M, S>::new(pool, shape, slots, threads, &mut spread(runs, threads).flat_map(sample));
+    surveyor.in_parts(runs, leaves as usize, |run, surveyor| {
+        pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
+        leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
+    })
 }

@@ -3,4 +3,5 @@
 pub(crate) mod count;
 pub mod inner;
 mod latch;
+pub(crate) mod parallel;
 pub mod version_locks;

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicU64;
 use crossbeam_utils::CachePadded;
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
-use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
+use everleaf_pool::{NodeChunk, Pool, PoolError, Shutdown, Worker, Workers};
 
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
@@ -29,7 +29,8 @@ use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
-use crate::fptree::recover::{Survey, compare, in_parts, lower_to_minimum, remove_stray, sort, survey_leaves, threads_for};
+use crate::fptree::recover::{lower_to_minimum, remove_stray};
+use crate::fptree::survey::{Survey, Surveyor, spread, threads_for};
 use crate::support::version_locks::VersionLocks;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -48,24 +49,21 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let workers = Workers::new(Arc::clone(pool), SEATS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
-        let mut survey = survey::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
+        let survey = survey::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
         for stray in &survey.strays {
             remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
         }
         for offset in &survey.free {
             free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
         }
-        sort::<K, M>(pool, &mut survey.live);
-        if let Some(pair) = survey.live.windows(2).find(|pair| compare::<K, M>(pool, &pair[0], &pair[1]).is_eq()) {
-            return Err(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" });
-        }
-        let leftmost = match survey.live.first() {
-            Some(first) => first.offset,
+        let mut leaves = survey.leaves;
+        let leftmost = match leaves.leftmost::<K, M>(pool) {
+            Some(leftmost) => leftmost,
             None => first_leaf::<K, M, S>(&mut worker, shape)?,
         };
-        let others = survey.live.iter().skip(1);
-        let children = others.map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = SharedNodes::build(inner_keys, pool.media().dram(), leftmost, children)?;
+        let (dram, most) = (pool.media().dram(), leaves.len());
+        let built = SharedNodes::build(inner_keys, dram, leftmost, most, leaves.in_order::<K, M>(pool, leftmost));
+        let inner = built.map_err(|error| leaves.twins::<K, M>(pool).unwrap_or(error))?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         Ok(Self {
@@ -76,7 +74,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             shape,
             leftmost,
             keys_found: survey.keys,
-            leaves: AtomicU64::new(survey.live.len().max(1) as u64),
+            leaves: AtomicU64::new(most.max(1) as u64),
             restarts: CachePadded::default(),
         })
     }
@@ -178,13 +176,23 @@ fn survey<K: LeafKey, M: Media, S: Shape>(
     slots: bool,
     threads: Option<usize>,
 ) -> Result<Survey, IndexError> {
-    let leaves = pool.nodes()?;
-    let threads = threads.unwrap_or_else(|| threads_for(leaves.len() as u64));
-    in_parts(&leaves, threads, |part| {
-        let mut survey = Survey::default();
-        survey_leaves::<K, M, S>(pool, part.iter().copied(), shape, slots, &mut survey)?;
-        sort::<K, M>(pool, &mut survey.live);
-        Ok(survey)
+    let chunks = pool.node_chunks()?;
+    let leaves: usize = chunks.iter().map(NodeChunk::room).sum();
+    let threads = threads.unwrap_or_else(|| threads_for(leaves as u64));
+    let first_of = |chunk: &NodeChunk| {
+        let mut first = None;
+        let listed = pool.for_each_node(*chunk, |leaf| first = first.or(Some(leaf)));
+        first.filter(|_| listed.is_ok())
+    };
+    let surveyor = Surveyor::<K, M, S>::new(pool, shape, slots, threads, &mut spread(&chunks, threads).filter_map(first_of));
+    surveyor.in_parts(&chunks, leaves, |chunk, surveyor| {
+        let mut visited = Ok(());
+        pool.for_each_node(*chunk, |leaf| {
+            if visited.is_ok() {
+                visited = surveyor.visit(leaf);
+            }
+        })?;
+        visited
     })
 }
 

@@ -5,10 +5,11 @@ use std::ops::Bound;
 
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pmem::{Media, Traced};
-use everleaf_pool::Pool;
+use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 
 use super::{Parameters, TINY, TestKey, Variant, assert_sound, dram_pool, opened, scanned, traced_pool};
+use crate::fptree::open_with_threads;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -232,6 +233,33 @@ fn ascending_and_descending_keys_come_and_go() {
             assert!(pool.space().unwrap().used_bytes < full / 2, "emptied groups go back to the pool");
         }
     }
+}
+
+/// However many threads look at the leaves, most of which have bounds that begin alike.
+fn opened_by_threads<K: TestKey>(keys: u64) {
+    let pool = dram_pool::<K>(TINY, 1 << 24);
+    let tree = opened::<K, _>(&pool, Variant::FpTree);
+    for number in 0..keys {
+        tree.insert_words(K::borrow(&K::make(number * 7919 % keys)), &[number]).unwrap();
+    }
+    for number in keys / 4..keys / 2 {
+        tree.remove(K::borrow(&K::make(number))).unwrap();
+    }
+    let entries = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap();
+    drop(tree);
+    for threads in [1, 2, 3, 16] {
+        let tree = open_with_threads::<K, _>(&pool, Variant::FpTree, Shutdown::Crash, Some(threads)).unwrap();
+        assert_eq!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap(), entries, "{threads} threads");
+        assert_sound(&pool, &*tree);
+    }
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same_tree() {
+    opened_by_threads::<U64Keys>(999);
+    opened_by_threads::<BytesKeys>(1600);
+    opened_by_threads::<U64Keys>(0);
+    opened_by_threads::<BytesKeys>(1);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use everleaf_pmem::DramSource;
 
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
+use crate::support::parallel::each_on_a_thread;
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Builds the tree over a first child, which covers all that is below the first separator, and the others with
@@ -19,29 +20,109 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         others: impl Iterator<Item = (K::Ref<'a>, u64)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
+        let others: Vec<_> = others.collect();
+        Self::build_on_threads(dram, first_child, others.len() + 1, vec![|| others.iter().copied()], fill_percent)
+    }
+
+    /// The same by several threads: each makes a share of the children, sorted, and the bottom nodes above them. Every share is above the one
+    /// before it. `most`: children at most, so that memory is set aside for all nodes at once.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_on_threads<'a, 'd, I: Iterator<Item = (K::Ref<'a>, u64)>>(
+        dram: impl Into<DramSource<'d>>,
+        first_child: u64,
+        most: usize,
+        shares: Vec<impl FnOnce() -> I + Send>,
+        fill_percent: usize,
+    ) -> Result<Self, InnerError> {
         let inner = Self::new(dram, first_child)?;
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
-        inner.nodes.reserve(others.size_hint().0.div_ceil(slots))?;
-        let mut levels = Levels { pending: vec![Vec::with_capacity(slots)], slots };
-        levels.pending[0].push(Entry { kept: Kept::default(), child: first_child });
-        let mut last = Kept::default();
-        let mut children = 1;
-        for (separator, child) in others {
-            if K::compare(&inner.separators, last, separator, 0).is_ge() {
+        inner.nodes.reserve(most.div_ceil(slots) + shares.len())?;
+        let bottom_of = |(number, share)| {
+            let (inner, first) = (&inner, (number == 0).then_some(first_child));
+            move || Bottom::new(inner, slots, first).fill(share)
+        };
+        let bottoms = each_on_a_thread(shares.into_iter().enumerate().map(bottom_of).collect());
+        let mut levels = Levels { pending: Vec::new(), slots };
+        let (mut last, mut children) = (None, 0);
+        for bottom in bottoms {
+            let bottom = bottom?;
+            let Some((lowest, highest)) = bottom.ends else { continue };
+            if last.is_some_and(|last| {
+                K::compare(&inner.separators, last, K::borrow(&K::owned(&inner.separators, lowest)), 0).is_ge()
+            }) {
                 return Err(InnerError::Order);
             }
-            let handle = K::keep(&inner.separators, separator)?;
-            last = Kept { word: K::word(separator, 0), handle };
-            levels.push(&inner, 0, Entry { kept: last, child })?;
-            children += 1;
+            (last, children) = (Some(highest), children + bottom.children);
+            bottom.nodes.into_iter().try_for_each(|node| levels.push(&inner, 0, node))?;
         }
-        levels.finish(&inner)?;
-        inner.len.store(children, Relaxed);
+        inner.len.store(children.max(1), Relaxed);
+        match children {
+            // Without an inner node the root leads to the child itself.
+            ..=1 => levels.pending.iter().flatten().for_each(|entry| inner.nodes.free(entry.child as u32)),
+            _ => levels.finish(&inner)?,
+        }
         Ok(inner)
     }
 }
 
-/// For each level, from the one above the leaves, the entries of its last node, which is not written yet.
+/// The nodes above a share of the children.
+struct Bottom<'i, K: InnerKey, const CAPACITY: usize> {
+    inner: &'i Inner<K, CAPACITY>,
+    slots: usize,
+    /// Entries of the last node, which is not written yet.
+    pending: Vec<Entry>,
+    /// The nodes that are written, with their separators.
+    nodes: Vec<Entry>,
+    /// The first and the last separator.
+    ends: Option<(Kept, Kept)>,
+    children: u64,
+}
+
+impl<'i, K: InnerKey, const CAPACITY: usize> Bottom<'i, K, CAPACITY> {
+    /// `first`: the child that covers all that is below the first separator, for the leftmost share.
+    fn new(inner: &'i Inner<K, CAPACITY>, slots: usize, first: Option<u64>) -> Self {
+        let mut bottom = Self { inner, slots, pending: Vec::with_capacity(slots), nodes: Vec::new(), ends: None, children: 0 };
+        if let Some(child) = first {
+            bottom.push(Entry { kept: Kept::default(), child });
+        }
+        bottom
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if self.pending.len() == self.slots {
+            self.write();
+        }
+        self.pending.push(entry);
+        self.ends = Some((self.ends.map_or(entry.kept, |(lowest, _)| lowest), entry.kept));
+        self.children += 1;
+    }
+
+    /// Writes the pending node. Its memory was set aside.
+    fn write(&mut self) {
+        let node = self.inner.nodes.allocate();
+        self.inner.nodes.write_entries(&self.inner.separators, node, &self.pending);
+        self.nodes.push(Entry { kept: self.pending[0].kept, child: u64::from(node) });
+        self.pending.clear();
+    }
+
+    fn fill<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(mut self, share: impl FnOnce() -> I) -> Result<Self, InnerError> {
+        for (separator, child) in share() {
+            if self.ends.is_some_and(|(_, last)| K::compare(&self.inner.separators, last, separator, 0).is_ge()) {
+                return Err(InnerError::Order);
+            }
+            let handle = K::keep(&self.inner.separators, separator)?;
+            self.push(Entry { kept: Kept { word: K::word(separator, 0), handle }, child });
+        }
+        if !self.pending.is_empty() {
+            self.write();
+        }
+        Ok(self)
+    }
+}
+
+/// For each level above the bottom nodes the entries of its last node, which is not written yet.
 struct Levels {
     pending: Vec<Vec<Entry>>,
     slots: usize,
@@ -77,9 +158,7 @@ impl Levels {
             self.write(inner, level)?;
             level += 1;
         }
-        if level > 0 {
-            inner.set_root(self.pending[level][0].child as u32, level as u32);
-        }
+        inner.set_root(self.pending[level][0].child as u32, level as u32 + 1);
         Ok(())
     }
 }
