@@ -71,7 +71,7 @@ impl<S: Subject> Explorer<'_, S> {
         let mut sites: Vec<Site> = Vec::new();
         if depth > 0 {
             // What the recovery stores is explored word by word, so it must be known what was there before.
-            decided.extend(recovery.stored_words());
+            decided.extend(recovery.stored_words().filter(|_| among.is_some()));
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
             self.reach(&recovery);
