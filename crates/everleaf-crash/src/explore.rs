@@ -75,6 +75,8 @@ pub(crate) fn describe(
         sites: declared.into_iter().collect(),
         redundant_flushes,
         redundant_fences,
+        lazily_exhaustive_points: tally.lazily_exhaustive_points,
+        sampled_points: tally.sampled_points,
         left_out: tally.left_out,
         seed: options.seed,
         ..Report::default()

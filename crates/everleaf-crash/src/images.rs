@@ -1,39 +1,38 @@
-//! Choosing outcomes: all combinations where they are few, the telling ones and a seeded sample where they are many.
+//! Choosing outcomes: all combinations, the telling ones, or some by chance.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use crate::domain::Range;
+use crate::undecided::Product;
 
 /// Combinations that the ranges allow.
 pub(crate) fn possible(ranges: &[Range]) -> u64 {
     ranges.iter().fold(1, |product: u64, range| product.saturating_mul(range.possible))
 }
 
-/// Calls `each` with one outcome for each range, at most `budget` times or so, until it breaks off. Returns how many of the possible combinations were
-/// left out (not those after a break).
-pub(crate) fn visit(ranges: &[Range], budget: u64, rng: &mut SmallRng, each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> u64 {
-    if ranges.iter().any(|range| range.from == range.to) {
-        return 0;
-    }
-    let listed = ranges.iter().fold(1, |product: u64, range| product.saturating_mul((range.to - range.from) as u64));
-    let visited = if listed <= budget { visit_all(ranges, each) } else { sample(ranges, budget, rng, each) };
-    possible(ranges).saturating_sub(visited)
+/// Combinations of the outcomes that were listed.
+pub(crate) fn listed(ranges: &[Range]) -> u64 {
+    ranges.iter().fold(1, |product: u64, range| product.saturating_mul((range.to - range.from) as u64))
 }
 
-/// The combination with nothing durable comes first; returns how many there are.
-fn visit_all(ranges: &[Range], each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> u64 {
+/// How many combinations cannot be chosen because not all outcomes were listed.
+pub(crate) fn unlisted(ranges: &[Range]) -> u64 {
+    let is_cut = ranges.iter().any(|range| range.possible > (range.to - range.from) as u64);
+    possible(ranges).saturating_sub(listed(ranges)).max(u64::from(is_cut))
+}
+
+/// Calls `each` with one outcome for each range, in all combinations, until it breaks off. The one with nothing durable comes first.
+pub(crate) fn visit_all(ranges: &[Range], each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) {
+    if listed(ranges) == 0 {
+        return;
+    }
     let mut choice: Vec<usize> = ranges.iter().map(|range| range.from).collect();
-    let mut visited = 0;
-    loop {
-        visited += 1;
-        if each(&choice).is_break() {
-            return visited;
-        }
-        let Some(digit) = (0..choice.len()).find(|i| choice[*i] + 1 < ranges[*i].to) else { return visited };
+    while each(&choice).is_continue() {
+        let Some(digit) = (0..choice.len()).find(|i| choice[*i] + 1 < ranges[*i].to) else { return };
         choice[digit] += 1;
         for (place, range) in choice.iter_mut().zip(ranges).take(digit) {
             *place = range.from;
@@ -41,23 +40,8 @@ fn visit_all(ranges: &[Range], each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>
     }
 }
 
-fn sample(ranges: &[Range], budget: u64, rng: &mut SmallRng, each: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> u64 {
-    let mut seen: HashSet<Vec<usize>> = HashSet::new();
-    let mut candidates = telling(ranges).chain(std::iter::repeat_with(|| draw(ranges, rng)));
-    // Chance repeats itself: so many draws, and no more.
-    for choice in candidates.by_ref().take(budget.saturating_mul(2) as usize) {
-        if seen.len() as u64 >= budget {
-            break;
-        }
-        if seen.insert(choice.clone()) && each(&choice).is_break() {
-            break;
-        }
-    }
-    seen.len() as u64
-}
-
 /// Nothing durable, everything durable, each domain the only durable one, each the only one that is not.
-fn telling(ranges: &[Range]) -> impl Iterator<Item = Vec<usize>> {
+pub(crate) fn telling(ranges: &[Range]) -> impl Iterator<Item = Vec<usize>> {
     let least: Vec<usize> = ranges.iter().map(|range| range.from).collect();
     let most: Vec<usize> = ranges.iter().map(|range| range.fullest).collect();
     let extremes = [least.clone(), most.clone()];
@@ -69,12 +53,13 @@ fn telling(ranges: &[Range]) -> impl Iterator<Item = Vec<usize>> {
     extremes.into_iter().chain(alone)
 }
 
-/// Extremes are likelier than what lies between: most errors need one line early and another late.
-fn draw(ranges: &[Range], rng: &mut SmallRng) -> Vec<usize> {
-    let pick = |range: &Range| match rng.random_range(0..3u8) {
-        0 => range.from,
-        1 => range.fullest,
-        _ => rng.random_range(range.from..range.to),
+/// One of some outcomes of each range. Extremes are likelier than what lies between: most errors need one line early and
+/// another late.
+pub(crate) fn draw(ranges: &[Range], within: &Product, rng: &mut SmallRng) -> Vec<usize> {
+    let pick = |(range, outcomes): (&Range, &Rc<[usize]>)| match rng.random_range(0..3u8) {
+        0 => outcomes[0],
+        1 if outcomes.contains(&range.fullest) => range.fullest,
+        _ => outcomes[rng.random_range(0..outcomes.len())],
     };
-    ranges.iter().map(pick).collect()
+    ranges.iter().zip(within).map(pick).collect()
 }

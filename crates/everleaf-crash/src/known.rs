@@ -8,7 +8,7 @@ use everleaf_pmem::Site;
 use crate::domain::Folded;
 
 /// What was promised when the crash came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moment {
     /// So many operations are complete.
     pub acknowledged: usize,
@@ -42,9 +42,21 @@ struct Passed {
 pub(crate) struct Known {
     moments: Vec<HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
     site_sets: Vec<Vec<Site>>,
+    /// Sets of images, too many to list, of which all passed that a recovery can tell apart; with the depth.
+    points: HashSet<(Moment, u8, u128)>,
 }
 
 impl Known {
+    /// Whether this set of images passed as a whole.
+    pub fn covers_point(&self, moment: Moment, hash: u128, depth: u8) -> bool {
+        self.points.contains(&(moment, depth, hash))
+    }
+
+    /// Notes a set of images that passed.
+    pub fn insert_point(&mut self, moment: Moment, hash: u128, depth: u8) {
+        self.points.insert((moment, depth, hash));
+    }
+
     /// Whether this image needs no second look, at this depth, in a program without the barrier `suppressed`.
     pub fn covers(&self, moment: Moment, hash: u128, depth: u8, suppressed: Option<Site>) -> bool {
         let Some(passed) = self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash)) else { return false };

@@ -7,7 +7,8 @@
 //!
 //! 1. Run the operations once and record every store, flush, fence and `order`.
 //! 2. At each crash point (after every store and every fence, and between operations) build the images that the model allows: all of them
-//!    while they are few enough, else the extremes and a seeded sample.
+//!    while they are few enough; else one of each kind that recovery and checks can tell apart by what they read, and where those
+//!    are too many as well, the extremes and a seeded sample.
 //! 3. Recover each distinct image and check it; crash inside that recovery too; and if the recovery returned before its own writes were
 //!    durable, run the next operation on top and crash in there.
 //! 4. With [`Options::mutate`], do it again without each barrier in turn, and with each pair of neighbouring groups between
@@ -18,7 +19,7 @@
 //!
 //! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants,
 //! report) · `explorer` (the walk over crash points and images) · `trace` (recording) · `mutant` `swap` (mutated traces) · `machine`
-//! `domain` (the persistence model) · `images` (enumeration and sampling) · `known` (images that passed) · `shrink` (fewer
+//! `domain` (the persistence model) · `images` (choosing from it) · `undecided` (images that no recovery can tell apart) · `known` (images that passed) · `shrink` (fewer
 //! operations) · `redundant` (idle barriers) · `threads` (interleavings).
 //!
 //! # Examples
@@ -80,6 +81,7 @@ mod subject;
 mod swap;
 mod threads;
 mod trace;
+mod undecided;
 mod violation;
 
 pub use explore::{explore, explore_with};

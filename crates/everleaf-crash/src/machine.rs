@@ -11,6 +11,10 @@ use crate::images;
 /// The thread of operations that run one after another.
 pub(crate) const ONLY_THREAD: u16 = 0;
 
+/// Outcomes that are listed of a domain, however few images may be tried: what does not matter of them is never branched on.
+/// The subsets of a line write are fewer.
+const LISTED_OUTCOMES: u64 = 1024;
+
 /// What is durable for certain, and what waits.
 #[derive(Clone)]
 pub(crate) struct Machine {
@@ -55,6 +59,7 @@ impl Machine {
     /// The same for an image whose hash is known.
     pub fn hashed(floor: Vec<u64>, hash: u128, assumptions: Assumptions, outcome_cap: u64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
+        let outcome_cap = outcome_cap.max(LISTED_OUTCOMES);
         Self { assumptions, floor, hash, domains: Vec::new(), outcome_cap, rng, units: 0, last_unordered: None }
     }
 
@@ -150,6 +155,11 @@ impl Machine {
         image
     }
 
+    /// What domain `i` changes of the floor where it has this outcome.
+    pub fn changes(&self, i: usize, outcome: usize) -> &[(usize, u64)] {
+        &self.domains[i].outcome(outcome).changes
+    }
+
     /// The pending stores of every domain, with whether they are durable in this image.
     pub fn stores_of(&self, choice: &[usize]) -> Vec<(PendingStore, bool)> {
         self.chosen(choice).flat_map(|(domain, outcome)| domain.stores(outcome)).collect()
@@ -213,7 +223,7 @@ pub fn crash_images_of_threads(
         return None;
     }
     let mut all = Vec::new();
-    images::visit(&ranges, limit, &mut SmallRng::seed_from_u64(0), &mut |choice| {
+    images::visit_all(&ranges, &mut |choice| {
         all.push(machine.image_of(choice));
         std::ops::ControlFlow::Continue(())
     });

@@ -23,11 +23,12 @@ pub struct Options {
     pub max_len: u64,
     /// Seed of everything drawn at random: the garbage in fresh memory, and samples where a crash point has too many images.
     pub seed: u64,
-    /// Images tried at one crash point; where there are more, a sample is.
+    /// Images tried at one crash point. Where there are more, one of each kind that recovery and checks can tell apart by what they
+    /// read; where these are more as well, a sample.
     pub budget: u64,
     /// How many crashes inside recovery are explored on top of the first: 0 none, 1 a crash in the recovery of each image.
     pub recovery_depth: u8,
-    /// Images tried at one crash point inside a recovery.
+    /// The same for a crash point inside a recovery.
     pub recovery_budget: u64,
     /// Operations run and explored after a recovery that returned before all it wrote was durable.
     pub follow_up: usize,

@@ -41,9 +41,15 @@ pub struct Report {
     pub redundant_flushes: Vec<Redundant>,
     /// Fences that had nothing to wait for.
     pub redundant_fences: Vec<Redundant>,
-    /// Whether every possible image of every crash point (of every interleaving within the bound) was tried, and none of them broke anything.
+    /// Whether every possible image of every crash point (of every interleaving within the bound) was tried, or one that could not
+    /// be told from it, and none of them broke anything.
     pub exhaustive: bool,
-    /// Possible images that were not tried, at most (an image that is possible at several crash points may be counted more than once).
+    /// Crash points with more images than the budget allows, of which all were accounted for nevertheless: for each there was one
+    /// tried that recovery and checks could not tell from it, since they do not read what differs.
+    pub lazily_exhaustive_points: u64,
+    /// Crash points of which only a sample of the images was tried.
+    pub sampled_points: u64,
+    /// Possible images that were not tried, nor any that could not be told from them, at most (an image that is possible at several crash points may be counted more than once).
     pub left_out: u64,
     /// The seed of everything that was drawn at random.
     pub seed: u64,

@@ -120,6 +120,14 @@ impl Trace {
         Self { ran_on: thread, ..self }
     }
 
+    /// Every word that is stored to.
+    pub fn stored_words(&self) -> impl Iterator<Item = usize> {
+        self.events.iter().filter_map(|event| match event {
+            Event::Store { offset, .. } | Event::UnorderedStore { offset, .. } => Some(*offset as usize / WORD),
+            _ => None,
+        })
+    }
+
     pub fn stores_anything(&self) -> bool {
         self.events.iter().any(|event| matches!(event, Event::Store { .. } | Event::UnorderedStore { .. } | Event::Grow { .. }))
     }

@@ -13,7 +13,7 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `turns` (whose turn it is on `traced`) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
+//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
 //! counted, and where the counts stand).
 #![warn(missing_docs)]
 
@@ -24,6 +24,7 @@ mod cpu;
 mod dram;
 mod dram_arena;
 mod emulated;
+mod event;
 mod hardware;
 mod instructions;
 mod layout;
@@ -36,6 +37,7 @@ mod site;
 mod tally;
 mod traced;
 mod turns;
+mod watch;
 
 pub use cell::{Line, PCell, Persistent, Word};
 pub use counted::{Counted, Counts};
@@ -44,6 +46,7 @@ pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
 pub use dram::Dram;
 pub use dram_arena::{DramArena, DramSource};
 pub use emulated::{Emulated, Latencies};
+pub use event::Event;
 pub use hardware::Hardware;
 pub use layout::{Field, Layout};
 pub use media::Media;
@@ -52,7 +55,7 @@ pub use pointer::PPtr;
 pub use region::{MapError, Mapping, Region};
 pub use simd::DramLine;
 pub use site::Site;
-pub use traced::{Event, Traced};
+pub use traced::Traced;
 pub use turns::Turns;
 
 /// Bytes in a cache line: the unit of a flush.

@@ -8,62 +8,8 @@ use parking_lot::Mutex;
 use crate::cpu::SimdLevel;
 use crate::dram_arena::SpareArenas;
 use crate::hardware::lines_of;
-use crate::{DramSource, LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
-
-/// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided by 64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Event {
-    /// An ordinary p-atomic store.
-    Store {
-        /// Where.
-        offset: u64,
-        /// What stood there.
-        old: u64,
-        /// What stands there now.
-        new: u64,
-    },
-    /// A word of an unordered store (a part of a whole-line write): durable in any subset until fenced.
-    UnorderedStore {
-        /// The barrier that wrote it.
-        site: Site,
-        /// Where.
-        offset: u64,
-        /// What stood there.
-        old: u64,
-        /// What stands there now.
-        new: u64,
-    },
-    /// A read, recorded only when asked for.
-    Load {
-        /// Where.
-        offset: u64,
-    },
-    /// A flush of a line.
-    Flush {
-        /// Its name.
-        site: Site,
-        /// The line.
-        line: u64,
-    },
-    /// A fence.
-    Fence {
-        /// Its name.
-        site: Site,
-    },
-    /// Two stores to one line are kept apart here.
-    Order {
-        /// Its name.
-        site: Site,
-    },
-    /// The region was lengthened; the new length is durable.
-    Grow {
-        /// The new length in bytes.
-        len: u64,
-    },
-    /// An operation of the index ended.
-    EndOperation,
-}
+use crate::watch::Watch;
+use crate::{DramSource, Event, LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
 
 /// Memory whose every access is recorded. Words that were never written through the media hold garbage drawn from a seed, so
 /// that nothing can rely on fresh memory being zero.
@@ -83,6 +29,7 @@ struct Shared {
     turns: Option<Arc<dyn Turns>>,
     records_stores: AtomicBool,
     records_loads: AtomicBool,
+    watch: Watch,
     accesses_left: AtomicU64,
     /// DRAM for the next tree.
     spare: Arc<SpareArenas>,
@@ -118,6 +65,7 @@ impl Traced {
             turns: None,
             records_stores: AtomicBool::new(true),
             records_loads: AtomicBool::new(false),
+            watch: Watch::default(),
             accesses_left: AtomicU64::new(u64::MAX),
             spare: Arc::default(),
         };
@@ -148,6 +96,7 @@ impl Traced {
         }
         self.write_image(image);
         self.take_events();
+        self.take_watched_loads();
         self.record(true, false);
         self.limit_accesses(u64::MAX);
         true
@@ -181,6 +130,18 @@ impl Traced {
         self.shared.records_loads.store(loads, Ordering::Relaxed);
     }
 
+    /// Notes, from now on, which of the words at these offsets are loaded before anything is stored there: on no others does depend
+    /// what is done with this memory. The [image](Traced::image) is no load.
+    pub fn watch_loads(&self, offsets: impl IntoIterator<Item = u64>) {
+        self.shared.watch.begin(offsets.into_iter().map(|offset| offset as usize / WORD));
+    }
+
+    /// Ends the watch; returns the offsets of the watched words that were loaded before anything was stored there, in the order of
+    /// their first loads.
+    pub fn take_watched_loads(&self) -> Vec<u64> {
+        self.shared.watch.end().into_iter().map(|word| (word * WORD) as u64).collect()
+    }
+
     /// Allows `accesses` more loads, stores and turns of spin loops, then panics: what recovers from a damaged image may never
     /// end otherwise. The explorer catches the panic.
     pub fn limit_accesses(&self, accesses: u64) {
@@ -208,6 +169,7 @@ impl Traced {
 
     fn push_load(&self, thread: u16, address: usize) {
         self.count_access();
+        self.shared.watch.load(|| self.word_of(address));
         if self.shared.records_loads.load(Ordering::Relaxed) {
             let offset = self.offset_of(address);
             self.shared.events.lock().push((thread, Event::Load { offset }));
@@ -216,6 +178,10 @@ impl Traced {
 
     fn offset_of(&self, address: usize) -> u64 {
         self.shared.region.offset_of(address)
+    }
+
+    fn word_of(&self, address: usize) -> usize {
+        self.offset_of(address) as usize / WORD
     }
 
     fn line_of(&self, address: usize) -> u64 {
@@ -262,6 +228,7 @@ impl Media for Traced {
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
         let thread = self.turn(false);
         self.count_access();
+        self.shared.watch.store(|| self.word_of(cell.address()));
         let (old, new) = (cell.load(Ordering::Acquire), value.into_word());
         cell.store(new, Ordering::Release);
         self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old, new });
@@ -302,6 +269,7 @@ impl Media for Traced {
         let thread = self.turn(false);
         for (cell, new) in line.0.iter().zip(words) {
             let old = cell.load(Ordering::Acquire);
+            self.shared.watch.store(|| self.word_of(cell.address()));
             cell.store(new, Ordering::Release);
             self.push(thread, Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new });
         }
@@ -386,6 +354,32 @@ mod tests {
         let told = turns.0.lock();
         assert_eq!(told[..5], [(false, 0), (false, 1), (false, 1), (true, 9), (false, 9)]);
         assert_eq!(told.len(), 5 + 8);
+    }
+
+    #[test]
+    fn watched_words_are_noted_at_their_first_load_unless_they_were_stored_before() {
+        let mut media = Traced::new(4096, 4096, 1).unwrap();
+        let line = |media: &Traced, use_it: &dyn Fn(&Line)| use_it(media.region().get::<Line>(PPtr::at(64)).unwrap());
+        word(&media, 64); // Not yet.
+        media.watch_loads([64, 72, 80, 88, 128, 136, 192]);
+        line(&media, &|line| {
+            media.load(&line.0[2]);
+            media.store(&line.0[1], 5);
+            media.load(&line.0[1]);
+            media.load(&line.0[4]); // Not watched.
+            let _ = media.compare_exchange(&line.0[3], 1, 2);
+            media.load(&line.0[2]);
+            media.load(&line.0[0]);
+        });
+        media.write_line(crate::site!("test.line"), media.region().get(PPtr::at(128)).unwrap(), [7; 8]);
+        word(&media, 136);
+        assert_eq!(media.take_watched_loads(), [80, 88, 64], "the exchange failed, but it has loaded");
+        word(&media, 192);
+        assert_eq!(media.take_watched_loads(), [], "the watch had ended");
+        media.watch_loads([64]);
+        assert!(media.restore(&[0; 512]));
+        word(&media, 64);
+        assert_eq!(media.take_watched_loads(), [], "other memory");
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub struct Args {
     /// engine's directed scenarios are asked too.
     #[arg(long)]
     pub mutate: bool,
-    /// Images tried at one crash point; where there are more, a sample is, and the result is not exhaustive.
+    /// Images tried at one crash point; where there are more, one of each kind that recovery and checks can tell apart by what they
+    /// read; where these are more as well, a sample, and the result is not exhaustive.
     #[arg(long, value_name = "IMAGES", default_value_t = 512)]
     pub budget: u64,
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
@@ -118,6 +119,8 @@ struct Summary {
     exhaustive: bool,
     images: u64,
     left_out: u64,
+    lazily_exhaustive_points: u64,
+    sampled_points: u64,
     interleavings: Option<u64>,
     interleavings_left_out: u64,
     preemption_bound: Option<usize>,
@@ -146,6 +149,8 @@ impl Summary {
             exhaustive: report.exhaustive,
             images: report.images,
             left_out: report.left_out,
+            lazily_exhaustive_points: report.lazily_exhaustive_points,
+            sampled_points: report.sampled_points,
             interleavings: report.interleavings,
             interleavings_left_out: report.interleavings_left_out,
             preemption_bound: report.preemption_bound,
@@ -269,9 +274,13 @@ fn show(summary: &Summary, json: bool) -> Outcome {
 }
 
 fn sentence(summary: &Summary) -> String {
-    let Summary { engine, operations, crash_points, states, recoveries, violations, left_out, seed, .. } = summary;
-    let completeness =
-        if summary.exhaustive { "every state".to_owned() } else { format!("a sample ({left_out} states left out, seed {seed})") };
+    let Summary { engine, operations, crash_points, states, recoveries, violations, left_out, sampled_points, seed, .. } =
+        summary;
+    let completeness = match (summary.exhaustive, summary.lazily_exhaustive_points) {
+        (true, 0) => "every state".to_owned(),
+        (true, lazily) => format!("every state, at {lazily} points one of each kind that recovery can tell apart"),
+        _ => format!("a sample at {sampled_points} of them ({left_out} states left out, seed {seed})"),
+    };
     let orders = match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {
         (None, ..) => String::new(),
         (Some(run), Some(bound), 0) => format!("; {run} interleavings, among them all with at most {bound} preemptions"),

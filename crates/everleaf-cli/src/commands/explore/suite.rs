@@ -36,6 +36,8 @@ struct Summary {
     explorations: usize,
     exhaustive_explorations: usize,
     left_out: u64,
+    lazily_exhaustive_points: u64,
+    sampled_points: u64,
     redundant_fences: u64,
     unreached: Vec<&'static str>,
     survivors: Vec<String>,
@@ -108,6 +110,8 @@ impl Summary {
             explorations: report.cases,
             exhaustive_explorations: report.exhaustive_cases,
             left_out: report.left_out,
+            lazily_exhaustive_points: report.lazily_exhaustive_points,
+            sampled_points: report.sampled_points,
             redundant_fences: report.redundant_fences.values().sum(),
             unreached: names(report.unreached()),
             survivors: report.survivors().iter().map(ToString::to_string).collect(),
@@ -175,10 +179,12 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     let Summary { engine, operations, crash_points, states, images, recoveries, explorations, .. } = summary;
     let mut text = format!(
         "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images left out), {operations} operations, \
-         {crash_points} crash points, {states} states with {images} distinct images, {recoveries} recoveries\n\
+         {crash_points} crash points ({} of them exhausted by what is read, {} sampled), {states} states with {images} distinct images, {recoveries} recoveries\n\
          {} violations; {} of {} sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
         summary.exhaustive_explorations,
         summary.left_out,
+        summary.lazily_exhaustive_points,
+        summary.sampled_points,
         summary.violations,
         summary.sites_reached,
         summary.sites,

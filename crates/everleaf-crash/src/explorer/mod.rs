@@ -1,4 +1,7 @@
-//! The walk: every crash point, every image, its recovery, and the crashes inside that.
+//! The walk over the crash points: `point` tries the images of one, `image` recovers one image and crashes inside that.
+
+mod image;
+mod point;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,9 +14,10 @@ use rand::rngs::SmallRng;
 use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
 use crate::mutant::{Mutant, OperationOf};
-use crate::trace::{Recording, Trace, barrier, caught, new_machine};
+use crate::trace::{Recording, Trace, barrier, new_machine};
+use crate::undecided::Undecided;
 use crate::violation::{Crash, During};
-use crate::{Options, Progress, Subject, images};
+use crate::{Options, Progress, Subject};
 
 /// An image that did not pass: the crashes that led to it, and what broke.
 #[derive(Clone, Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Failure {
     pub moment: Moment,
     pub crashes: Vec<Crash>,
     pub error: String,
+    /// What it needs of the lines that the crash before had left undecided: the line, and its outcome.
+    settled: Vec<(usize, usize)>,
 }
 
 /// What an exploration counted.
@@ -30,6 +36,10 @@ pub(crate) struct Tally {
     pub states: u64,
     pub recoveries: u64,
     pub left_out: u64,
+    /// Crash points of the operations with too many images to list, of which all were accounted for.
+    pub lazily_exhaustive_points: u64,
+    /// Those of which not all were.
+    pub sampled_points: u64,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,
     /// The mutants that do something else.
@@ -52,6 +62,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     mutant: Option<Mutant>,
     /// What was found good in the whole program.
     baseline: Option<&'a Known>,
+    /// The mutated barrier is executed in no recovery (nor behind one), so what was good as a set is so still.
+    spares_recoveries: bool,
     /// Whether counterexamples are worth reducing.
     reduces: bool,
     pub known: Known,
@@ -71,6 +83,8 @@ struct Walk<'t> {
     from: usize,
     depth: u8,
     budget: u64,
+    /// Lines that the crash before has left undecided. No store of the trace is to a word in which their outcomes differ.
+    inherited: &'t [Undecided],
 }
 
 impl Walk<'_> {
@@ -90,6 +104,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             options,
             mutant: None,
             baseline: None,
+            spares_recoveries: true,
             reduces: true,
             known: Known::default(),
             tally: Tally::default(),
@@ -106,7 +121,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     /// Explores a mutant, knowing what is good in the program.
     pub fn mutant(subject: &'a S, options: &'a Options, mutant: Mutant, baseline: &'a Known) -> Self {
-        Self { mutant: Some(mutant), baseline: Some(baseline), ..Self::new(subject, options).only_looking() }
+        let spares_recoveries = baseline.recovery_sites().all(|site| site != mutant.site());
+        let explorer = Self::new(subject, options).only_looking();
+        Self { mutant: Some(mutant), baseline: Some(baseline), spares_recoveries, ..explorer }
     }
 
     /// Goes on with what was kept of an exploration of the same program: the images that passed, and memory to work in.
@@ -149,7 +166,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn outer_walk<'t>(&self, trace: &'t Trace, during: During, moment: Moment) -> Walk<'t> {
-        Walk { trace, during, moment, from: 0, depth: self.options.recovery_depth, budget: self.options.budget }
+        Walk { trace, during, moment, from: 0, depth: self.options.recovery_depth, budget: self.options.budget, inherited: &[] }
     }
 
     /// Explores the crashes of one interleaving, whose trace says what is promised when, from event `from` on; then the one after it. `machine`
@@ -235,172 +252,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
             }
         }
         Continue(())
-    }
-
-    /// Tries the images of one crash point, up to the first failure; returns how many were left out.
-    fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
-        let walk = &Walk { moment: walk.moment_after(event), ..*walk };
-        let ranges = machine.ranges(scope);
-        let mut failure = None;
-        let mut rng = self.rng.clone();
-        let mut each = |choice: &[usize]| match self.try_image(machine, choice, walk, Fresh::Required) {
-            Ok(()) => Continue(()),
-            Err(found) => {
-                failure = Some((choice.to_vec(), found));
-                Break(())
-            }
-        };
-        let left_out = images::visit(&ranges, walk.budget, &mut rng, &mut each);
-        self.rng = rng;
-        let Some((choice, found)) = failure else {
-            self.tally.left_out = self.tally.left_out.saturating_add(left_out);
-            return Ok(left_out);
-        };
-        let (choice, found) = if self.reduces { self.reduce(machine, choice, found, walk) } else { (choice, found) };
-        let crash = Crash::new(self.subject, walk.during, walk.trace, event, machine, &choice);
-        // What follows a recovery has a moment of its own; the counterexample speaks of the outermost crash.
-        Err(Failure { moment: walk.moment, crashes: [vec![crash], found.crashes].concat(), error: found.error })
-    }
-
-    /// Makes as many lines as possible wholly durable, or wholly lost, whichever leaves fewer exceptions, while it still fails.
-    fn reduce(&mut self, machine: &mut Machine, choice: Vec<usize>, found: Failure, walk: &Walk) -> (Vec<usize>, Failure) {
-        let ranges = machine.ranges(Scope::All);
-        let most: Vec<usize> = ranges.iter().map(|range| range.fullest).collect();
-        let least: Vec<usize> = ranges.iter().map(|range| range.from).collect();
-        let mut best: Option<(usize, Vec<usize>, Failure)> = None;
-        for (first, second) in [(&most, &least), (&least, &most)] {
-            let (mut choice, mut found) = (choice.clone(), found.clone());
-            for goal in [first, second] {
-                for i in 0..choice.len() {
-                    if choice[i] == first[i] || choice[i] == goal[i] {
-                        continue;
-                    }
-                    let before = std::mem::replace(&mut choice[i], goal[i]);
-                    match self.try_image(machine, &choice, walk, Fresh::Any) {
-                        Err(still) => found = still,
-                        Ok(()) => choice[i] = before,
-                    }
-                }
-            }
-            let exceptions = choice.iter().zip(first).filter(|(a, b)| a != b).count();
-            if best.as_ref().is_none_or(|(fewest, ..)| exceptions < *fewest) {
-                best = Some((exceptions, choice, found));
-            }
-        }
-        best.map_or((choice, found), |(_, choice, found)| (choice, found))
-    }
-
-    // ---- one image ----------------------------------------------------------------------------------------------------
-
-    /// Recovers one image, checks it, and explores the crashes inside its recovery.
-    fn try_image(&mut self, machine: &Machine, choice: &[usize], walk: &Walk, fresh: Fresh) -> Result<(), Failure> {
-        let (hash, moment, depth) = (machine.hash_of(choice), walk.moment, walk.depth);
-        if fresh == Fresh::Required && self.is_known(moment, hash, depth) {
-            return Ok(());
-        }
-        let image = machine.image_of(choice);
-        let recovery = self.recover_and_verify(&image, moment).map_err(|error| Failure { moment, crashes: Vec::new(), error })?;
-        let mut sites: Vec<Site> = Vec::new();
-        if depth > 0 {
-            let recovery = self.mutated(&recovery);
-            sites.extend(recovery.events.iter().filter_map(barrier));
-            self.reach(&recovery);
-            if recovery.stores_anything() {
-                self.crash_in_recovery(image, hash, &recovery, walk, &mut sites)?;
-            }
-            sites.sort_unstable();
-            sites.dedup();
-        }
-        let is_new = self.known.insert(moment, hash, depth, sites);
-        self.tally.states += u64::from(is_new);
-        Ok(())
-    }
-
-    fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
-        self.known.covers(moment, hash, depth, None)
-            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
-    }
-
-    fn recover_and_verify(&mut self, image: &[u64], moment: Moment) -> Result<Trace, String> {
-        let media = self.media_with(image)?;
-        self.tally.recoveries += 1;
-        let Moment { acknowledged, cut } = moment;
-        caught(|| {
-            let mut state = self.subject.recover(media.clone())?;
-            let recovery = Trace::take(&media);
-            media.record(false, false);
-            self.subject.verify(&mut state, acknowledged, cut)?;
-            Ok(recovery)
-        })
-    }
-
-    /// Memory that holds `image`: the same mapping as last time, where nobody kept it.
-    fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
-        let restored = self.scratch.as_mut().is_some_and(|media| media.restore(image));
-        if !restored {
-            let media = Traced::from_image(image, self.options.max_len, self.options.seed).map_err(|e| e.to_string())?;
-            self.scratch = Some(media);
-        }
-        let media = self.scratch.clone().ok_or("no memory")?;
-        media.limit_accesses(self.options.access_limit);
-        Ok(media)
-    }
-
-    /// Crashes inside a recovery; and if it returned before everything it wrote was durable, in the operations after it.
-    fn crash_in_recovery(
-        &mut self,
-        image: Vec<u64>,
-        hash: u128,
-        recovery: &Trace,
-        outer: &Walk,
-        sites: &mut Vec<Site>,
-    ) -> Result<(), Failure> {
-        let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
-        let mut machine = Machine::hashed(image.clone(), hash, assumptions, budget, seed);
-        let depth = outer.depth - 1;
-        let mut failure = None;
-        let mut keep = |found| {
-            failure = Some(found);
-            Break(())
-        };
-        let walk = Walk { trace: recovery, during: During::Recovery, moment: outer.moment, from: 0, depth, budget };
-        let walked = self.walk(&mut machine, &walk, &mut keep);
-        if walked.is_continue() && machine.has_pending() && self.options.follow_up > 0 {
-            for (operation, trace) in self.follow_up(&image, outer.moment) {
-                let trace = self.mutated(&trace);
-                sites.extend(trace.events.iter().filter_map(barrier));
-                let during = During::FollowUp(operation);
-                let walk = Walk { trace: &trace, during, moment: Moment::during(operation), from: 0, depth: 0, budget };
-                if self.walk(&mut machine, &walk, &mut keep).is_break() {
-                    break;
-                }
-                let walk = Walk { moment: Moment::between(operation + 1), ..walk };
-                if let Err(found) = self.crash_at(&mut machine, &walk, trace.events.len(), Scope::All) {
-                    let _ = keep(found);
-                    break;
-                }
-            }
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Recovers once more and runs the next operations; nothing where that is not possible.
-    fn follow_up(&mut self, image: &[u64], moment: Moment) -> Vec<(usize, Trace)> {
-        let Ok(media) = self.media_with(image) else { return Vec::new() };
-        let mut traces = Vec::new();
-        // What fails here without a crash is the business of `verify`, which has passed.
-        let _ = caught(|| {
-            let mut state = self.subject.recover(media.clone())?;
-            let Some(next) = self.subject.completed(&mut state, moment.acknowledged, moment.cut) else { return Ok(()) };
-            media.take_events();
-            let end = self.subject.operation_count().min(next + self.options.follow_up);
-            for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
-                self.subject.run(&mut state, operation)?;
-                traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
-            }
-            Ok(())
-        });
-        traces
     }
 }
 

@@ -1,0 +1,206 @@
+//! One image: its recovery, the checks, and the crashes inside the recovery and behind it.
+
+use std::ops::ControlFlow::Break;
+
+use everleaf_pmem::{Site, Traced, WORD};
+
+use super::{Explorer, Failure, Fresh, Walk};
+use crate::known::Moment;
+use crate::machine::{Machine, Scope};
+use crate::mutant::Mutant;
+use crate::trace::{Trace, barrier, caught};
+use crate::undecided::{Product, Space, Undecided};
+use crate::violation::During;
+use crate::{Options, Subject};
+
+/// The images that one is tried for: it may stand for some of them.
+#[derive(Clone, Copy)]
+pub(super) struct Among<'s> {
+    pub space: &'s Space,
+    pub within: &'s Product,
+}
+
+impl Among<'_> {
+    fn is_single(&self) -> bool {
+        self.within.iter().all(|outcomes| outcomes.len() == 1)
+    }
+
+    /// What is to be watched: the words in which the images differ.
+    fn words(among: Option<Self>) -> impl Iterator<Item = usize> {
+        among.into_iter().flat_map(|among| among.space.words())
+    }
+}
+
+impl Walk<'_> {
+    /// The image in which line `i` has outcome `choice[i]`.
+    fn image_of(&self, machine: &Machine, choice: &[usize]) -> Vec<u64> {
+        let mut image = machine.image_of(choice);
+        self.inherited(choice).for_each(|(line, outcome)| line.apply(outcome, &mut image));
+        image
+    }
+
+    /// Its hash.
+    pub(super) fn hash_of(&self, machine: &Machine, choice: &[usize]) -> u128 {
+        self.inherited(choice).fold(machine.hash_of(choice), |hash, (line, outcome)| hash ^ line.delta(outcome))
+    }
+
+    fn inherited(&self, choice: &[usize]) -> impl Iterator<Item = (&Undecided, usize)> {
+        self.inherited.iter().zip(choice[choice.len() - self.inherited.len()..].to_vec())
+    }
+}
+
+impl<S: Subject> Explorer<'_, S> {
+    /// Recovers one image, checks it, and explores the crashes inside its recovery. Where it is tried for many, returns the words on which all of this
+    /// depended: each image that agrees in them would have done the same.
+    pub(super) fn try_image(
+        &mut self,
+        machine: &Machine,
+        choice: &[usize],
+        walk: &Walk,
+        fresh: Fresh,
+        among: Option<Among>,
+    ) -> Result<Vec<usize>, Failure> {
+        let (hash, moment, depth) = (walk.hash_of(machine, choice), walk.moment, walk.depth);
+        let among = among.filter(|among| !among.is_single());
+        if fresh == Fresh::Required && among.is_none() && self.is_known(moment, hash, depth) {
+            return Ok(Vec::new());
+        }
+        let image = walk.image_of(machine, choice);
+        let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
+        let (recovery, mut decided) = self.recover_and_verify(&image, moment, among).map_err(failed)?;
+        let mut sites: Vec<Site> = Vec::new();
+        if depth > 0 {
+            // What the recovery stores is explored word by word, so it must be known what was there before.
+            decided.extend(recovery.stored_words().filter(|_| among.is_some()));
+            let recovery = self.mutated(&recovery);
+            sites.extend(recovery.events.iter().filter_map(barrier));
+            self.reach(&recovery);
+            if recovery.stores_anything() {
+                let first = First { image, hash, choice, among };
+                self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
+            }
+            sites.sort_unstable();
+            sites.dedup();
+        }
+        let is_new = self.known.insert(moment, hash, depth, sites);
+        self.tally.states += u64::from(is_new);
+        Ok(decided)
+    }
+
+    fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
+        self.known.covers(moment, hash, depth, None)
+            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
+    }
+
+    /// What the recovery did, and the watched words that were loaded until all was checked.
+    fn recover_and_verify(&mut self, image: &[u64], moment: Moment, among: Option<Among>) -> Result<(Trace, Vec<usize>), String> {
+        let media = self.media_with(image)?;
+        self.tally.recoveries += 1;
+        media.watch_loads(Among::words(among).map(|word| (word * WORD) as u64));
+        let Moment { acknowledged, cut } = moment;
+        let recovery = caught(|| {
+            let mut state = self.subject.recover(media.clone())?;
+            let recovery = Trace::take(&media);
+            media.record(false, false);
+            self.subject.verify(&mut state, acknowledged, cut)?;
+            Ok(recovery)
+        })?;
+        Ok((recovery, watched_loads(&media)))
+    }
+
+    /// Memory that holds `image`: the same mapping as last time, where nobody kept it.
+    fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
+        let restored = self.scratch.as_mut().is_some_and(|media| media.restore(image));
+        if !restored {
+            let media = Traced::from_image(image, self.options.max_len, self.options.seed).map_err(|e| e.to_string())?;
+            self.scratch = Some(media);
+        }
+        let media = self.scratch.clone().ok_or("no memory")?;
+        media.limit_accesses(self.options.access_limit);
+        Ok(media)
+    }
+
+    /// Crashes inside a recovery; and if it returned before everything it wrote was durable, in the operations after it.
+    fn crash_in_recovery(
+        &mut self,
+        first: First,
+        recovery: &Trace,
+        outer: &Walk,
+        sites: &mut Vec<Site>,
+        decided: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
+        let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
+        let mut machine = Machine::hashed(first.image.clone(), first.hash, assumptions, budget, seed);
+        let depth = outer.depth - 1;
+        let mut failure = None;
+        let mut keep = |found| {
+            failure = Some(found);
+            Break(())
+        };
+        let inherited = &first.undecided(decided);
+        let during = During::Recovery;
+        let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, inherited };
+        let walked = self.walk(&mut machine, &walk, &mut keep);
+        if walked.is_continue() && machine.has_pending() && self.options.follow_up > 0 {
+            let traces = self.follow_up(&first, outer.moment, decided);
+            let inherited = &first.undecided(decided);
+            for (operation, trace) in traces {
+                let trace = self.mutated(&trace);
+                sites.extend(trace.events.iter().filter_map(barrier));
+                let (during, moment) = (During::FollowUp(operation), Moment::during(operation));
+                let walk = Walk { trace: &trace, during, moment, from: 0, depth: 0, budget, inherited };
+                if self.walk(&mut machine, &walk, &mut keep).is_break() {
+                    break;
+                }
+                let walk = Walk { moment: Moment::between(operation + 1), ..walk };
+                if let Err(found) = self.crash_at(&mut machine, &walk, trace.events.len(), Scope::All) {
+                    let _ = keep(found);
+                    break;
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Recovers once more and runs the next operations; nothing where that is not possible. What that depends on is decided too.
+    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Vec<(usize, Trace)> {
+        let Ok(media) = self.media_with(&first.image) else { return Vec::new() };
+        media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
+        let mut traces: Vec<(usize, Trace)> = Vec::new();
+        // What fails here without a crash is the business of `verify`, which has passed.
+        let _ = caught(|| {
+            let mut state = self.subject.recover(media.clone())?;
+            let Some(next) = self.subject.completed(&mut state, moment.acknowledged, moment.cut) else { return Ok(()) };
+            media.take_events();
+            let end = self.subject.operation_count().min(next + self.options.follow_up);
+            for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
+                self.subject.run(&mut state, operation)?;
+                traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
+            }
+            Ok(())
+        });
+        decided.extend(watched_loads(&media));
+        decided.extend(traces.iter().flat_map(|(_, trace)| trace.stored_words()));
+        traces
+    }
+}
+
+/// The image that a crash left, and what else it may have left.
+struct First<'s> {
+    image: Vec<u64>,
+    hash: u128,
+    choice: &'s [usize],
+    among: Option<Among<'s>>,
+}
+
+impl First<'_> {
+    /// The lines that are undecided still.
+    fn undecided(&self, decided: &[usize]) -> Vec<Undecided> {
+        self.among.map_or(Vec::new(), |among| among.space.undecided(among.within, self.choice, decided))
+    }
+}
+
+/// Ends the watch; the words.
+fn watched_loads(media: &Traced) -> Vec<usize> {
+    media.take_watched_loads().into_iter().map(|offset| offset as usize / WORD).collect()
+}

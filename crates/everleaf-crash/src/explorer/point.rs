@@ -1,0 +1,135 @@
+//! The images of one crash point: all of them where they are few; else one of each kind that a recovery can tell apart, as far
+//! as the budget goes.
+
+use std::ops::ControlFlow::{Break, Continue};
+
+use super::image::Among;
+use super::{Explorer, Failure, Fresh, Walk};
+use crate::domain::Range;
+use crate::machine::{Machine, Scope};
+use crate::undecided::{Product, Rests, Space};
+use crate::violation::{Crash, During};
+use crate::{Subject, images};
+
+/// The image in which something broke: an outcome for each line.
+type Broken = (Vec<usize>, Failure);
+
+/// What a crash point may choose from: outcomes of the lines with pending stores, then of those that the crash before has left
+/// undecided.
+fn ranges(machine: &mut Machine, walk: &Walk, scope: Scope) -> Vec<Range> {
+    let mut ranges = machine.ranges(scope);
+    ranges.extend(walk.inherited.iter().map(|line| line.range()));
+    ranges
+}
+
+impl<S: Subject> Explorer<'_, S> {
+    /// Tries the images of one crash point, up to the first failure; returns how many were left out.
+    pub(super) fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
+        let walk = &Walk { moment: walk.moment_after(event), ..*walk };
+        let ranges = ranges(machine, walk, scope);
+        let few = images::listed(&ranges) <= walk.budget;
+        let tried = if few { self.try_all(machine, walk, &ranges) } else { self.try_what_differs(machine, walk, &ranges) };
+        let (mut choice, mut found) = match tried {
+            Ok(left_out) => {
+                self.tally.left_out = self.tally.left_out.saturating_add(left_out);
+                return Ok(left_out);
+            }
+            Err(broken) => broken,
+        };
+        found.settled.drain(..).for_each(|(line, outcome)| choice[line] = outcome);
+        if self.reduces {
+            (choice, found) = self.reduce(machine, choice, found, walk);
+        }
+        let crash = Crash::new(self.subject, walk.during, walk.trace, event, machine, &choice);
+        let inherited = &choice[choice.len() - walk.inherited.len()..];
+        let settled = walk.inherited.iter().zip(inherited).map(|(line, place)| (line.line, line.outcomes[*place])).collect();
+        // What follows a recovery has a moment of its own; the counterexample speaks of the outermost crash.
+        Err(Failure { moment: walk.moment, crashes: [vec![crash], found.crashes].concat(), error: found.error, settled })
+    }
+
+    fn try_all(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
+        let mut broken = None;
+        images::visit_all(ranges, &mut |choice| match self.try_image(machine, choice, walk, Fresh::Required, None) {
+            Ok(_) => Continue(()),
+            Err(found) => {
+                broken = Some((choice.to_vec(), found));
+                Break(())
+            }
+        });
+        broken.map_or_else(|| Ok(images::unlisted(ranges)), Err)
+    }
+
+    /// Each run stands for all images that it could not have told from its own. First come the telling ones, then one out of the
+    /// largest set that no run stands for yet, drawn by chance; where the budget ends before the images do, that is the sample.
+    fn try_what_differs(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
+        let space = Space::new(machine, walk.inherited, ranges);
+        let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
+        let hash = space.hash(walk.hash_of(machine, &first));
+        let left = if self.is_known_point(walk, hash) { 0 } else { self.try_one_of_each(machine, walk, ranges, &space)? };
+        if left == 0 {
+            self.known.insert_point(walk.moment, hash, walk.depth);
+        }
+        if !matches!(walk.during, During::Recovery | During::FollowUp(_)) {
+            self.tally.lazily_exhaustive_points += u64::from(left == 0);
+            self.tally.sampled_points += u64::from(left > 0);
+        }
+        Ok(images::unlisted(ranges).saturating_add(u64::try_from(left).unwrap_or(u64::MAX)))
+    }
+
+    /// Returns how many images no run stands for.
+    fn try_one_of_each(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range], space: &Space) -> Result<u128, Broken> {
+        let mut rests = Rests::all(space);
+        let mut telling = images::telling(ranges);
+        for runs_left in (0..walk.budget).rev() {
+            let told = telling.find_map(|choice| Some((rests.take_with(&choice)?, choice)));
+            let is_drawn = told.is_none();
+            let mut drawn = |within: Product| {
+                let choice = images::draw(ranges, &within, &mut self.rng);
+                (within, choice)
+            };
+            let Some((within, choice)) = told.or_else(|| rests.take_largest().map(&mut drawn)) else { break };
+            let among = Among { space, within: &within };
+            match self.try_image(machine, &choice, walk, Fresh::Required, Some(among)) {
+                Ok(decided) => rests.put_back(space, within, &choice, &decided),
+                Err(found) => return Err((choice, found)),
+            }
+            if is_drawn {
+                rests.give_up(runs_left);
+            }
+        }
+        Ok(rests.images())
+    }
+
+    fn is_known_point(&self, walk: &Walk, hash: u128) -> bool {
+        let passed = |known: &crate::known::Known| known.covers_point(walk.moment, hash, walk.depth);
+        passed(&self.known) || (self.spares_recoveries || walk.depth == 0) && self.baseline.is_some_and(passed)
+    }
+
+    /// Makes as many lines as possible wholly durable, or wholly lost, whichever leaves fewer exceptions, while it still fails.
+    fn reduce(&mut self, machine: &mut Machine, choice: Vec<usize>, found: Failure, walk: &Walk) -> (Vec<usize>, Failure) {
+        let ranges = ranges(machine, walk, Scope::All);
+        let most: Vec<usize> = ranges.iter().map(|range| range.fullest).collect();
+        let least: Vec<usize> = ranges.iter().map(|range| range.from).collect();
+        let mut best: Option<(usize, Vec<usize>, Failure)> = None;
+        for (first, second) in [(&most, &least), (&least, &most)] {
+            let (mut choice, mut found) = (choice.clone(), found.clone());
+            for goal in [first, second] {
+                for i in 0..choice.len() {
+                    if choice[i] == first[i] || choice[i] == goal[i] {
+                        continue;
+                    }
+                    let before = std::mem::replace(&mut choice[i], goal[i]);
+                    match self.try_image(machine, &choice, walk, Fresh::Any, None) {
+                        Err(still) => found = still,
+                        Ok(_) => choice[i] = before,
+                    }
+                }
+            }
+            let exceptions = choice.iter().zip(first).filter(|(a, b)| a != b).count();
+            if best.as_ref().is_none_or(|(fewest, ..)| exceptions < *fewest) {
+                best = Some((exceptions, choice, found));
+            }
+        }
+        best.map_or((choice, found), |(_, choice, found)| (choice, found))
+    }
+}
