@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::history::History;
 use super::interleaving::Interleaving;
+use super::processor::OneProcessor;
 use super::scheduler::{Plan, Schedule, Scheduler};
 use super::subject::{ConcurrentSubject, Step, ThreadOperations};
 use crate::Options;
@@ -143,6 +144,7 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
             }
             self.scheduler.leave(slot);
         };
+        let _kept = OneProcessor::keep();
         self.scheduler.begin(threads.iter().map(|thread| thread.thread).collect(), plan);
         std::thread::scope(|scope| {
             let run = &run;

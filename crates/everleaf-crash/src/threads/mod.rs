@@ -10,7 +10,7 @@
 //! An interleaving shares its beginning with the one that it was derived from, so only the crashes from its last preemption on are its own; and an
 //! image that was judged by the same promise before is not judged again.
 //!
-//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose turn it is) · `execution` (one
+//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose turn it is) · `processor` (where threads run) · `execution` (one
 //! run) · `history` (linearizations) · `judge` (promises) · `explore` (steps, verdicts, the report) · `worklist` (which
 //! interleavings) · `mutants` · `reduce` (fewer preemptions) · `shrink` (fewer operations) · `counterexample`.
 
@@ -21,6 +21,7 @@ mod history;
 mod interleaving;
 mod judge;
 mod mutants;
+mod processor;
 mod reduce;
 mod scheduler;
 mod shrink;
