@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region};
+use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
 use everleaf_pool::{DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file};
 
 use crate::attached::Attached;
@@ -44,6 +44,8 @@ pub struct CreateOptions {
     pub parameters: EngineParameters,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default: those of the processor, if it has them.
+    pub transactions: Transactions,
 }
 
 impl Default for CreateOptions {
@@ -55,6 +57,7 @@ impl Default for CreateOptions {
             max_size_bytes: None,
             parameters: EngineParameters::default(),
             clock: Clock::system(),
+            transactions: Transactions::Auto,
         }
     }
 }
@@ -107,6 +110,13 @@ impl CreateOptions {
         self
     }
 
+    /// Sets which transactions keep threads apart, where the engine knows any.
+    #[must_use]
+    pub fn transactions(mut self, transactions: Transactions) -> Self {
+        self.transactions = transactions;
+        self
+    }
+
     /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is durable when this returns; if it fails,
     /// no file is left.
     ///
@@ -114,8 +124,12 @@ impl CreateOptions {
     /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which parameters there are, [`PoolError::Exists`],
     /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.create_at(path.as_ref())
+    }
+
+    /// Not generic, so that the engines are compiled here, once, and not in every crate that makes a store.
+    fn create_at(&self, path: &Path) -> Result<Store, Error> {
         self.format()?; // Before a file is made.
-        let path = path.as_ref();
         let region = create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
         let is_file = region.file().is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
         let created = hardware(region, FlushChoice::Auto).and_then(|media| self.create_on(media));
@@ -148,8 +162,10 @@ impl CreateOptions {
         let pool = Pool::create(media, &self.format()?)?;
         let (parameters, clock, its) = (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
         let backend: Arc<dyn Backend> = match self.key_type {
-            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, clock)?),
-            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, clock)?),
+            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, self.transactions, clock)?),
+            KeyType::Bytes => {
+                Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, self.transactions, clock)?)
+            }
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -178,6 +194,9 @@ pub struct OpenOptions {
     pub flush: FlushChoice,
     /// What values expire by.
     pub clock: Clock,
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any, locks with versions do. Default: those
+    /// of the processor, if it has them.
+    pub transactions: Transactions,
 }
 
 impl OpenOptions {
@@ -214,6 +233,13 @@ impl OpenOptions {
         self
     }
 
+    /// Sets which transactions keep threads apart, where the engine knows any.
+    #[must_use]
+    pub fn transactions(mut self, transactions: Transactions) -> Self {
+        self.transactions = transactions;
+        self
+    }
+
     /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's part takes the same time for every size;
     /// the engine rebuilds what it keeps in DRAM.
     ///
@@ -221,8 +247,13 @@ impl OpenOptions {
     /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`], damage, or what
     /// the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.open_at(path.as_ref())
+    }
+
+    /// Not generic, as [`CreateOptions::create_at`] is not.
+    fn open_at(&self, path: &Path) -> Result<Store, Error> {
         let start = Instant::now();
-        let region = open_file(path.as_ref(), if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
+        let region = open_file(path, if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
         if self.prefault && !self.read_only {
             region.prefault();
         }
@@ -242,7 +273,7 @@ impl OpenOptions {
         durability: Durability,
         start: Instant,
     ) -> Result<Store, Error> {
-        let mut attached = Attached::<M, K>::open(pool, opened, self.clock.clone())?;
+        let mut attached = Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
         let opening = attached.opening_mut();
         opening.writable = !self.read_only;
         opening.durability = durability;
