@@ -234,6 +234,17 @@ impl OpenOptions {
     }
 
     /// Sets which transactions keep threads apart, where the engine knows any.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{Concurrency, CreateOptions, OpenOptions, Transactions};
+    ///
+    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// let store = OpenOptions::new().transactions(Transactions::Off).open(&path)?;
+    /// assert_eq!(store.statistics()?.concurrency, Concurrency::VersionLocks);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn transactions(mut self, transactions: Transactions) -> Self {
         self.transactions = transactions;

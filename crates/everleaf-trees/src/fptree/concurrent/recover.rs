@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_index::{Concurrency, IndexError};
+use everleaf_pmem::{Media, PPtr, TransactionalMemory, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 
 use super::nodes::SharedNodes;
@@ -29,12 +29,13 @@ use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
+use crate::fptree::parameters::Opening;
 use crate::fptree::recover::{Survey, compare, in_parts, lower_to_minimum, remove_stray, sort, survey_leaves, threads_for};
 use crate::support::version_locks::VersionLocks;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
-    /// look. `threads`: how many look at leaves; none: as many as there are processors for that much work.
+    /// look.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a leaf.
@@ -42,8 +43,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         pool: &Arc<Pool<M>>,
         shape: S,
         inner_keys: u64,
-        shutdown: Shutdown,
-        threads: Option<usize>,
+        Opening { shutdown, threads, transactions }: Opening,
     ) -> Result<Self, IndexError> {
         let workers = Workers::new(Arc::clone(pool), SEATS);
         let mut worker = workers.lease()?;
@@ -65,7 +65,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         };
         let others = survey.live.iter().skip(1);
         let children = others.map(|leaf| (K::read_bound(pool, leaf.bound).unwrap_or(K::least()), leaf.offset));
-        let inner = SharedNodes::build(inner_keys, pool.media().dram(), leftmost, children)?;
+        let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
+        let transactional = transactions.is_on();
+        let concurrency = match (transactional, transactions.is_simulated()) {
+            (false, _) => Concurrency::VersionLocks,
+            (true, false) => Concurrency::Rtm,
+            (true, true) => Concurrency::SimulatedRtm,
+        };
+        let inner = SharedNodes::build(inner_keys, pool.media().dram(), transactions, leftmost, children)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         Ok(Self {
@@ -74,6 +81,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             inner,
             locks: VersionLocks::within(pool.media().dram(), LOCKS).map_err(PoolError::Map)?,
             shape,
+            transactional,
+            concurrency,
             leftmost,
             keys_found: survey.keys,
             leaves: AtomicU64::new(survey.live.len().max(1) as u64),
