@@ -368,6 +368,23 @@ mod tests {
         println!("{:?}", memory.counts());
     }
 
+    /// Valgrind knows the instructions and aborts every transaction at once, for want of capacity: with it the way through them and back can
+    /// be run on any processor.
+    #[test]
+    #[ignore = "to be run by valgrind, as `valgrind target/debug/deps/everleaf_pmem-.. --ignored emulated`"]
+    fn transactions_that_are_emulated_and_aborted_lead_to_the_other_way() {
+        let memory = TransactionalMemory::new(Transactions::Auto, true);
+        let word = AtomicU64::new(5);
+        let changed = memory.change(&|| false, &relax, |step| {
+            step.decided()?;
+            word.store(6, Relaxed);
+            Ok(())
+        });
+        let (counts, attempts) = (memory.counts(), u64::from(HOPELESS_ATTEMPTS));
+        assert_eq!((changed, word.load(Relaxed), counts.fallbacks), (None, 5, 1));
+        assert_eq!((counts.begun(), counts.aborted_by(AbortCause::Capacity)), (attempts, attempts));
+    }
+
     #[test]
     fn a_panic_in_a_transaction_leaves_it() {
         let memory = simulated(1, Invented::Nothing);
