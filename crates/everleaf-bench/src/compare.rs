@@ -3,6 +3,7 @@
 use everleaf_pmem::Durability;
 use serde::Serialize;
 
+use crate::contention::Contention;
 use crate::options::{CompareOptions, MicroOptions, separate_name};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
@@ -42,6 +43,9 @@ pub struct Comparison {
     pub value_bytes: u64,
     /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
     pub durability: String,
+    /// How often threads met, in all rounds together.
+    #[serde(flatten)]
+    pub contention: Contention,
 }
 
 /// Measures engines in turn: in each round every engine once, on a fresh index, beginning with another one each time. A round has its own
@@ -76,7 +80,8 @@ pub fn run_compare_with_progress(
     for engine in &options.engines {
         let session = session(engine, 0)?;
         operations += session.operations() * u64::from(options.rounds);
-        about.push(About { value_bytes: session.plan.value_bytes() as u64, durability: session.durability()? });
+        let (value_bytes, durability) = (session.plan.value_bytes() as u64, session.durability()?);
+        about.push(About { value_bytes, durability, contention: Vec::new() });
     }
     let mut steps = Steps::new(progress, operations);
     let engines = options.engines.len();
@@ -84,9 +89,14 @@ pub fn run_compare_with_progress(
     for round in 0..options.rounds {
         for turn in 0..engines {
             let engine = (turn + round as usize) % engines;
-            let seconds = session(&options.engines[engine], round)?.seconds(&mut steps)?;
-            for (rates, seconds) in rates.0[engine].iter_mut().zip(seconds) {
-                rates.push(options.micro.keys as f64 / seconds);
+            let timed = session(&options.engines[engine], round)?.timed(&mut steps)?;
+            for (place, timed) in timed.into_iter().enumerate() {
+                rates.0[engine][place].push(options.micro.keys as f64 / timed.seconds);
+                let contention = &mut about[engine].contention;
+                match contention.get_mut(place) {
+                    Some(sum) => *sum = sum.and(timed.contention),
+                    None => contention.push(timed.contention),
+                }
             }
         }
     }
@@ -97,6 +107,8 @@ pub fn run_compare_with_progress(
 struct About {
     value_bytes: u64,
     durability: Durability,
+    /// Of each phase.
+    contention: Vec<Contention>,
 }
 
 /// Operations a second by engine, phase and round.
@@ -128,6 +140,7 @@ impl Rates {
                 ratio_to_find_max: to_find.map(|ratio| ratio.max),
                 value_bytes: about[engine].value_bytes,
                 durability: about[engine].durability.to_string(),
+                contention: about[engine].contention.get(place).copied().unwrap_or_default(),
             }
         };
         phases.iter().enumerate().flat_map(|phase| (0..self.0.len()).map(move |engine| row(phase, engine))).collect()
@@ -163,8 +176,17 @@ impl Comparison {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<9} {:<18} {:<13} {:>12} {:>12} {:>12} {:>7} {:>15} {:>24}",
-            "phase", "engine", "durability", "median ops/s", "min", "max", "ratio", "(min to max)", "to find of the first"
+            "{:<9} {:<18} {:<13} {:>12} {:>12} {:>12} {:>7} {:>15} {:>24} {}",
+            "phase",
+            "engine",
+            "durability",
+            "median ops/s",
+            "min",
+            "max",
+            "ratio",
+            "(min to max)",
+            "to find of the first",
+            Contention::heading()
         )
     }
 
@@ -175,7 +197,7 @@ impl Comparison {
             _ => "-".into(),
         };
         format!(
-            "{:<9} {:<18} {:<13} {:>12.0} {:>12.0} {:>12.0} {:>7.2} {:>15} {:>24}",
+            "{:<9} {:<18} {:<13} {:>12.0} {:>12.0} {:>12.0} {:>7.2} {:>15} {:>24} {}",
             self.phase,
             self.engine,
             self.durability,
@@ -184,7 +206,8 @@ impl Comparison {
             self.max_ops_per_second,
             self.ratio,
             format!("({:.2} to {:.2})", self.ratio_min, self.ratio_max),
-            to_find
+            to_find,
+            self.contention.columns(self.keys * u64::from(self.rounds))
         )
     }
 }
@@ -204,7 +227,11 @@ mod tests {
         let options = options(&[Phase::Find, Phase::Multiget]);
         let first = vec![vec![10.0, 30.0, 20.0], vec![10.0, 30.0, 40.0]];
         let second = vec![vec![20.0, 30.0, 70.0], vec![40.0, 60.0, 60.0]];
-        let about = [Durability::None, Durability::ProcessCrash].map(|durability| About { value_bytes: 8, durability });
+        let about = [Durability::None, Durability::ProcessCrash].map(|durability| About {
+            value_bytes: 8,
+            durability,
+            contention: Vec::new(),
+        });
         let rows = Rates(vec![first, second]).compare(&options, &about);
         assert_eq!(
             rows.iter().map(|row| row.phase).collect::<Vec<_>>(),

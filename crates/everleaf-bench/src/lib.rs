@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod compare;
+mod contention;
 mod error;
 pub mod figure;
 mod keys;
@@ -34,6 +35,7 @@ mod workload;
 pub mod ycsb;
 
 pub use compare::{Comparison, run_compare, run_compare_with_progress};
+pub use contention::Contention;
 pub use error::BenchError;
 pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{

@@ -63,6 +63,9 @@ impl Media for Modelled {
     fn simd(&self) -> SimdLevel {
         self.counted.simd()
     }
+    fn has_rtm(&self) -> bool {
+        self.counted.has_rtm()
+    }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.touch((cell as *const PCell<T>).addr());
         self.counted.load(cell)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use everleaf::{DEFAULT_ENGINE, Engine};
+use everleaf::{DEFAULT_ENGINE, Engine, Transactions};
 use serde::Serialize;
 
 use crate::{BenchError, Subject};
@@ -136,6 +136,8 @@ pub struct MicroOptions {
     pub key_bits: u32,
     /// Flush instruction.
     pub flush: Flush,
+    /// Which transactions keep threads apart, in engines that know any.
+    pub transactions: Transactions,
     /// Nanoseconds added to each flush.
     pub flush_ns: u64,
     /// Nanoseconds added to each fence.
@@ -165,6 +167,7 @@ impl Default for MicroOptions {
             key_type: BenchKeyType::default(),
             key_bits: u64::BITS,
             flush: Flush::default(),
+            transactions: Transactions::default(),
             flush_ns: 0,
             fence_ns: 0,
             read_ns: 0,

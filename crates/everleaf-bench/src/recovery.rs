@@ -159,7 +159,8 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
     fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
         let start = Instant::now();
         let (pool, opened) = Pool::open(self.session.hardware(self.file.region()?)?)?;
-        let (index, _) = registry::open_index_with_threads::<K::Kind, _>(&pool, opened.shutdown, Some(threads as usize))?;
+        let opening = registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
+        let (index, _) = registry::open_index_with::<K::Kind, _>(&pool, opening)?;
         Ok(Reopened { elapsed: start.elapsed(), target: IndexTarget::new(index) })
     }
 

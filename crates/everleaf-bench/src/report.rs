@@ -5,6 +5,7 @@ use everleaf_pmem::{Counter, Counts, Durability, LINE, Site};
 use serde::Serialize;
 
 use crate::Phase;
+use crate::contention::Contention;
 use crate::measure::LatencySummary;
 use crate::options::Plan;
 
@@ -77,6 +78,9 @@ pub struct PhaseReport {
     pub medium_bytes: Option<u64>,
     /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
     pub durability: String,
+    /// How often threads met, in the timed run.
+    #[serde(flatten)]
+    pub contention: Contention,
 }
 
 /// What the timed run gave for a phase.
@@ -86,6 +90,7 @@ pub(crate) struct Timed {
     pub statistics: Option<IndexStatistics>,
     pub keys_after: u64,
     pub medium_bytes: Option<u64>,
+    pub contention: Contention,
 }
 
 /// Rounds to a hundredth: more digits of a nanosecond mean nothing.
@@ -148,13 +153,14 @@ impl PhaseReport {
             value_bytes: plan.value_bytes() as u64,
             medium_bytes: timed.medium_bytes,
             durability: durability.to_string(),
+            contention: timed.contention,
         }
     }
 
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<18} {:<9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12}",
+            "{:<18} {:<9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12} {}",
             "engine",
             "phase",
             "ops/s",
@@ -168,7 +174,8 @@ impl PhaseReport {
             "probe/op",
             "read/op",
             "height",
-            "keys after"
+            "keys after",
+            Contention::heading()
         )
     }
 
@@ -179,7 +186,7 @@ impl PhaseReport {
             None => "-".into(),
         };
         format!(
-            "{:<18} {:<9} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12}",
+            "{:<18} {:<9} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12} {}",
             self.engine,
             self.phase,
             self.ops_per_second,
@@ -193,7 +200,8 @@ impl PhaseReport {
             each(self.leaf_probes),
             each(self.pm_lines_read),
             self.height.map_or("-".into(), |height| height.to_string()),
-            self.keys_after
+            self.keys_after,
+            self.contention.columns(self.keys)
         )
     }
 }
@@ -205,7 +213,7 @@ mod tests {
     use super::*;
     use crate::MicroOptions;
 
-    const KEYS: [&str; 32] = [
+    const KEYS: [&str; 43] = [
         "engine",
         "phase",
         "keys",
@@ -238,13 +246,24 @@ mod tests {
         "value_bytes",
         "medium_bytes",
         "durability",
+        "concurrency",
+        "restarts",
+        "waits",
+        "structure_changes",
+        "transactions",
+        "aborts_locked",
+        "aborts_conflict",
+        "aborts_capacity",
+        "aborts_unknown",
+        "aborts_other",
+        "fallbacks",
     ];
 
     fn report(counts: Option<&Counts>) -> PhaseReport {
         let plan = Plan::new(&MicroOptions { keys: 1000, ..Default::default() }).unwrap();
         let statistics = counts.map(|_| IndexStatistics { height: 3, pm_bytes: 4096, ..Default::default() });
         let latencies = LatencySummary { geomean_ns: 1.0, p50_ns: 2.0, p99_ns: 3.0, p999_ns: 4.0 };
-        let timed = Timed { seconds: 0.002, statistics, keys_after: 1000, medium_bytes: None };
+        let timed = Timed { seconds: 0.002, statistics, keys_after: 1000, medium_bytes: None, contention: Contention::default() };
         PhaseReport::new(&plan, Phase::Insert, Durability::ProcessCrash, timed, latencies, counts)
     }
 

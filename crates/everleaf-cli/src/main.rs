@@ -12,6 +12,7 @@ mod failure;
 mod keys;
 mod load;
 mod progress;
+mod rtm;
 mod scratch;
 mod size;
 

@@ -37,6 +37,11 @@ fn info_has_the_keys_of_the_contract_first() {
     assert_eq!((&info["engine"], &info["key_type"], &info["keys"]), (&"fptree-c".into(), &"bytes".into(), &2000.into()));
     assert!(["power-fail", "process-crash"].contains(&info["durability"].as_str().unwrap()));
     assert_eq!(info["shutdown"], "clean");
+    assert!(["rtm", "version-locks"].contains(&info["concurrency"].as_str().unwrap()));
+    for (rtm, concurrency) in [("off", "version-locks"), ("simulated", "simulated-rtm")] {
+        assert_eq!(json(&bench.ok(["info", "p", "--json", "--rtm", rtm]))["concurrency"], concurrency);
+        assert!(bench.ok(["info", "p", "--rtm", rtm]).contains(if rtm == "off" { "version-locks" } else { "simulated" }));
+    }
     for number in ["pm_bytes", "dram_bytes", "used_bytes", "free_bytes"] {
         assert!(info[number].is_u64(), "{number}");
     }

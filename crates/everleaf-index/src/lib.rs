@@ -20,4 +20,4 @@ pub use index::{Index, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;
-pub use statistics::{CheckReport, Conflicts, IndexStatistics};
+pub use statistics::{CheckReport, Concurrency, Conflicts, IndexStatistics};

@@ -1,5 +1,7 @@
 //! Sizes, shape, and the outcome of a check.
 
+use everleaf_pmem::TransactionCounts;
+
 /// Sizes and shape of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexStatistics {
@@ -17,8 +19,37 @@ pub struct IndexStatistics {
     pub pm_bytes: u64,
     /// Bytes of DRAM.
     pub dram_bytes: u64,
+    /// What keeps its threads apart.
+    pub concurrency: Concurrency,
     /// How often threads met since the index was opened; all 0 for an engine with one lock.
     pub conflicts: Conflicts,
+}
+
+/// What keeps threads that share an index apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Concurrency {
+    /// One lock around it all.
+    #[default]
+    OneLock,
+    /// Optimistic locks with versions: readers look whether anything has changed.
+    VersionLocks,
+    /// Transactions of the processor, and locks of leaves.
+    Rtm,
+    /// The same with simulated transactions.
+    SimulatedRtm,
+}
+
+impl Concurrency {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OneLock => "one-lock",
+            Self::VersionLocks => "version-locks",
+            Self::Rtm => "rtm",
+            Self::SimulatedRtm => "simulated-rtm",
+        }
+    }
 }
 
 /// How often threads that share an index got in each other's way.
@@ -30,6 +61,21 @@ pub struct Conflicts {
     pub waits: u64,
     /// Changes that took the one lock that orders splits of inner nodes.
     pub structure_changes: u64,
+    /// Transactions, and why they aborted.
+    pub transactions: TransactionCounts,
+}
+
+impl Conflicts {
+    /// What happened since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            restarts: self.restarts.saturating_sub(earlier.restarts),
+            waits: self.waits.saturating_sub(earlier.waits),
+            structure_changes: self.structure_changes.saturating_sub(earlier.structure_changes),
+            transactions: self.transactions.since(&earlier.transactions),
+        }
+    }
 }
 
 /// What a check found.

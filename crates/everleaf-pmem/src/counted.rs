@@ -115,6 +115,9 @@ impl Media for Counted {
     fn simd(&self) -> SimdLevel {
         self.hardware.simd()
     }
+    fn has_rtm(&self) -> bool {
+        self.hardware.has_rtm()
+    }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.read(cell.address());
         self.hardware.load(cell)

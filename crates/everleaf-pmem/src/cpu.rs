@@ -48,7 +48,7 @@ pub struct Cpu {
     pub clflush: bool,
     /// `movdir64b` is there.
     pub movdir64b: bool,
-    /// Restricted transactional memory is there.
+    /// Restricted transactional memory is there, and does not abort every transaction.
     pub rtm: bool,
     /// The persistence domain includes the caches, as the kernel reports it for every NVDIMM region of the machine.
     pub eadr: bool,
@@ -107,11 +107,11 @@ fn detect_instructions() -> Cpu {
 
     let highest_leaf = __cpuid(0).eax;
     let basic = __cpuid(1);
-    let (ebx, ecx) = if highest_leaf >= 7 {
+    let (ebx, ecx, edx) = if highest_leaf >= 7 {
         let extended = __cpuid_count(7, 0);
-        (extended.ebx, extended.ecx)
+        (extended.ebx, extended.ecx, extended.edx)
     } else {
-        (0, 0)
+        (0, 0, 0)
     };
     let avx512 =
         is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("popcnt");
@@ -126,7 +126,8 @@ fn detect_instructions() -> Cpu {
         clflush: basic.edx & (1 << 19) != 0,
         clflushopt: ebx & (1 << 23) != 0,
         clwb: ebx & (1 << 24) != 0,
-        rtm: ebx & (1 << 11) != 0,
+        // Some have it and were told by their firmware to abort every transaction at once.
+        rtm: ebx & (1 << 11) != 0 && edx & (1 << 11) == 0,
         movdir64b: ecx & (1 << 28) != 0,
         eadr: false,
         simd,

@@ -10,12 +10,13 @@ use crate::{Line, Media, PCell, Persistent, Region, Site, Word, instructions, si
 pub struct Dram {
     region: Region,
     simd: SimdLevel,
+    rtm: bool,
 }
 
 impl Dram {
     /// Any region will do; an anonymous one is natural.
     pub fn new(region: Region, cpu: &Cpu) -> Self {
-        Self { region, simd: cpu.simd }
+        Self { region, simd: cpu.simd, rtm: cpu.rtm }
     }
 }
 
@@ -27,6 +28,9 @@ impl Media for Dram {
     #[inline(always)]
     fn simd(&self) -> SimdLevel {
         self.simd
+    }
+    fn has_rtm(&self) -> bool {
+        self.rtm
     }
     #[inline(always)]
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {

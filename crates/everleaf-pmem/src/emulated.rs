@@ -88,6 +88,9 @@ impl Media for Emulated {
     fn simd(&self) -> SimdLevel {
         self.hardware.simd()
     }
+    fn has_rtm(&self) -> bool {
+        self.hardware.has_rtm()
+    }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.touch(cell.address());
         self.hardware.load(cell)

@@ -19,6 +19,7 @@ pub struct Hardware {
     fence: bool,
     line_write: LineWriteMethod,
     simd: SimdLevel,
+    rtm: bool,
 }
 
 impl Hardware {
@@ -35,7 +36,7 @@ impl Hardware {
             _ => FlushInstruction::None,
         };
         let fence = region.medium() == Medium::Dax;
-        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd })
+        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd, rtm: cpu.rtm })
     }
 
     /// Flushes with `flush` and fences whatever the medium, for measurements; `FlushInstruction::None` leaves both out.
@@ -52,7 +53,7 @@ impl Hardware {
             return Err(MapError::Unsupported { instruction, purpose: "the forced flush" });
         }
         let fence = flush != FlushInstruction::None;
-        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd })
+        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd, rtm: cpu.rtm })
     }
 
     /// The flush instruction that is executed.
@@ -80,6 +81,9 @@ impl Media for Hardware {
     #[inline(always)]
     fn simd(&self) -> SimdLevel {
         self.simd
+    }
+    fn has_rtm(&self) -> bool {
+        self.rtm
     }
     #[inline(always)]
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {

@@ -13,7 +13,7 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
+//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
 //! counted, and where the counts stand).
 #![warn(missing_docs)]
 
@@ -36,6 +36,7 @@ mod simd;
 mod site;
 mod tally;
 mod traced;
+mod transaction;
 mod turns;
 mod watch;
 
@@ -56,6 +57,7 @@ pub use region::{MapError, Mapping, Region};
 pub use simd::DramLine;
 pub use site::Site;
 pub use traced::Traced;
+pub use transaction::{AbortCause, Aborted, Invented, Simulation, Step, TransactionCounts, TransactionalMemory, Transactions};
 pub use turns::Turns;
 
 /// Bytes in a cache line: the unit of a flush.

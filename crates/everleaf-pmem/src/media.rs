@@ -19,6 +19,12 @@ pub trait Media: Send + Sync + 'static {
     /// The widest vector compare that this media may use.
     fn simd(&self) -> SimdLevel;
 
+    /// Whether trees on this media may run transactions of the processor on their volatile parts, and it has them. Not where accesses are
+    /// recorded: the processor aborts a transaction when it likes, and a recording must be the same every time.
+    fn has_rtm(&self) -> bool {
+        false
+    }
+
     /// Where the volatile parts of a tree take their memory from.
     fn dram(&self) -> DramSource<'_> {
         self.simd().into()

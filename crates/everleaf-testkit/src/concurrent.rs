@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use everleaf::Transactions;
 use everleaf_crash::{ConcurrentSubject, Step, Subject};
 use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
@@ -77,6 +78,12 @@ impl ConcurrentEngineSubject {
     /// The scenario of `subject`, its threads being threads.
     pub fn new(subject: EngineSubject) -> Self {
         Self { subject, shared: |target, _| target }
+    }
+
+    /// The same with these transactions, as [`EngineSubject::with_transactions`].
+    #[must_use]
+    pub fn with_transactions(self, transactions: Transactions) -> Self {
+        Self { subject: self.subject.with_transactions(transactions), ..self }
     }
 
     /// The paths of its operations when they run one after another, as [`EngineSubject::paths`] tells them.

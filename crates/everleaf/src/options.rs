@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region};
+use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
 use everleaf_pool::{DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file};
 
 use crate::attached::Attached;
@@ -44,6 +44,8 @@ pub struct CreateOptions {
     pub parameters: EngineParameters,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default: those of the processor, if it has them.
+    pub transactions: Transactions,
 }
 
 impl Default for CreateOptions {
@@ -55,6 +57,7 @@ impl Default for CreateOptions {
             max_size_bytes: None,
             parameters: EngineParameters::default(),
             clock: Clock::system(),
+            transactions: Transactions::Auto,
         }
     }
 }
@@ -107,6 +110,13 @@ impl CreateOptions {
         self
     }
 
+    /// Sets which transactions keep threads apart, where the engine knows any.
+    #[must_use]
+    pub fn transactions(mut self, transactions: Transactions) -> Self {
+        self.transactions = transactions;
+        self
+    }
+
     /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is durable when this returns; if it fails,
     /// no file is left.
     ///
@@ -152,8 +162,10 @@ impl CreateOptions {
         let pool = Pool::create(media, &self.format()?)?;
         let (parameters, clock, its) = (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
         let backend: Arc<dyn Backend> = match self.key_type {
-            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, clock)?),
-            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, clock)?),
+            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, self.transactions, clock)?),
+            KeyType::Bytes => {
+                Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, self.transactions, clock)?)
+            }
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -182,6 +194,9 @@ pub struct OpenOptions {
     pub flush: FlushChoice,
     /// What values expire by.
     pub clock: Clock,
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any, locks with versions do. Default: those
+    /// of the processor, if it has them.
+    pub transactions: Transactions,
 }
 
 impl OpenOptions {
@@ -218,6 +233,24 @@ impl OpenOptions {
         self
     }
 
+    /// Sets which transactions keep threads apart, where the engine knows any.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{Concurrency, CreateOptions, OpenOptions, Transactions};
+    ///
+    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// let store = OpenOptions::new().transactions(Transactions::Off).open(&path)?;
+    /// assert_eq!(store.statistics()?.concurrency, Concurrency::VersionLocks);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transactions(mut self, transactions: Transactions) -> Self {
+        self.transactions = transactions;
+        self
+    }
+
     /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's part takes the same time for every size;
     /// the engine rebuilds what it keeps in DRAM.
     ///
@@ -251,7 +284,7 @@ impl OpenOptions {
         durability: Durability,
         start: Instant,
     ) -> Result<Store, Error> {
-        let mut attached = Attached::<M, K>::open(pool, opened, self.clock.clone())?;
+        let mut attached = Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
         let opening = attached.opening_mut();
         opening.writable = !self.read_only;
         opening.durability = durability;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Media, Site};
+use everleaf_pmem::{Media, Site, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::circtree;
+pub use everleaf_trees::fptree::Opening;
 use everleaf_trees::fptree::{self, Variant};
 
 use crate::{Engine, EngineParameters, Error, StoreKey};
@@ -73,11 +74,27 @@ pub fn create_index<K: StoreKey, M: Media>(
     parameters: &EngineParameters,
     value_words: usize,
 ) -> Result<Box<dyn Index<K>>, Error> {
+    create_index_with(pool, engine, parameters, value_words, Transactions::Auto)
+}
+
+/// As [`create_index`], with these transactions where the engine knows any.
+///
+/// # Errors
+/// As [`create_index`].
+pub fn create_index_with<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    engine: Engine,
+    parameters: &EngineParameters,
+    value_words: usize,
+    transactions: Transactions,
+) -> Result<Box<dyn Index<K>>, Error> {
     if *pool.format() != pool_format(engine, K::TYPE, parameters, value_words)? {
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
     match kind(engine)? {
-        Kind::FpTree(variant) => Ok(fptree::create(pool, variant)?),
+        Kind::FpTree(variant) => {
+            Ok(fptree::open_with(pool, variant, Opening { transactions, ..Opening::from(Shutdown::Clean) })?)
+        }
         Kind::CircTree(variant) => Ok(circtree::create(pool, variant)?),
         Kind::BTreeMap => Ok(K::model(value_words)?),
     }
@@ -88,18 +105,17 @@ pub fn create_index<K: StoreKey, M: Media>(
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::WrongKeyType`], or damage.
 pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
-    open_index_with_threads(pool, shutdown, None)
+    open_index_with(pool, shutdown.into())
 }
 
-/// As [`open_index`], and says how many threads rebuild what the index keeps in DRAM; none: as many as there are processors for that much
-/// work.
+/// As [`open_index`], with everything that can be chosen: how many threads rebuild what the index keeps in DRAM, and which transactions it uses where
+/// the engine knows any.
 ///
 /// # Errors
 /// As [`open_index`].
-pub fn open_index_with_threads<K: StoreKey, M: Media>(
+pub fn open_index_with<K: StoreKey, M: Media>(
     pool: &Arc<Pool<M>>,
-    shutdown: Shutdown,
-    threads: Option<usize>,
+    opening: Opening,
 ) -> Result<(Box<dyn Index<K>>, Engine), Error> {
     let format = pool.format();
     if format.key_type != K::TYPE {
@@ -108,8 +124,8 @@ pub fn open_index_with_threads<K: StoreKey, M: Media>(
     let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
     match kind(engine)? {
-        Kind::FpTree(variant) => Ok((fptree::open_with_threads(pool, variant, shutdown, threads)?, engine)),
-        Kind::CircTree(variant) => Ok((circtree::open(pool, variant, shutdown)?, engine)),
+        Kind::FpTree(variant) => Ok((fptree::open_with(pool, variant, opening)?, engine)),
+        Kind::CircTree(variant) => Ok((circtree::open(pool, variant, opening.shutdown)?, engine)),
         Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
     }
 }

@@ -1,5 +1,6 @@
 //! What a store tells about itself.
 
+use everleaf_index::{Concurrency, Conflicts};
 use everleaf_pmem::{Durability, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
@@ -47,6 +48,10 @@ pub struct Statistics {
     pub recovery_ms: f64,
     /// Writes that a crash had cut and that opening completed or undid.
     pub recovered_writes: u64,
+    /// What keeps threads apart.
+    pub concurrency: Concurrency,
+    /// How often threads met since it was opened.
+    pub conflicts: Conflicts,
 }
 
 /// When an acknowledged write is durable.

@@ -42,8 +42,19 @@ impl<K: PeerKey> ByteStore<K> for Ours {
     }
     fn statistics(&self) -> Option<IndexStatistics> {
         let of_store = self.0.statistics().ok()?;
-        let everleaf::Statistics { keys, height, leaves, inner_nodes, dram_bytes, used_bytes, .. } = of_store;
-        Some(IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes: used_bytes, dram_bytes, ..Default::default() })
+        let everleaf::Statistics { keys, height, leaves, inner_nodes, dram_bytes, used_bytes, concurrency, conflicts, .. } =
+            of_store;
+        Some(IndexStatistics {
+            keys,
+            height,
+            leaves,
+            inner_nodes,
+            pm_bytes: used_bytes,
+            dram_bytes,
+            concurrency,
+            conflicts,
+            ..Default::default()
+        })
     }
     fn medium_bytes(&self) -> Option<u64> {
         self.0.statistics().ok().map(|statistics| statistics.used_bytes)

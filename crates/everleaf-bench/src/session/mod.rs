@@ -5,9 +5,10 @@ mod targets;
 use std::time::Duration;
 
 use everleaf::{Engine, EngineParameters, registry};
-use everleaf_index::IndexStatistics;
+use everleaf_index::{Conflicts, IndexStatistics};
 use everleaf_pmem::{Cpu, Durability};
 
+use crate::contention::Contention;
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Answers, Clock, Measured, Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, Flush, MicroOptions, Plan, divide};
@@ -73,17 +74,23 @@ pub(crate) trait Describe {
     fn timed(&self, elapsed: Duration) -> Timed;
 }
 
-struct Described<'t, T, K>(&'t [T], std::marker::PhantomData<K>);
+struct Described<'t, T, K> {
+    targets: &'t [T],
+    /// What each had counted before the phase.
+    before: &'t [Option<Conflicts>],
+    kind: std::marker::PhantomData<K>,
+}
 
 impl<K, T: Target<K>> Describe for Described<'_, T, K> {
     fn timed(&self, elapsed: Duration) -> Timed {
-        let statistics: Option<IndexStatistics> = match self.0 {
+        let statistics: Option<IndexStatistics> = match self.targets {
             [target] => target.statistics(),
             _ => None, // Shapes of several indexes do not add up to one.
         };
-        let keys_after = self.0.iter().map(Target::len).sum();
-        let medium_bytes = self.0.iter().map(Target::medium_bytes).sum();
-        Timed { seconds: elapsed.as_secs_f64().max(1e-9), statistics, keys_after, medium_bytes }
+        let keys_after = self.targets.iter().map(Target::len).sum();
+        let medium_bytes = self.targets.iter().map(Target::medium_bytes).sum();
+        let contention = Contention::between(self.before, self.targets.iter().map(Target::statistics));
+        Timed { seconds: elapsed.as_secs_f64().max(1e-9), statistics, keys_after, medium_bytes, contention }
     }
 }
 
@@ -148,16 +155,21 @@ impl Session {
 
     /// The timed run alone: seconds of each phase.
     pub fn seconds(&self, steps: &mut Steps<'_>) -> Result<Vec<f64>, BenchError> {
-        let mut seconds = Vec::new();
-        let mut after = |_, measured: Measured<Unobserved>, _: &dyn Describe| {
-            seconds.push(measured.elapsed.as_secs_f64().max(1e-9));
+        Ok(self.timed(steps)?.into_iter().map(|timed| timed.seconds).collect())
+    }
+
+    /// The timed run alone.
+    pub fn timed(&self, steps: &mut Steps<'_>) -> Result<Vec<Timed>, BenchError> {
+        let mut phases = Vec::new();
+        let mut after = |_, measured: Measured<Unobserved>, targets: &dyn Describe| {
+            phases.push(targets.timed(measured.elapsed));
             Ok(())
         };
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.run::<u64, _>(steps, "timed", &Unobserved, &mut after)?,
             BenchKeyType::String16 => self.run::<String16, _>(steps, "timed", &Unobserved, &mut after)?,
         }
-        Ok(seconds)
+        Ok(phases)
     }
 
     /// A run on the media that was asked for, or of a peer.
@@ -188,10 +200,12 @@ impl Session {
             steps.begin(subject, &format!("{name}: {phase}"));
             let drawn: Vec<Drawn<K>> = workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
             before();
+            let counted: Vec<_> = targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();
             let clocks = vec![clock.clone(); threads * targets.len()];
             let measured = measure(lanes(targets, &drawn, threads), clocks, phase, i as u8)?;
             verify(subject, phase, &drawn, measured.answers, T::RETURNS_OLD)?;
-            after(phase, measured, &Described(targets, std::marker::PhantomData))?;
+            let kind = std::marker::PhantomData;
+            after(phase, measured, &Described { targets, before: &counted, kind })?;
             steps.end(drawn.iter().map(Drawn::len).sum());
         }
         Ok(())

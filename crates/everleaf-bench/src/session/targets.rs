@@ -129,7 +129,8 @@ impl Session {
         let words = self.plan.options.value_words as usize;
         let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
         let pool = Pool::create(media, &format)?;
-        let index = registry::create_index::<K::Kind, M>(&pool, engine, &self.parameters, words)?;
+        let transactions = self.plan.options.transactions;
+        let index = registry::create_index_with::<K::Kind, M>(&pool, engine, &self.parameters, words, transactions)?;
         Ok((pool, IndexTarget::new(index)))
     }
 
@@ -137,6 +138,7 @@ impl Session {
     pub fn store<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Store, Arc<Pool<M>>), BenchError> {
         let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
         let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
+        let options = options.transactions(self.plan.options.transactions);
         Ok(options.create_on(media)?)
     }
 }

@@ -5,7 +5,7 @@ mod suite;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::Engine;
+use everleaf::{Engine, Invented};
 use everleaf_crash::{
     Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving, explore_threads_with, explore_with,
 };
@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::create::{EngineParameters, Keys};
 use crate::failure::{Failure, Outcome, complain};
 use crate::progress::steps_bar;
+use crate::rtm::Rtm;
 
 /// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with room to grow in.
 const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
@@ -82,6 +83,9 @@ pub struct Args {
     /// Words of a value of the index, 1 to 14.
     #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=14))]
     pub value_words: u64,
+    /// Transactions of fptree-c: off, or simulated ones, a third of which abort.
+    #[arg(long, value_name = "WHICH", default_value = "off", conflicts_with = "suite")]
+    pub rtm: Rtm,
     /// What to assume of the hardware beyond the model.
     #[arg(long, value_name = "WHAT")]
     pub assume: Option<Assume>,
@@ -265,7 +269,8 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
     };
     // Sizes that are not on offer are wrong usage, and no failed exploration.
     everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &parameters, args.value_words as usize)?;
-    Ok(EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize))
+    let subject = EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize);
+    Ok(subject.with_transactions(args.rtm.with(args.seed.unwrap_or(1), Invented::OneIn(3))))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {

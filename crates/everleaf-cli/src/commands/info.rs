@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::{Shutdown, Statistics, Store, key_type_name};
+use everleaf::{Invented, OpenOptions, Shutdown, Statistics, key_type_name};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::rtm::Rtm;
 use crate::size::{display_count, display_size};
 
 /// Show what a pool is, how full it is, and what it can promise.
@@ -17,6 +18,9 @@ Example:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
+    /// Which transactions to open it with (engine fptree-c).
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    rtm: Rtm,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -45,6 +49,7 @@ struct Report {
     fill: Option<f64>,
     fragmentation: f64,
     trees: usize,
+    concurrency: &'static str,
 }
 
 impl Report {
@@ -73,6 +78,7 @@ impl Report {
             fill: statistics.fill,
             fragmentation: statistics.fragmentation,
             trees,
+            concurrency: statistics.concurrency.name(),
         }
     }
 }
@@ -85,12 +91,19 @@ impl Report {
             "process-crash" => "what is acknowledged survives a crash of the process, not of the machine",
             _ => "nothing survives the process",
         };
+        let threads = match self.concurrency {
+            "rtm" => "kept apart by transactions of the processor (rtm), and locks of leaves",
+            "simulated-rtm" => "kept apart by simulated transactions",
+            "version-locks" => "kept apart by version-locks",
+            _ => "write one at a time (one-lock)",
+        };
         format!(
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
              tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; {trees} named trees\n\
              index       {pm} of persistent memory, {dram} of DRAM\n\
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it between others), grows up to {max}\n\
+             threads     {threads}\n\
              durability  {durability} on {medium}: {promise}\n\
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
             keys = display_count(self.keys),
@@ -111,7 +124,8 @@ impl Report {
 
 /// Shows.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let options = OpenOptions::new().read_only(true).transactions(args.rtm.with(1, Invented::Nothing));
+    let store = options.open(&args.pool)?;
     let report = Report::of(&store.statistics()?, store.tree_names()?.len());
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"

@@ -9,7 +9,7 @@ mod target;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use everleaf::{BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, U64Keys, registry};
+use everleaf::{BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions, U64Keys, registry};
 use everleaf_crash::Subject;
 use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
@@ -53,6 +53,7 @@ pub struct EngineSubject {
     value_words: usize,
     level: Level,
     pub(crate) scenario: Scenario,
+    transactions: Transactions,
     demands_clean: bool,
     /// Content after each number of explored operations, if the cut operation of the scenario has not happened, and if it has.
     contents: [Vec<Content>; 2],
@@ -77,14 +78,20 @@ impl EngineSubject {
             }
             contents
         });
-        let (value_words, demands_clean, cut_happened) = (1, false, OnceLock::new());
-        Self { engine, parameters, value_words, level, scenario, demands_clean, contents, cut_happened }
+        let (value_words, transactions, demands_clean, cut_happened) = (1, Transactions::Off, false, OnceLock::new());
+        Self { engine, parameters, value_words, level, scenario, transactions, demands_clean, contents, cut_happened }
     }
 
     /// The same with values of so many words. A store's values are records of any size; its index has one word for each.
     #[must_use]
     pub fn with_value_words(self, value_words: usize) -> Self {
         Self { value_words, ..self }
+    }
+
+    /// The same with these transactions, where the engine knows any: simulated ones are the same every time.
+    #[must_use]
+    pub fn with_transactions(self, transactions: Transactions) -> Self {
+        Self { transactions, ..self }
     }
 
     /// The same, and what was closed must be found closed: for explorations that do not crash in the recovery, which marks it open again.
@@ -124,6 +131,7 @@ impl EngineSubject {
             (Level::Store, keys) => {
                 let key_type = if keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
                 let options = CreateOptions::new().engine(self.engine).key_type(key_type).parameters(self.parameters);
+                let options = options.transactions(self.transactions);
                 Ok(Box::new(options.create_on(media).map_err(sentence)?.0))
             }
         }
@@ -132,7 +140,8 @@ impl EngineSubject {
     fn create_index<K: ScriptKind>(&self, media: Traced) -> Result<Box<dyn Target>, String> {
         let format = registry::pool_format(self.engine, K::TYPE, &self.parameters, self.value_words).map_err(sentence)?;
         let pool = Pool::create(media, &format).map_err(sentence)?;
-        let index = registry::create_index::<K, Traced>(&pool, self.engine, &self.parameters, self.value_words);
+        let (engine, words) = (self.engine, self.value_words);
+        let index = registry::create_index_with::<K, Traced>(&pool, engine, &self.parameters, words, self.transactions);
         let index = index.map_err(sentence)?;
         Ok(Box::new(PooledIndex { index, pool }))
     }
@@ -140,9 +149,12 @@ impl EngineSubject {
     /// Opens what is there, and says how it was left where that can be told.
     pub(crate) fn open(&self, media: Traced) -> Result<Opened, String> {
         match (self.level, self.scenario.keys) {
-            (Level::Index, ScriptKeys::U64) => open_index::<U64Keys>(media),
-            (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media),
-            (Level::Store, _) => Ok((Box::new(OpenOptions::new().open_on(media).map_err(sentence)?.0), None)),
+            (Level::Index, ScriptKeys::U64) => open_index::<U64Keys>(media, self.transactions),
+            (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media, self.transactions),
+            (Level::Store, _) => {
+                let options = OpenOptions::new().transactions(self.transactions);
+                Ok((Box::new(options.open_on(media).map_err(sentence)?.0), None))
+            }
         }
     }
 
@@ -172,9 +184,10 @@ impl EngineSubject {
 /// An opened target, and how it was left.
 pub(crate) type Opened = (Box<dyn Target>, Option<Shutdown>);
 
-fn open_index<K: ScriptKind>(media: Traced) -> Result<Opened, String> {
+fn open_index<K: ScriptKind>(media: Traced, transactions: Transactions) -> Result<Opened, String> {
     let (pool, opened) = Pool::open(media).map_err(sentence)?;
-    let (index, _) = registry::open_index::<K, Traced>(&pool, opened.shutdown).map_err(sentence)?;
+    let opening = registry::Opening { transactions, ..opened.shutdown.into() };
+    let (index, _) = registry::open_index_with::<K, Traced>(&pool, opening).map_err(sentence)?;
     Ok((Box::new(PooledIndex { index, pool }), Some(opened.shutdown)))
 }
 
@@ -272,7 +285,8 @@ impl Subject for EngineSubject {
         let explore = operations.iter().map(|i| self.scenario.explore[*i].clone()).collect();
         let scenario = Scenario { explore, ..self.scenario.clone() };
         let smaller = Self::new(self.engine, self.parameters, self.level, scenario);
-        Some(Self { value_words: self.value_words, demands_clean: self.demands_clean, ..smaller })
+        let Self { value_words, transactions, demands_clean, .. } = *self;
+        Some(Self { value_words, transactions, demands_clean, ..smaller })
     }
 }
 

@@ -1,6 +1,6 @@
 //! One exploration: what is explored, and how thoroughly.
 
-use everleaf::{Engine, EngineParameters};
+use everleaf::{Engine, EngineParameters, Invented, Simulation, Transactions};
 use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with};
 
 use crate::{AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys, Trodden};
@@ -120,6 +120,18 @@ impl Case {
         }
         case.options.interleavings = interleavings;
         case
+    }
+
+    /// The same with simulated transactions, a third of which abort.
+    pub(super) fn by_transactions(mut self) -> Self {
+        let transactions = Transactions::Simulated(Simulation { seed: 1, aborts: Invented::OneIn(3) });
+        self.name = format!("{}, by transactions", self.name);
+        self.subject = match self.subject {
+            CaseSubject::Threads(subject) => CaseSubject::Threads(Box::new(subject.with_transactions(transactions))),
+            CaseSubject::Engine(subject) => CaseSubject::Engine(Box::new(subject.with_transactions(transactions))),
+            other => other,
+        };
+        self
     }
 
     pub(super) fn of_allocator(name: impl Into<String>, subject: AllocatorSubject) -> Self {

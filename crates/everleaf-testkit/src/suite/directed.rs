@@ -233,7 +233,11 @@ fn threads(engine: Engine) -> Vec<Case> {
     for keys in [U64, Bytes] {
         for (name, meeting) in MEETINGS {
             let (name, script) = (format!("{name}, {keys:?}"), format!("{full}{meeting}"));
-            cases.push(Case::threaded(&name, engine, Index, keys, INTERLEAVINGS, &script));
+            let case = Case::threaded(&name, engine, Index, keys, INTERLEAVINGS, &script);
+            if engine == Engine::FpTreeConcurrent {
+                cases.push(case.clone().by_transactions());
+            }
+            cases.push(case);
         }
         for (name, meeting) in STORE_MEETINGS {
             let (name, script) = (format!("{name}, {keys:?}, store"), format!("{}explore\n{meeting}", inserts([10, 30, 50])));

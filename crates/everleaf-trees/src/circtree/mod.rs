@@ -141,7 +141,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{CheckReport, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_index::{CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
@@ -307,8 +307,9 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),
                 waits: self.locks.waits(),
-                structure_changes: 0,
+                ..Conflicts::default()
             },
+            concurrency: Concurrency::VersionLocks,
         })
     }
 }

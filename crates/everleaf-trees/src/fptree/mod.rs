@@ -127,7 +127,7 @@ use groups::Groups;
 use inner::InnerNodes;
 pub use key::LeafKey;
 pub use layout::{Fixed, Flexible, KeyHash, LeafHead, Shape, SlotSet, SplitLog};
-pub use parameters::{Parameters, Variant, create, open, open_with_threads};
+pub use parameters::{Opening, Parameters, Variant, create, open, open_with};
 
 /// Every barrier of this room, in the order of the code.
 pub const SITES: &[Site] = &[

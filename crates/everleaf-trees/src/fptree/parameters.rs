@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError, Serialized};
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Pool, Shutdown};
 
 use super::FpTree;
@@ -97,6 +97,24 @@ impl Parameters {
     }
 }
 
+/// What is decided anew each time a tree is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// How the pool was left.
+    pub shutdown: Shutdown,
+    /// How many threads look at the leaves; none: as many as there are processors for that much work.
+    pub threads: Option<usize>,
+    /// Which transactions the concurrent tree uses. Without any it has its version locks.
+    pub transactions: Transactions,
+}
+
+impl From<Shutdown> for Opening {
+    /// Left so, and opened as the machine suggests.
+    fn from(shutdown: Shutdown) -> Self {
+        Self { shutdown, threads: None, transactions: Transactions::Auto }
+    }
+}
+
 /// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way leaves an empty tree or none, and
 /// [`open`] makes one of either.
 ///
@@ -132,18 +150,17 @@ pub fn open<K: LeafKey, M: Media>(
     variant: Variant,
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    open_with_threads(pool, variant, shutdown, None)
+    open_with(pool, variant, shutdown.into())
 }
 
-/// As [`open`], and says how many threads look at the leaves; none: as many as there are processors for that much work.
+/// As [`open`], and [`create`] on a fresh pool, with everything that can be chosen.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with_threads<K: LeafKey, M: Media>(
+pub fn open_with<K: LeafKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
-    shutdown: Shutdown,
-    threads: Option<usize>,
+    opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
@@ -151,18 +168,14 @@ pub fn open_with_threads<K: LeafKey, M: Media>(
         || IndexError::Parameter { parameter: "leaf_slots", value: parameters.leaf_slots, offered: format!("{SLOTS:?}") };
     // The default sizes are compiled in; every other one is a value, which costs a multiplication an access.
     match (variant, slots, words) {
-        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, shutdown, threads),
-        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, shutdown, threads),
+        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, opening),
+        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, opening),
         (Variant::Concurrent, ..) => {
-            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
+            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, opening)
         }
-        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, shutdown, threads),
-        (Variant::FpTree, ..) => {
-            open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
-        }
-        (Variant::PTree, ..) => {
-            open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, shutdown, threads)
-        }
+        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, opening),
+        (Variant::FpTree, ..) => open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, opening),
+        (Variant::PTree, ..) => open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, opening),
     }
 }
 
@@ -170,9 +183,9 @@ fn open_shape<K: LeafKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     shape: S,
     parameters: Parameters,
-    shutdown: Shutdown,
-    threads: Option<usize>,
+    opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
+    let Opening { shutdown, threads, .. } = opening;
     let tree = FpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, parameters.group_bytes, shutdown, threads)?;
     Ok(Box::new(Serialized::new(tree)))
 }
@@ -181,8 +194,7 @@ fn open_concurrent<K: LeafKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     shape: S,
     parameters: Parameters,
-    shutdown: Shutdown,
-    threads: Option<usize>,
+    opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, shutdown, threads)?))
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, opening)?))
 }

@@ -152,6 +152,14 @@ impl VersionLocks {
         Seen { latch, version: latch::read(&latch[0], || self.wait(relax)) }
     }
 
+    /// The version of a leaf; none while somebody has it locked. One load, and no wait: for transactions.
+    #[inline(always)]
+    pub fn peek(&self, leaf_offset: u64) -> Option<Seen<'_>> {
+        let latch = self.latch(self.stripe(leaf_offset));
+        let version: Version = latch::load(&latch[0]);
+        (!version.is_locked()).then_some(Seen { latch, version })
+    }
+
     /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the same latch.
     pub fn lock(&self, relax: &impl Fn(), leaf_offset: u64) -> Locked<'_> {
         let latch = self.latch(self.stripe(leaf_offset));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crossbeam_utils::sync::ShardedLock;
 use everleaf_index::{Direction, IndexStatistics};
-use everleaf_pmem::{Durability, Media, Medium};
+use everleaf_pmem::{Durability, Media, Medium, Transactions};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
 
 use self::counts::Counts;
@@ -21,6 +21,7 @@ use crate::batch::Write;
 use crate::clock::Clock;
 use crate::keyspace::Space;
 use crate::link::Live;
+use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
 use crate::{Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check, registry};
 
@@ -51,15 +52,22 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Makes an empty index in a pool that was just laid out.
-    pub(crate) fn create(pool: Arc<Pool<M>>, engine: Engine, parameters: &EngineParameters, clock: Clock) -> Result<Self, Error> {
-        let index = registry::create_index::<K, M>(&pool, engine, parameters, 1)?;
+    pub(crate) fn create(
+        pool: Arc<Pool<M>>,
+        engine: Engine,
+        parameters: &EngineParameters,
+        transactions: Transactions,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let index = registry::create_index_with::<K, M>(&pool, engine, parameters, 1, transactions)?;
         let live = Live::new(index, Arc::clone(&pool));
         Ok(Self::over(&pool, engine, live, Shutdown::Clean, 0, clock))
     }
 
     /// Recovers the index, then what links it to values.
-    pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened, clock: Clock) -> Result<Self, Error> {
-        let (index, engine) = registry::open_index::<K, M>(&pool, opened.shutdown)?;
+    pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened, transactions: Transactions, clock: Clock) -> Result<Self, Error> {
+        let opening = IndexOpening { transactions, ..IndexOpening::from(opened.shutdown) };
+        let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
         let live = Live::new(index, Arc::clone(&pool));
         live.resolve(opened)?;
         let recovered_writes = (opened.pending_links.len() + opened.pending_batches.len()) as u64;
@@ -163,7 +171,8 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn statistics(&self) -> Result<Statistics, Error> {
         let (index, space) = self.read(|live| Ok((live.index.statistics(), live.pool.space()?)))?;
-        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes, leaf_slots, .. } = index;
+        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes, leaf_slots, concurrency, conflicts } =
+            index;
         Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,
@@ -184,6 +193,8 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             shutdown: self.opening.shutdown,
             recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
             recovered_writes: self.opening.recovered_writes,
+            concurrency,
+            conflicts,
         })
     }
 

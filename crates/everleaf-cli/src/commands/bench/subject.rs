@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use everleaf::Invented;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
+
+use crate::rtm::Rtm;
 
 /// An index and its keys.
 #[derive(Debug, clap::Args)]
@@ -34,6 +37,9 @@ pub struct Subject {
     /// The flush instruction.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
+    /// Transactions of fptree-c.
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    rtm: Rtm,
     /// Decides all that is random.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -102,6 +108,7 @@ impl Subject {
             },
             key_bits: self.key_bits,
             flush: self.flush.into(),
+            transactions: self.rtm.with(self.seed, Invented::Nothing),
             seed: self.seed,
             pool: self.pool.clone(),
             ..MicroOptions::default()

@@ -2,8 +2,9 @@
 //!
 //! # The idea
 //! *Selective concurrency*: what is in DRAM and what is persistent are kept consistent by different means. Inner nodes, in DRAM, are
-//! read optimistically: a reader notes the version of each node, and starts again if it has changed. Leaves, in persistent memory, are
-//! changed under a lock of their own, outside of any optimistic section, because a flush cannot be undone (and would abort a hardware
+//! read and changed in hardware transactions; or, where the processor has none or they are switched off, read optimistically: a reader
+//! notes the version of each node, and starts again if it has changed. Leaves, in persistent memory, are
+//! changed under a lock of their own, outside of any transaction or optimistic section, because a flush cannot be undone (and would abort a
 //! transaction). Locks and versions are in DRAM: nothing of them is persistent, so a crash leaves none behind.
 //!
 //! The order in which bytes become durable is that of the tree for one thread (`insert`, `update`, `remove`), whose sequences are used
@@ -15,6 +16,9 @@
 //!   Whoever changes what a leaf covers (a split, the removal of an empty leaf) holds the leaf's lock, changes the node above, and only
 //!   then unlocks the leaf. So a ticket that holds after the leaf was locked (or its version read) holds until it is unlocked (or until
 //!   the version changes).
+//!   With transactions there is no ticket: the transaction of the descent reads the version of the leaf as well, so that at one moment the
+//!   leaf covered the key and nobody was changing it. A version that is still the same vouches for both, because whoever changes what a
+//!   leaf covers has it locked.
 //! * L2: *writers* look for the key as readers do, lock the leaf if its version is still the one that they have read, and keep it until everything
 //!   they did is durable. They hold one leaf at a time:
 //!   after a split they look for the key's leaf again. So there is no deadlock, also where two leaves share a lock.
@@ -26,13 +30,23 @@
 //!   one of which is defined whatever it holds, lends nothing, and finds by L3 that what it read does not count. So nothing has to be
 //!   kept until readers have gone, and no reader can delay a writer.
 //!
+//! * L6: *transactions* ([`SharedInner`](crate::support::inner::SharedInner)) touch DRAM only: inner nodes, and the versions of leaves, which
+//!   they read. Each reads the structure lock first and gives itself up while it is held; whoever changes inner nodes without a transaction
+//!   holds it. Attempts are bounded; then a descent goes by versions, and a change takes the structure lock. Changes give every node they touch a new
+//!   version, so that tickets, scans and batches, which go by versions, are right beside them. A leaf that is found locked is waited for
+//!   outside.
+//!
 //! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each other needlessly and rarely.
 //!
 //! # Deviations from the paper, and why
 //! Besides those of the [room](super):
 //! * **Locks in DRAM.** The paper's lock is a byte of the leaf, in persistent memory: it costs a store to a line that is about to be
 //!   flushed, a crash leaves it set, and a split copies it (below).
-//! * **Optimistic version locks** stand in for hardware transactions.
+//! * **Leaves are locked after the transaction**, not in it: by an exchange that succeeds only if the leaf has the version that the transaction
+//!   has read. It comes to the same, and who then finds nothing to do has not locked the leaf. The search of the leaf is outside as well: its
+//!   lines would be more for the transaction to lose.
+//! * **No global lock for readers** whose transactions give up: they go by versions.
+//! * **Optimistic version locks** where there are no transactions, chosen when the tree is opened.
 //! * **No epochs.** See L5.
 //! * **Micro-logs belong to workers**, of which a thread leases one for the length of a split; the paper's queues of logs are the
 //!   table of free workers.
@@ -51,7 +65,10 @@
 //! * Pointers of 16 bytes (pool and offset) are written by two stores: a reader, or a crash, can see the half of each.
 //! * The value is visible to readers between the store of the bitmap and the completion of its flush: a reader may act on an insertion
 //!   that a crash then undoes. Here it waits.
-//! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends.
+//! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends. Here one that
+//!   aborts without hope is tried twice, any other eight times.
+//! * Algorithms 1, 2 and 5 meet a locked leaf with an abort and a `continue`. Where the global lock had been taken for real the abort has no
+//!   effect, and the loop takes that lock again without having let go of it.
 
 mod check;
 mod insert;
@@ -70,7 +87,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{CheckReport, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_index::{CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Workers};
 
@@ -137,6 +154,9 @@ pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
     inner: SharedNodes<K>,
     locks: VersionLocks,
     shape: S,
+    /// Whether descents and changes of inner nodes are transactions.
+    transactional: bool,
+    concurrency: Concurrency,
     /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is empty.
     leftmost: u64,
     /// Keys that were there when it was opened; what came and went since is counted beside the locks.
@@ -262,7 +282,9 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
                 restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),
                 waits: nodes.node_waits + nodes.structure_waits + self.locks.waits(),
                 structure_changes: nodes.structure_changes,
+                transactions: self.inner.transaction_counts(),
             },
+            concurrency: self.concurrency,
         }
     }
 

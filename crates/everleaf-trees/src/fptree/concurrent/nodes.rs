@@ -5,7 +5,7 @@
 use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError};
-use everleaf_pmem::DramSource;
+use everleaf_pmem::{DramSource, TransactionCounts, TransactionalMemory};
 
 use crate::fptree::inner::{CAPACITIES, FILL_PERCENT, index_error};
 use crate::fptree::key::LeafKey;
@@ -25,12 +25,16 @@ macro_rules! capacities {
             pub fn build<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(
                 capacity: u64,
                 dram: DramSource<'_>,
+                transactions: TransactionalMemory,
                 first: u64,
                 most: usize,
                 shares: Vec<impl FnOnce() -> I + Send>,
             ) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => SharedInner::build_on_threads(dram, first, most, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
+                    $($capacity => {
+                        let inner = SharedInner::build_on_threads(dram, first, most, shares, FILL_PERCENT).map_err(index_error)?;
+                        Ok(Self::$variant(inner.with_transactions(transactions)))
+                    })+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
@@ -52,6 +56,14 @@ macro_rules! capacities {
             fn find_by_call(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
                 match self {
                     $(Self::$variant(inner) => inner.find(&relax, key),)+
+                }
+            }
+
+            /// The leaf that covers `key`, and what `look` says of it at the same moment; none if transactions gave up.
+            #[inline]
+            pub fn find_at_once<T>(&self, relax: &dyn Fn(), key: K::Ref<'_>, look: impl Fn(u64) -> T) -> Option<(u64, T)> {
+                match self {
+                    $(Self::$variant(inner) => inner.find_at_once(&relax, key, look),)+
                 }
             }
 
@@ -149,6 +161,13 @@ macro_rules! capacities {
             pub fn conflicts(&self) -> ConflictCounts {
                 match self {
                     $(Self::$variant(inner) => inner.conflicts(),)+
+                }
+            }
+
+            /// What became of transactions.
+            pub fn transaction_counts(&self) -> TransactionCounts {
+                match self {
+                    $(Self::$variant(inner) => inner.transaction_counts(),)+
                 }
             }
 

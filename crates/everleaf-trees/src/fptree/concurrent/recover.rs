@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_index::{Concurrency, IndexError};
+use everleaf_pmem::{Media, PPtr, TransactionalMemory, site};
 use everleaf_pool::{NodeChunk, Pool, PoolError, Shutdown, Worker, Workers};
 
 use super::nodes::SharedNodes;
@@ -29,13 +29,14 @@ use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
+use crate::fptree::parameters::Opening;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
 use crate::fptree::survey::{Survey, Surveyor, spread, threads_for};
 use crate::support::version_locks::VersionLocks;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
-    /// look. `threads`: how many look at leaves; none: as many as there are processors for that much work.
+    /// look.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a leaf.
@@ -43,8 +44,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         pool: &Arc<Pool<M>>,
         shape: S,
         inner_keys: u64,
-        shutdown: Shutdown,
-        threads: Option<usize>,
+        Opening { shutdown, threads, transactions }: Opening,
     ) -> Result<Self, IndexError> {
         let workers = Workers::new(Arc::clone(pool), SEATS);
         let mut worker = workers.lease()?;
@@ -61,8 +61,16 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             Some(leftmost) => leftmost,
             None => first_leaf::<K, M, S>(&mut worker, shape)?,
         };
+        let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
+        let transactional = transactions.is_on();
+        let concurrency = match (transactional, transactions.is_simulated()) {
+            (false, _) => Concurrency::VersionLocks,
+            (true, false) => Concurrency::Rtm,
+            (true, true) => Concurrency::SimulatedRtm,
+        };
         let (dram, most) = (pool.media().dram(), leaves.len());
-        let built = SharedNodes::build(inner_keys, dram, leftmost, most, leaves.in_order::<K, M>(pool, leftmost));
+        let shares = leaves.in_order::<K, M>(pool, leftmost);
+        let built = SharedNodes::build(inner_keys, dram, transactions, leftmost, most, shares);
         let inner = built.map_err(|error| leaves.twins::<K, M>(pool).unwrap_or(error))?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
@@ -72,6 +80,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             inner,
             locks: VersionLocks::within(pool.media().dram(), LOCKS).map_err(PoolError::Map)?,
             shape,
+            transactional,
+            concurrency,
             leftmost,
             keys_found: survey.keys,
             leaves: AtomicU64::new(most.max(1) as u64),

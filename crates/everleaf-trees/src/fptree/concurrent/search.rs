@@ -4,7 +4,6 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use super::nodes::Ticket;
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{KeyHash, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
@@ -45,18 +44,58 @@ pub(super) enum Unless {
     Never,
 }
 
+/// A leaf that nobody was changing, and that covered a key, at one moment.
+struct Located<'t, S> {
+    offset: u64,
+    leaf: Leaf<'t, S>,
+    /// The version that it had then.
+    seen: version_locks::Seen<'t>,
+}
+
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile (L1).
+    #[inline(always)]
+    fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>, IndexError> {
+        if self.transactional
+            && let Some((offset, seen)) = self.locate_at_once(key)
+        {
+            let leaf = self.fetched(offset, hash)?;
+            return Ok(Some(Located { offset, leaf, seen }));
+        }
+        let (offset, ticket) = self.inner.find(&self.relax(), key);
+        let leaf = self.fetched(offset, hash)?;
+        let seen = self.locks.read(&self.relax(), offset);
+        Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
+    }
+
+    /// The leaf at `offset`, whose first line and home line are asked for.
+    #[inline(always)]
+    fn fetched(&self, offset: u64, hash: KeyHash) -> Result<Leaf<'_, S>, IndexError> {
+        let leaf = self.leaf(offset)?;
+        leaf.prefetch_head(self.pool.media());
+        leaf.prefetch_home(self.pool.media(), hash);
+        Ok(leaf)
+    }
+
+    /// The leaf of `key` and its version, read in one transaction; none if transactions gave up. While somebody has the leaf locked it
+    /// waits, and looks again: it may be another one then.
+    #[inline(never)]
+    fn locate_at_once(&self, key: K::Ref<'_>) -> Option<(u64, version_locks::Seen<'_>)> {
+        loop {
+            let (offset, seen) = self.inner.find_at_once(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
+            match seen {
+                Some(seen) => return Some((offset, seen)),
+                None => drop(self.locks.read(&self.relax(), offset)),
+            }
+        }
+    }
+
     /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read; none if there is nothing to do. The
     /// exchange that locks waits for the fence of the operation before: all that can be read comes before it.
     #[inline(always)]
     pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Result<Option<Found<'_, S>>, IndexError> {
         loop {
-            let (offset, ticket) = self.inner.find(&self.relax(), key);
-            let leaf = self.leaf(offset)?;
-            leaf.prefetch_head(self.pool.media());
-            leaf.prefetch_home(self.pool.media(), hash);
-            let seen = self.locks.read(&self.relax(), offset);
-            if ticket.is_current() {
+            if let Some(Located { offset, leaf, seen }) = self.locate(key, hash)? {
                 let found = self.search(leaf, key, hash);
                 let idle = match &found {
                     Ok((_, Some(_))) => unless == Unless::Present,
@@ -95,8 +134,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
         loop {
-            let (offset, ticket) = self.inner.find(&self.relax(), key);
-            if let Some(found) = self.read_leaf(offset, ticket, key, hash, value) {
+            if let Some(located) = self.locate(key, hash)?
+                && let Some(found) = self.read_leaf(located, key, hash, value)
+            {
                 return found;
             }
             self.restarted();
@@ -107,22 +147,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     fn read_leaf(
         &self,
-        offset: u64,
-        ticket: Ticket<'_>,
+        Located { leaf, seen, .. }: Located<'_, S>,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &mut [u64],
     ) -> Option<Result<bool, IndexError>> {
-        let leaf = match self.leaf(offset) {
-            Ok(leaf) => leaf,
-            Err(error) => return Some(Err(error)),
-        };
-        leaf.prefetch_head(self.pool.media());
-        leaf.prefetch_home(self.pool.media(), hash);
-        let seen = self.locks.read(&self.relax(), offset);
-        if !ticket.is_current() {
-            return None;
-        }
         let found = self.search(leaf, key, hash).map(|(_, slot)| {
             if let Some(slot) = slot {
                 leaf.read_value(self.pool.media(), slot, value);

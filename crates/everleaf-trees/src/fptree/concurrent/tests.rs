@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Cpu, Dram, Region};
+use everleaf_index::{BytesKeys, Concurrency, Direction, Index, IndexError, U64Keys};
+use everleaf_pmem::{AbortCause, Cpu, Dram, Invented, Region, Simulation, Transactions};
 use everleaf_pool::{Pool, PoolError, Shutdown};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use super::ConcurrentFpTree;
 use crate::fptree::layout::Flexible;
 use crate::fptree::tests::{TestKey, assert_sound, format_of};
-use crate::fptree::{LeafKey, Parameters, Variant};
+use crate::fptree::{LeafKey, Opening, Parameters, Variant};
 
 const THREADS: u64 = 4;
 
@@ -30,8 +30,32 @@ fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
 type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
 
 fn tree<K: LeafKey>(pool: &Arc<Pool<Dram>>, parameters: Parameters, threads: Option<usize>) -> Tree<K> {
+    tree_with(pool, parameters, threads, Transactions::Off)
+}
+
+fn tree_with<K: LeafKey>(
+    pool: &Arc<Pool<Dram>>,
+    parameters: Parameters,
+    threads: Option<usize>,
+    transactions: Transactions,
+) -> Tree<K> {
     let shape = Flexible::<true>::new(parameters.leaf_slots as usize, parameters.value_words as usize).unwrap();
-    Tree::<K>::open(pool, shape, parameters.inner_keys, Shutdown::Crash, threads).unwrap()
+    let opening = Opening { shutdown: Shutdown::Crash, threads, transactions };
+    Tree::<K>::open(pool, shape, parameters.inner_keys, opening).unwrap()
+}
+
+/// Without transactions, and with simulated ones that abort never, often, and always.
+fn schemes(seed: u64) -> Vec<Transactions> {
+    let simulated = |aborts| Transactions::Simulated(Simulation { seed, aborts });
+    let page_fault = Invented::Always(AbortCause::Unknown);
+    vec![
+        Transactions::Off,
+        simulated(Invented::Nothing),
+        simulated(Invented::OneIn(3)),
+        simulated(Invented::OneIn(50)),
+        simulated(page_fault),
+        simulated(Invented::Always(AbortCause::Conflict)),
+    ]
 }
 
 /// Keys of which no two numbers make the same.
@@ -171,9 +195,9 @@ impl<K: OwnKey> Owner<'_, K> {
 }
 
 /// Threads at work, then the whole compared, checked, and opened again.
-fn run<K: OwnKey>(parameters: Parameters, keys: u64, steps: u64, seed: u64) {
+fn run<K: OwnKey>(parameters: Parameters, transactions: Transactions, keys: u64, steps: u64, seed: u64) {
     let pool = pool::<K>(parameters, 1 << 30);
-    let shared = tree::<K>(&pool, parameters, None);
+    let shared = tree_with::<K>(&pool, parameters, None, transactions);
     let owner = |thread: u64| Owner {
         tree: &shared,
         thread,
@@ -205,9 +229,24 @@ fn run<K: OwnKey>(parameters: Parameters, keys: u64, steps: u64, seed: u64) {
         assert_sound(&pool, tree);
     };
     compare(&shared);
+    is_told(&shared, transactions);
     drop(shared);
     for threads in [1, 2, 7] {
         compare(&tree::<K>(&pool, parameters, Some(threads)));
+    }
+}
+
+/// The statistics say which scheme it was, and what became of its transactions.
+fn is_told<K: OwnKey>(tree: &Tree<K>, transactions: Transactions) {
+    let statistics = tree.statistics();
+    let counts = statistics.conflicts.transactions;
+    match transactions {
+        Transactions::Simulated(Simulation { aborts, .. }) => {
+            assert_eq!(statistics.concurrency, Concurrency::SimulatedRtm);
+            let always = matches!(aborts, Invented::Always(_));
+            assert_eq!((counts.committed > 0, counts.fallbacks > 0 || !always), (!always, true), "{aborts:?}: {counts:?}");
+        }
+        _ => assert_eq!((statistics.concurrency, counts.begun()), (Concurrency::VersionLocks, 0)),
     }
 }
 
@@ -216,14 +255,18 @@ proptest! {
 
     #[test]
     fn threads_on_one_tree_of_u64_keys_see_what_they_did(seed: u32, few in prop::sample::select(vec![40u64, 400, 4000])) {
-        run::<U64Keys>(parameters(4, 4, 1), few, 6000, seed.into());
-        run::<U64Keys>(parameters(56, 64, 3), few, 6000, seed.into());
+        for transactions in schemes(seed.into()) {
+            run::<U64Keys>(parameters(4, 4, 1), transactions, few, 3000, seed.into());
+            run::<U64Keys>(parameters(56, 64, 3), transactions, few, 1500, seed.into());
+        }
     }
 
     #[test]
     fn threads_on_one_tree_of_byte_keys_see_what_they_did(seed: u32, few in prop::sample::select(vec![40u64, 400, 4000])) {
-        run::<BytesKeys>(parameters(4, 4, 1), few, 3000, seed.into());
-        run::<BytesKeys>(parameters(16, 4, 2), few, 3000, seed.into());
+        for transactions in schemes(seed.into()) {
+            run::<BytesKeys>(parameters(4, 4, 1), transactions, few, 1500, seed.into());
+            run::<BytesKeys>(parameters(16, 4, 2), transactions, few, 1000, seed.into());
+        }
     }
 }
 
@@ -258,6 +301,24 @@ fn a_full_pool_refuses_every_thread_and_stays_usable() {
         }
     }
     assert!(tree.is_empty() && Index::insert(&tree, b"again", 1).unwrap());
+    assert_sound(&pool, &tree);
+}
+
+/// The published tree retried for ever: a page fault in a transaction aborts it without a reason, every time.
+#[test]
+fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
+    let parameters = parameters(4, 4, 1);
+    let pool = pool::<BytesKeys>(parameters, 1 << 24);
+    let aborts = Invented::Always(AbortCause::Unknown);
+    let tree = tree_with::<BytesKeys>(&pool, parameters, None, Transactions::Simulated(Simulation { seed: 1, aborts }));
+    let key = |i: u64| format!("key {i:05}");
+    (0..500).for_each(|i| assert!(Index::insert(&tree, key(i).as_bytes(), i).unwrap()));
+    (0..500).for_each(|i| assert_eq!(Index::get(&tree, key(i).as_bytes()).unwrap(), Some(i)));
+    assert_sound(&pool, &tree);
+    (0..500).for_each(|i| assert_eq!(Index::remove(&tree, key(i).as_bytes()).unwrap(), Some(i)));
+    let counts = tree.statistics().conflicts.transactions;
+    assert_eq!((counts.committed, counts.aborted_by(AbortCause::Unknown)), (0, counts.begun()));
+    assert_eq!(counts.begun(), 2 * counts.fallbacks, "an abort without a reason is forgiven once");
     assert_sound(&pool, &tree);
 }
 

@@ -9,7 +9,7 @@ use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 
 use super::{Parameters, TINY, TestKey, Variant, assert_sound, dram_pool, opened, scanned, traced_pool};
-use crate::fptree::open_with_threads;
+use crate::fptree::{Opening, open_with};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -248,7 +248,8 @@ fn opened_by_threads<K: TestKey>(keys: u64) {
     let entries = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap();
     drop(tree);
     for threads in [1, 2, 3, 16] {
-        let tree = open_with_threads::<K, _>(&pool, Variant::FpTree, Shutdown::Crash, Some(threads)).unwrap();
+        let opening = Opening { threads: Some(threads), ..Shutdown::Crash.into() };
+        let tree = open_with::<K, _>(&pool, Variant::FpTree, opening).unwrap();
         assert_eq!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap(), entries, "{threads} threads");
         assert_sound(&pool, &*tree);
     }

@@ -8,7 +8,7 @@
 //!
 //! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is
 //! nothing to wait for and nothing to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the
-//! words of the nodes. Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on x86, and
+//! words of the nodes, or in transactions. Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on x86, and
 //! changes tell `latches` what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):

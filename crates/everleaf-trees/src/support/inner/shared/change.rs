@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::entries::Entry;
-use super::super::latches::Latches;
 use super::super::memory::Room;
-use super::super::nodes::Nodes;
 use super::super::{Inner, InnerError, InnerKey, Kept};
+use super::held::Held;
 use super::seek::Which;
 use super::{NodeWord, SharedInner, Stand};
 use crate::support::latch;
@@ -43,34 +42,6 @@ enum Quick {
     Refused,
 }
 
-/// The nodes that the holder of the structure lock has locked. Dropped, they are unlocked.
-struct Held<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> {
-    nodes: &'a Nodes<K, CAPACITY>,
-    wait: Wait,
-    locked: Vec<u32>,
-}
-
-impl<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> Held<'a, K, CAPACITY, Wait> {
-    fn new(tree: &'a Inner<K, CAPACITY>, wait: Wait) -> Self {
-        Self { nodes: &tree.nodes, wait, locked: Vec::new() }
-    }
-}
-
-impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Latches for Held<'_, K, CAPACITY, Wait> {
-    fn change(&mut self, node: u32) {
-        if !self.locked.contains(&node) {
-            latch::lock::<NodeWord>(self.nodes.atom(node), &self.wait);
-            self.locked.push(node);
-        }
-    }
-}
-
-impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Drop for Held<'_, K, CAPACITY, Wait> {
-    fn drop(&mut self) {
-        self.locked.iter().for_each(|node| latch::unlock::<NodeWord>(self.nodes.atom(*node)));
-    }
-}
-
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Prepares the insertion of a child with this lower bound, behind the child that covers it. To be called before a split is
     /// made durable, by the one who has locked the leaf that is split.
@@ -103,7 +74,11 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     pub fn insert(&self, relax: &impl Fn(), mut prepared: Prepared<'_, '_, K>, child: u64) -> u64 {
         debug_assert!(std::ptr::eq(prepared.separators, &self.tree.separators), "prepared for another tree");
         let entry = Entry { kept: prepared.kept, child };
-        loop {
+        if let Some(splits) = self.insert_at_once(relax, prepared.separator, entry) {
+            prepared.inserted = true;
+            return splits;
+        }
+        while !self.is_transactional() {
             match self.insert_into_one(relax, prepared.separator, entry) {
                 Quick::Done => {
                     prepared.inserted = true;
@@ -138,7 +113,10 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     ///
     /// Where the node keeps enough children and the child is not its first: as [`insert`](SharedInner::insert).
     pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
-        loop {
+        if let Some(removed) = self.remove_at_once(relax, key) {
+            return removed;
+        }
+        while !self.is_transactional() {
             match self.remove_from_one(relax, key) {
                 Quick::Done => return true,
                 Quick::Refused => return false,

@@ -14,16 +14,26 @@
 //! to wait for bottom nodes only, and cannot deadlock. A reader that meets a node which was already changed waits for its lock,
 //! and then finds that the node above has changed too, or has not seen any of the change.
 //!
+//! **Transactions**, where they are on ([`SharedInner::with_transactions`]), take the place of both. A descent that is a transaction
+//! reads no versions and never starts again: it is the descent of one thread, and what it finds was so at one moment. A change
+//! is the descent and all that it changes, of however many nodes, in one transaction; it locks the nodes and unlocks them with new
+//! versions inside, which nobody sees but by the versions. The structure lock is the fallback lock: every transaction reads it
+//! first, and a change that its transactions gave up takes it, whatever its size. A descent that gave up goes by versions.
+//! Batches always go by versions: the 16 descents of one overlap, and one transaction of all would be lost for any of them.
+//!
 //! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is called in every turn of a wait
 //! for a node.
 //!
 //! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has locked the leaf that is
 //! split; whoever removes a child has locked its leaf, and the one to the left where the protocol of the leaves wants it.
 //!
-//! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and removal).
+//! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and removal) · `held` (nodes that are
+//! locked) · `at_once` (all of it as transactions).
 
+mod at_once;
 mod change;
 mod find;
+mod held;
 mod seek;
 #[cfg(test)]
 mod tests;
@@ -33,7 +43,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::Direction;
-use everleaf_pmem::{DramLine, DramSource};
+use everleaf_pmem::{DramLine, DramSource, TransactionalMemory, Transactions};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use change::Prepared;
@@ -67,7 +77,8 @@ use crate::support::latch::{self, LatchWord};
 #[derive(Debug)]
 pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
     tree: Inner<K, CAPACITY>,
-    /// Held by whoever changes more than one node.
+    transactions: TransactionalMemory,
+    /// Held by whoever changes more than one node; with transactions, by whoever changes a node without one.
     structure: CachePadded<Mutex<()>>,
     conflicts: CachePadded<Conflicts>,
 }
@@ -130,7 +141,8 @@ impl<'t> Stand<'t> {
 
 impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
     fn from(tree: Inner<K, CAPACITY>) -> Self {
-        Self { tree, structure: CachePadded::default(), conflicts: CachePadded::default() }
+        let transactions = TransactionalMemory::new(Transactions::Off, false);
+        Self { tree, transactions, structure: CachePadded::default(), conflicts: CachePadded::default() }
     }
 }
 
@@ -192,13 +204,16 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         relax();
     }
 
-    /// From here on only this thread changes more than one node. Its holder never calls a media, so it is soon free.
+    /// From here on only this thread changes more than one node, and no transaction is under way. Its holder never calls a media, so it
+    /// is soon free.
     fn lock_structure(&self) -> MutexGuard<'_, ()> {
         self.conflicts.structure_changes.fetch_add(1, Relaxed);
-        self.structure.try_lock().unwrap_or_else(|| {
+        let locked = self.structure.try_lock().unwrap_or_else(|| {
             self.conflicts.structure_waits.fetch_add(1, Relaxed);
             self.structure.lock()
-        })
+        });
+        self.transactions.settle();
+        locked
     }
 
     /// Number of children; at least 1.

@@ -55,6 +55,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         which: Which,
         read: impl Fn(&Place<'_>) -> T,
     ) -> (Place<'_>, T) {
+        if let Some(found) = self.visit_at_once(relax, key, which, &read) {
+            return found;
+        }
         loop {
             if let Some(place) = self.try_place(relax, key, which) {
                 let answer = read(&place);
@@ -68,7 +71,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// The bottom node is still to be validated.
-    fn try_place(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which) -> Option<Place<'_>> {
+    pub(super) fn try_place(&self, relax: &impl Fn(), key: K::Ref<'_>, which: Which) -> Option<Place<'_>> {
         let root = self.load_root();
         let height = root.height();
         if height == 0 {

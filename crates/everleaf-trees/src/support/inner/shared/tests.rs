@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, SimdLevel};
+use everleaf_pmem::{AbortCause, Cpu, Invented, SimdLevel, Simulation, TransactionalMemory, Transactions};
 use proptest::prelude::*;
 
 use super::super::latches::Latches;
 use super::super::nodes::Nodes;
 use super::*;
 
+mod elision;
 mod stress;
 
 fn simd() -> SimdLevel {
@@ -51,7 +52,13 @@ struct Twin<K: InnerKey, const CAPACITY: usize> {
 
 impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     fn new(smallest: K::Owned) -> Self {
-        Self { inner: SharedInner::new(simd(), 1).unwrap(), model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
+        Self::with(smallest, Transactions::Off)
+    }
+
+    fn with(smallest: K::Owned, transactions: Transactions) -> Self {
+        let inner = SharedInner::new(simd(), 1).unwrap();
+        let inner = inner.with_transactions(TransactionalMemory::new(transactions, false));
+        Self { inner, model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
     }
 
     fn covering(&self, key: &K::Owned) -> (K::Owned, u64) {
@@ -82,7 +89,9 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                 false
             }
         };
-        assert_eq!(ticket.is_current(), !changed);
+        // A removal that is refused under the fallback lock has locked the node all the same, and makes its tickets stale for nothing.
+        let for_nothing = !changed && self.inner.transaction_counts().fallbacks > 0;
+        assert!(ticket.is_current() != changed || for_nothing);
         // Whoever read a node before it was changed must find out, even if it looks the same again later: by its version, not
         // its count.
         for (node, word, content) in before {
@@ -136,8 +145,20 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     }
 }
 
+fn simulated(seed: u64, aborts: Invented) -> Transactions {
+    Transactions::Simulated(Simulation { seed, aborts })
+}
+
+/// By versions, by transactions, and by transactions that abort half of the times: the same.
 fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owned, bool)]) {
-    let mut twin = Twin::<K, CAPACITY>::new(smallest);
+    let seed = steps.len() as u64;
+    for transactions in [Transactions::Off, simulated(seed, Invented::Nothing), simulated(seed, Invented::OneIn(2))] {
+        run_with::<K, CAPACITY>(smallest.clone(), steps, transactions);
+    }
+}
+
+fn run_with<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owned, bool)], transactions: Transactions) {
+    let mut twin = Twin::<K, CAPACITY>::with(smallest, transactions);
     let keys: Vec<_> = steps.iter().map(|(key, _)| key.clone()).collect();
     for (key, remove) in steps {
         twin.change(key, *remove);
@@ -151,6 +172,11 @@ fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owne
     }
     twin.compare(&keys);
     assert_eq!((twin.inner.height(), twin.inner.inner_nodes()), (0, 0));
+    let counts = twin.inner.transaction_counts();
+    assert_eq!(counts.committed > 0, transactions != Transactions::Off);
+    if counts.aborts() == 0 && twin.inner.is_transactional() {
+        assert_eq!(twin.inner.conflicts().structure_changes, 0, "a transaction changes nodes on all levels");
+    }
 }
 
 fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = Vec<(T, bool)>> {
@@ -200,6 +226,33 @@ fn nodes_that_become_empty_together_are_changed_under_new_versions() {
     }
     (1..300).rev().for_each(|last| twin.change(&last, true));
     twin.compare(&[]);
+}
+
+#[test]
+fn the_same_moves_by_transactions() {
+    for transactions in [simulated(1, Invented::Nothing), simulated(2, Invented::OneIn(2))] {
+        let mut twin = Twin::<U64Keys, 4>::with(0, transactions);
+        (1..300u64).for_each(|last| twin.change(&last, false));
+        (1..300).rev().for_each(|last| twin.change(&last, true));
+        twin.compare(&[]);
+    }
+}
+
+/// Whoever holds the fallback lock is alone: a transaction neither runs beside him nor waits for ever.
+#[test]
+fn transactions_give_up_while_the_structure_is_locked() {
+    let inner = SharedInner::<U64Keys, 4>::new(simd(), 7).unwrap();
+    let inner = inner.with_transactions(TransactionalMemory::new(simulated(1, Invented::Nothing), false));
+    let structure = inner.lock_structure();
+    let (looked, turns) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    let relax = || turns.set(turns.get() + 1);
+    assert_eq!(inner.find_at_once(&relax, 5, |_| looked.set(looked.get() + 1)), None);
+    assert_eq!((inner.find(&relax, 5).0, looked.get()), (7, 0));
+    assert!(turns.get() > 0 && inner.is_last(&relax, 5), "a descent that gave up goes by versions");
+    drop(structure);
+    assert_eq!(inner.find_at_once(&relax, 5, |child| child), Some((7, 7)));
+    let counts = inner.transaction_counts();
+    assert_eq!((counts.committed, counts.fallbacks, counts.aborts()), (1, 2, counts.aborted_by(AbortCause::Locked)));
 }
 
 /// Another thread that is faster: it inserts right before the first node is locked.

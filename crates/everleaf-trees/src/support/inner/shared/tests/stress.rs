@@ -32,7 +32,12 @@ struct Run<K: InnerKey, const CAPACITY: usize> {
 
 impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
     fn new(ranges: u64, writers: u64, steps: usize, key: fn(u64) -> K::Owned) -> Self {
+        Self::with(Transactions::Off, ranges, writers, steps, key)
+    }
+
+    fn with(transactions: Transactions, ranges: u64, writers: u64, steps: usize, key: fn(u64) -> K::Owned) -> Self {
         let inner = SharedInner::new(simd(), !0).unwrap();
+        let inner = inner.with_transactions(TransactionalMemory::new(transactions, false));
         for range in 1..ranges {
             insert(&inner, K::borrow(&key(range * WIDTH)), !(range * WIDTH)).unwrap();
         }
@@ -73,7 +78,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         let mut children = Vec::new();
         self.inner.for_each_child(|child| children.push(!child));
         assert_eq!(children, separators.into_iter().collect::<Vec<_>>());
-        println!("height {}, {:?}", self.inner.height(), self.inner.conflicts());
+        println!("height {}, {:?}, {:?}", self.inner.height(), self.inner.conflicts(), self.inner.transaction_counts());
     }
 
     fn any(&self, random: &mut StdRng) -> u64 {
@@ -102,6 +107,10 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
             self.covers(*number, self.inner.find(&relax, key).0);
         }
         let (number, key) = (numbers[0], K::borrow(&keys[0]));
+        if let Some((child, same)) = self.inner.find_at_once(&relax, key, |child| child) {
+            assert_eq!(child, same);
+            self.covers(number, child);
+        }
         let next_range = (number / WIDTH + 1) * WIDTH;
         let sought = self.inner.seek(&relax, key, Direction::Forward);
         self.covers(number, sought.child);
@@ -194,6 +203,9 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         let (inner, key) = (&self.run.inner, (self.run.key)(number));
         let (key, child) = (K::borrow(&key), self.covering(number));
         assert_eq!(inner.find(&relax, key).0, !child);
+        if inner.is_transactional() {
+            assert!(inner.find_at_once(&relax, key, |found| found).is_none_or(|found| found == (!child, !child)));
+        }
         let next_range = (number / WIDTH + 1) * WIDTH;
         let upper = self.separators.range(number + 1..next_range).next().copied();
         let upper = upper.or((next_range < self.run.ranges * WIDTH).then_some(next_range));
@@ -334,4 +346,22 @@ fn threads_that_give_way_in_the_middle_of_everything() {
     Run::<Yielding<BytesKeys>, 4>::new(8, 4, 1000, mixed).go(0, 3);
     Run::<Yielding<BytesKeys>, 4>::new(1, 1, 1500, zeros).go(3, 4);
     Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 500, long).go(0, 5);
+}
+
+/// Transactions, and beside them changes under the fallback lock and descents by versions, whose share the aborts decide.
+#[test]
+fn transactions_under_fire() {
+    for (seed, aborts) in
+        (10..).zip([Invented::Nothing, Invented::OneIn(2), Invented::OneIn(20), Invented::Always(AbortCause::Unknown)])
+    {
+        let transactions = simulated(seed, aborts);
+        println!("{aborts:?}");
+        Run::<U64Keys, 4>::with(transactions, 64, 4, 2000, number).go(0, seed);
+        Run::<U64Keys, 8>::with(transactions, 64, 2, 1500, ambiguous).go(2, seed);
+        Run::<BytesKeys, 4>::with(transactions, 32, 2, 1000, mixed).go(2, seed);
+        Run::<U64Keys, 4>::with(transactions, 1, 1, 4000, number).go(2, seed);
+        Run::<Yielding<U64Keys>, 4>::with(transactions, 4, 2, 150, number).go(0, seed);
+        Run::<Yielding<BytesKeys>, 4>::with(transactions, 4, 2, 60, mixed).go(1, seed);
+    }
+    Run::<U64Keys, 4096>::with(simulated(1, Invented::OneIn(3)), 64, 4, 3000, number).go(0, 1);
 }
