@@ -85,8 +85,8 @@ pub fn run_compare_with_progress(
         for turn in 0..engines {
             let engine = (turn + round as usize) % engines;
             let seconds = session(&options.engines[engine], round)?.seconds(&mut steps)?;
-            for (rates, seconds) in rates.0[engine].iter_mut().zip(seconds) {
-                rates.push(options.micro.keys as f64 / seconds);
+            for ((rates, phase), seconds) in rates.0[engine].iter_mut().zip(&options.micro.phases).zip(seconds) {
+                rates.push(options.micro.operations(*phase) as f64 / seconds);
             }
         }
     }
@@ -114,7 +114,7 @@ impl Rates {
             Comparison {
                 engine: options.engines[engine].clone(),
                 phase: *phase,
-                keys: options.micro.keys,
+                keys: options.micro.operations(*phase),
                 threads: options.micro.threads,
                 rounds: options.rounds,
                 median_ops_per_second: rates.middle,

@@ -9,7 +9,7 @@
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
 //! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
-//! `recovery` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
+//! `stores` `recovery` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -28,6 +28,7 @@ mod place;
 mod recovery;
 mod report;
 mod session;
+mod stores;
 mod subject;
 mod target;
 mod workload;
@@ -42,6 +43,7 @@ pub use options::{
 pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
+pub use stores::{StoresOptions, StoresRow, run_stores_with_progress};
 pub use subject::{Peer, Subject};
 
 /// How far a benchmark is; told when something begins, never while it is timed.
