@@ -252,9 +252,8 @@ pub fn run_model_with_progress(options: &ModelOptions, progress: &mut dyn FnMut(
                     let seconds = session(engine, added, round)?.seconds(&mut steps)?;
                     means.iter_mut().zip(seconds).for_each(|(means, seconds)| means.push(seconds * 1e9));
                 }
-                let each = |(means, phase): (&Vec<f64>, &Phase)| {
-                    Spread::of(means).middle / options.micro.operations(*phase) as f64
-                };
+                let each =
+                    |(means, phase): (&Vec<f64>, &Phase)| Spread::of(means).middle / options.micro.operations(*phase) as f64;
                 measured.push(means.iter().zip(&options.micro.phases).map(each).collect::<Vec<f64>>());
             }
         }

@@ -307,7 +307,13 @@ impl Plan {
         if total_keys > available {
             return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
         }
-        Ok(Self { subject, options: options.clone(), total_keys, peak_keys, drawn: options.keys.max(options.operations(Phase::Scan)) })
+        Ok(Self {
+            subject,
+            options: options.clone(),
+            total_keys,
+            peak_keys,
+            drawn: options.keys.max(options.operations(Phase::Scan)),
+        })
     }
 
     /// Counts keys through the phases: how many are ever inserted, and how many are there at most.

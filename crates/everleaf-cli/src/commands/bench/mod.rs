@@ -1,8 +1,10 @@
 //! `bench`: measurements.
 
 mod figure;
+mod growth;
 mod model;
 mod report;
+mod space;
 mod stores;
 mod subject;
 mod ycsb;
@@ -27,6 +29,8 @@ Examples:
   everleaf bench micro --engine fptree --keys 1000000 --json
   everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
   everleaf bench stores --keys 1000000 --threads 1,2
+  everleaf bench growth --from 1MiB --to 8GiB
+  everleaf bench space --keys 1000000
   everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
   everleaf bench model --engines fptree,ptree,store --keys 1000000
   everleaf bench figure fptree-7
@@ -42,6 +46,8 @@ enum What {
     Micro(MicroArgs),
     Compare(CompareArgs),
     Stores(stores::Args),
+    Growth(growth::Args),
+    Space(space::Args),
     Recovery(RecoveryArgs),
     Ycsb(ycsb::Args),
     Model(model::Args),
@@ -160,6 +166,8 @@ pub fn run(args: Args) -> Outcome {
         What::Micro(args) => micro(&args),
         What::Compare(args) => compare(args),
         What::Stores(args) => stores::run(args),
+        What::Growth(args) => growth::run(args),
+        What::Space(args) => space::run(args),
         What::Recovery(args) => recovery(args),
         What::Ycsb(args) => ycsb::run(&args),
         What::Model(args) => model::run(args),
@@ -227,7 +235,7 @@ struct Printer {
 
 impl Printer {
     fn new(json: bool, heading: String) -> Self {
-        Self { json, heading: (!json).then_some(heading), outcome: Ok(()) }
+        Self { json, heading: (!json && !heading.is_empty()).then_some(heading), outcome: Ok(()) }
     }
 
     fn row<T: Serialize>(&mut self, row: &T, for_people: impl FnOnce(&T) -> String) {
