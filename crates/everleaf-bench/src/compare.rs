@@ -91,7 +91,8 @@ pub fn run_compare_with_progress(
             let engine = (turn + round as usize) % engines;
             let timed = session(&options.engines[engine], round)?.timed(&mut steps)?;
             for (place, timed) in timed.into_iter().enumerate() {
-                rates.0[engine][place].push(options.micro.keys as f64 / timed.seconds);
+                let operations = options.micro.operations(options.micro.phases[place]);
+                rates.0[engine][place].push(operations as f64 / timed.seconds);
                 let contention = &mut about[engine].contention;
                 match contention.get_mut(place) {
                     Some(sum) => *sum = sum.and(timed.contention),
@@ -126,7 +127,7 @@ impl Rates {
             Comparison {
                 engine: options.engines[engine].clone(),
                 phase: *phase,
-                keys: options.micro.keys,
+                keys: options.micro.operations(*phase),
                 threads: options.micro.threads,
                 rounds: options.rounds,
                 median_ops_per_second: rates.middle,

@@ -9,7 +9,7 @@
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
 //! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
-//! `recovery` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
+//! `stores` `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,6 +17,7 @@ mod compare;
 mod contention;
 mod error;
 pub mod figure;
+mod growth;
 mod keys;
 mod measure;
 mod micro;
@@ -29,6 +30,8 @@ mod place;
 mod recovery;
 mod report;
 mod session;
+mod space;
+mod stores;
 mod subject;
 mod target;
 mod workload;
@@ -37,6 +40,7 @@ pub mod ycsb;
 pub use compare::{Comparison, run_compare, run_compare_with_progress};
 pub use contention::Contention;
 pub use error::BenchError;
+pub use growth::{Growth, GrowthOptions, Pause, run_growth_with_progress};
 pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{
     BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, RecoveryOptions, SCAN_RECORDS,
@@ -44,6 +48,8 @@ pub use options::{
 pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
+pub use space::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
+pub use stores::{StoresOptions, StoresRow, run_stores_with_progress};
 pub use subject::{Peer, Subject};
 
 /// How far a benchmark is; told when something begins, never while it is timed.

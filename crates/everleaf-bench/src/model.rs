@@ -135,7 +135,7 @@ impl ModelRow {
         Self {
             engine: session.plan.subject.to_string(),
             phase,
-            keys: options.keys,
+            keys: options.operations(phase),
             value_bytes: session.plan.value_bytes() as u64,
             pm_lines_read: counts.pm_lines_read,
             pm_line_misses: tally.misses,
@@ -252,8 +252,9 @@ pub fn run_model_with_progress(options: &ModelOptions, progress: &mut dyn FnMut(
                     let seconds = session(engine, added, round)?.seconds(&mut steps)?;
                     means.iter_mut().zip(seconds).for_each(|(means, seconds)| means.push(seconds * 1e9));
                 }
-                let each = |means: &Vec<f64>| Spread::of(means).middle / options.micro.keys as f64;
-                measured.push(means.iter().map(each).collect::<Vec<f64>>());
+                let each =
+                    |(means, phase): (&Vec<f64>, &Phase)| Spread::of(means).middle / options.micro.operations(*phase) as f64;
+                measured.push(means.iter().zip(&options.micro.phases).map(each).collect::<Vec<f64>>());
             }
         }
         for (place, (phase, tally)) in options.micro.phases.iter().zip(&tallies).enumerate() {

@@ -128,6 +128,8 @@ pub struct MicroOptions {
     pub threads: u32,
     /// What is done, in this order.
     pub phases: Vec<Phase>,
+    /// Operations of a phase of scans, where they are not as many as of the others: each visits many records.
+    pub scans: Option<u64>,
     /// Sequence of inserted keys.
     pub order: Order,
     /// Kind of keys.
@@ -163,6 +165,7 @@ impl Default for MicroOptions {
             mixed_inserts: 50,
             threads: 1,
             phases: vec![Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete],
+            scans: None,
             order: Order::default(),
             key_type: BenchKeyType::default(),
             key_bits: u64::BITS,
@@ -173,6 +176,16 @@ impl Default for MicroOptions {
             read_ns: 0,
             seed: 1,
             pool: None,
+        }
+    }
+}
+
+impl MicroOptions {
+    /// Operations of a phase.
+    pub fn operations(&self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Scan => self.scans.unwrap_or(self.keys),
+            _ => self.keys,
         }
     }
 }
@@ -218,12 +231,13 @@ pub(crate) fn within_threads(threads: u32) -> Result<(), BenchError> {
 pub(crate) fn divide(options: &MicroOptions) -> Result<MicroOptions, BenchError> {
     within_threads(options.threads)?;
     let (threads, parts) = (options.threads, u64::from(options.threads));
-    for (option, value) in [("keys", options.keys), ("warm", options.warm)] {
+    for (option, value) in [("keys", options.keys), ("warm", options.warm), ("scans", options.scans.unwrap_or(0))] {
         if !value.is_multiple_of(parts) {
             return Err(BenchError::UnequalParts { option, value, threads });
         }
     }
-    Ok(MicroOptions { keys: options.keys / parts, warm: options.warm / parts, threads: 1, ..options.clone() })
+    let scans = options.scans.map(|scans| scans / parts);
+    Ok(MicroOptions { keys: options.keys / parts, warm: options.warm / parts, scans, threads: 1, ..options.clone() })
 }
 
 /// Options that were looked through.
@@ -272,6 +286,7 @@ impl Plan {
     pub fn new(options: &MicroOptions) -> Result<Self, BenchError> {
         within("keys", options.keys, 1, MOST)?;
         within("warm", options.warm, 0, MOST)?;
+        within("scans", options.operations(Phase::Scan), 1, MOST)?;
         within_threads(options.threads)?;
         within("mixed-inserts", options.mixed_inserts.into(), 0, 100)?;
         within("value-words", options.value_words.into(), 1, 14)?;
@@ -295,7 +310,13 @@ impl Plan {
         if total_keys > available {
             return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
         }
-        Ok(Self { subject, options: options.clone(), total_keys, peak_keys, drawn: options.keys })
+        Ok(Self {
+            subject,
+            options: options.clone(),
+            total_keys,
+            peak_keys,
+            drawn: options.keys.max(options.operations(Phase::Scan)),
+        })
     }
 
     /// Counts keys through the phases: how many are ever inserted, and how many are there at most.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use everleaf::Engine;
-use everleaf_pmem::{Durability, Region};
+use everleaf_pmem::{Durability, Medium, Region};
 use everleaf_pool::create_file;
 use rustix::fs::{statfs, statvfs};
 
@@ -218,9 +218,14 @@ impl Place {
         }
     }
 
+    /// What a pool here lies on.
+    pub fn medium(&self) -> Result<Medium, BenchError> {
+        Ok(self.create(SMALLEST_POOL)?.medium())
+    }
+
     /// What the medium of a pool here promises.
     pub fn durability(&self) -> Result<Durability, BenchError> {
-        Ok(self.create(SMALLEST_POOL)?.medium().durability())
+        Ok(self.medium()?.durability())
     }
 
     /// Whether files here live in memory, where a sync does nothing.

@@ -115,7 +115,7 @@ impl PhaseReport {
         counts: Option<&Counts>,
     ) -> Self {
         let options = &plan.options;
-        let operations = options.keys as f64;
+        let operations = options.operations(phase) as f64;
         let flushes = counts.map(|counts| by_owner(&counts.flushes));
         let fences = counts.map(|counts| by_owner(&counts.fences));
         let event = |counter| counts.map(|counts| counts.event(counter));
@@ -123,7 +123,7 @@ impl PhaseReport {
         Self {
             engine: options.engine.clone(),
             phase,
-            keys: options.keys,
+            keys: options.operations(phase),
             threads: options.threads,
             seconds: timed.seconds,
             ops_per_second: hundredths(operations / timed.seconds),

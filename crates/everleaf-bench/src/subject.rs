@@ -92,6 +92,16 @@ impl Subject {
         !matches!(self, Subject::Index(Engine::BTreeMap) | Subject::Peer(_))
     }
 
+    /// What it is run with, and what an acknowledged write survives by that.
+    pub const fn settings(self) -> &'static str {
+        match self {
+            Subject::Peer(peer) => peer.settings(),
+            Subject::Index(Engine::BTreeMap) => "in memory: nothing survives",
+            Subject::Index(engine) if engine.is_volatile_twin() => "in memory: nothing survives",
+            Subject::Index(_) | Subject::Store(_) => "the flushes and fences that the medium needs, on tmpfs none",
+        }
+    }
+
     /// Whether its values are words, as many as the format of the pool or the map says.
     pub const fn has_words(self) -> bool {
         matches!(self, Subject::Index(_))

@@ -86,6 +86,7 @@ pub struct Workload {
     sequence: KeySequence,
     present: Present,
     keys: u64,
+    scans: u64,
     mixed_inserts: u32,
     seed: u64,
     phase: u64,
@@ -98,7 +99,8 @@ impl Workload {
         let seed = options.seed.wrapping_add(index << 32); // Far from the seeds of other rounds.
         let sequence = KeySequence::new(options.order, options.key_bits, plan.total_keys, seed);
         let present = Present { survivors: Vec::new(), recent: 0..options.warm };
-        Self { sequence, present, keys: options.keys, mixed_inserts: options.mixed_inserts, seed: mix(seed), phase: 0 }
+        let (keys, scans) = (options.keys, options.operations(Phase::Scan));
+        Self { sequence, present, keys, scans, mixed_inserts: options.mixed_inserts, seed: mix(seed), phase: 0 }
     }
 
     /// The key at a place of the sequence of insertions.
@@ -122,7 +124,8 @@ impl Workload {
             }
             Phase::Find | Phase::Multiget | Phase::Update | Phase::Scan => {
                 let (mut draws, len) = (Draws::new(seed), self.present.len());
-                Drawn::alike((0..self.keys).map(|_| self.key(self.present.at(draws.below(len)))).collect())
+                let count = if phase == Phase::Scan { self.scans } else { self.keys };
+                Drawn::alike((0..count).map(|_| self.key(self.present.at(draws.below(len)))).collect())
             }
             Phase::Mixed => self.mixture(seed),
         }

@@ -173,11 +173,21 @@ seq 1 200000 | "$EVERLEAF" load p -; echo "load $?"
 "$EVERLEAF" scan p | wc -l
 "#;
 
-/// Runs the script in a shell that was prepared by `before`; none if this is not possible here.
-fn on_a_full_disk(before: &str, shell: &[&str]) {
+/// What asks for room where there is none at all.
+const NO_ROOM: &str = r#"
+head -c 10000000 /dev/zero > filler 2> /dev/null
+"$EVERLEAF" copy p copied; echo "copy $?"
+"$EVERLEAF" dump p dumped; echo "dump $?"
+"$EVERLEAF" check p --salvage salvaged > /dev/null; echo "salvage $?"
+ls
+"$EVERLEAF" check p > /dev/null; echo "check $?"
+"#;
+
+/// Runs the script, and `after`, in a shell that was prepared by `before`, if this is possible here; what `after` must print.
+fn on_a_full_disk(before: &str, shell: &[&str], after: &str, printed: &[&str]) {
     let bench = Bench::new();
     let mut command = std::process::Command::new(shell[0]);
-    command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}"));
+    command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}\n{after}"));
     command.env("EVERLEAF", env!("CARGO_BIN_EXE_everleaf")).current_dir(bench.path(""));
     let output = command.stdin(Stdio::null()).output();
     let Some(output) = output.ok().filter(|output| output.status.code() != Some(77) && !output.stdout.is_empty()) else {
@@ -195,6 +205,7 @@ fn on_a_full_disk(before: &str, shell: &[&str]) {
     let acknowledged = ran.stderr.lines().find_map(|line| line.strip_prefix("acknowledged ")?.split(' ').next()).unwrap();
     assert!(acknowledged.parse::<u64>().unwrap() > 100, "{ran:?}");
     assert_eq!(lines.next().map(str::trim), Some(acknowledged), "{ran:?}");
+    assert_eq!(lines.collect::<Vec<_>>(), printed, "{ran:?}");
     let complaints: Vec<_> = ran.stderr.lines().filter(|line| line.starts_with("everleaf: ")).collect();
     assert!(complaints.len() >= 2 && complaints.iter().all(|sentence| sentence.contains("the disk is full")), "{ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{ran:?}");
@@ -202,10 +213,13 @@ fn on_a_full_disk(before: &str, shell: &[&str]) {
 
 #[test]
 fn a_full_tmpfs_is_one_sentence_and_loses_nothing() {
-    on_a_full_disk("mkdir small && mount -t tmpfs -o size=2m none small && cd small || exit 77", &["unshare", "-rm", "sh"]);
+    let before = "mkdir small && mount -t tmpfs -o size=2m none small && cd small || exit 77";
+    // Nothing is left of what found no room.
+    let printed = ["copy 1", "dump 1", "salvage 1", "filler", "p", "check 0"];
+    on_a_full_disk(before, &["unshare", "-rm", "sh"], NO_ROOM, &printed);
 }
 
 #[test]
 fn a_file_that_may_not_grow_is_one_sentence_and_loses_nothing() {
-    on_a_full_disk("trap '' XFSZ; ulimit -f 4096 || exit 77", &["sh"]);
+    on_a_full_disk("trap '' XFSZ; ulimit -f 4096 || exit 77", &["sh"], "", &[]);
 }

@@ -104,6 +104,47 @@ fn compare_says_what_a_write_to_each_peer_survives() {
 }
 
 #[test]
+fn stores_are_compared_on_one_medium_with_their_settings_beside_them() {
+    let bench = Bench::new();
+    let given = ["bench", "stores", "--keys", "200", "--rounds", "1", "--pool", "q"];
+    let rows: Vec<_> = bench.ok(given.iter().chain(&["--json"])).lines().map(json).collect();
+    assert_eq!(rows.len(), 2 * 4 * 4, "threads, phases, stores");
+    for row in &rows {
+        assert_eq!((&row["durability"], &row["medium"]), (&"process-crash".into(), &rows[0]["medium"]));
+        assert!(row["settings"].as_str().is_some_and(|settings| !settings.is_empty()) && row["to_best_other"].is_number());
+        assert_eq!(row["keys"], if row["phase"] == "scan" { 10 } else { 200 });
+    }
+    let table = bench.ok(given.iter().chain(&["--engines", "lmdb,store", "--threads", "2"]));
+    assert_eq!(table.lines().count(), 1 + 4 * 2, "{table}");
+    assert!(!bench.path("q").exists());
+    assert!(bench.refused(given.iter().chain(&["--engines", "lmdb,bogus"])).contains("no engine bogus"));
+}
+
+#[test]
+fn growth_shows_the_longest_puts() {
+    let bench = Bench::new();
+    let given = ["bench", "growth", "--to", "6MiB", "--value-bytes", "400", "--pool", "q"];
+    let grown = json(&bench.ok(given.iter().chain(&["--threads", "2", "--json"])));
+    assert!(grown["to_bytes"].as_u64() >= Some(6 << 20) && grown["keys"].as_u64() > Some(5000), "{grown:?}");
+    assert!(grown["max_ms"].as_f64() > Some(0.0) && grown["pauses"].is_array());
+    assert!(bench.ok(given).contains("the longest puts"));
+    assert!(!bench.path("q").exists());
+    assert!(bench.refused(["bench", "growth", "--from", "2GiB", "--to", "1GiB"]).contains("--to"));
+}
+
+#[test]
+fn space_shows_a_store_as_it_is_filled_and_emptied() {
+    let bench = Bench::new();
+    let given = ["bench", "space", "--keys", "500", "--cycles", "3", "--records", "8/8,24/1000"];
+    let rows: Vec<_> = bench.ok(given.iter().chain(&["--json"])).lines().map(json).collect();
+    let moments: Vec<_> = rows.iter().map(|row| row["moment"].as_str().unwrap()).collect();
+    assert_eq!(moments, ["loaded", "half deleted", "refilled", "cycle 3"].repeat(2));
+    assert!(rows.iter().all(|row| row["used_per_user_byte"].as_f64() > Some(1.0)));
+    assert_eq!(bench.ok(given).lines().count(), 9);
+    assert!(bench.refused(["bench", "space", "--records", "8"]).contains("no record 8"));
+}
+
+#[test]
 fn compare_sets_a_shared_index_against_one_for_each_thread() {
     let bench = Bench::new();
     let arguments = ["bench", "compare", "--engines", "fptree-c:separate,fptree-c,fptree:separate", "--keys", "300", "--rounds"];

@@ -88,3 +88,16 @@ fn a_killed_load_of_u64_keys_leaves_a_prefix() {
 fn a_killed_load_with_keys_that_come_again_leaves_a_prefix() {
     rounds("bytes", str::to_owned, 5_000);
 }
+
+#[test]
+fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
+    let bench = Bench::new();
+    for keys in ["bytes", "u64"] {
+        let arguments = ["torture", "--kills", "8", "--threads", "2", "--batches", "60", "--seed", "7", "--json", "--keys", keys];
+        let report = json(&bench.ok(arguments));
+        assert_eq!([&report["lost"], &report["phantom"], &report["damaged"]], [0, 0, 0], "{report:?}");
+        let [operations, batches] = ["operations", "batches"].map(|key| report[key].as_u64().unwrap());
+        assert!(batches * 2 > operations && report["cut_batches"].as_u64() > Some(4), "{report:?}");
+    }
+    assert!(bench.refused(["torture", "--batches", "101"]).contains("101"));
+}

@@ -9,6 +9,24 @@ const SIZES: [u64; 28] = [
     2048, 4096,
 ];
 
+/// All sizes are multiples of this.
+const UNIT: usize = 16;
+
+/// The first class that has room for so many units.
+const FIRST_FOR_UNITS: [u8; CHUNK as usize / UNIT + 1] = {
+    let mut first = [0; CHUNK as usize / UNIT + 1];
+    let mut units = 0;
+    while units < first.len() {
+        let mut class = 0;
+        while SIZES[class] < (units * UNIT) as u64 {
+            class += 1;
+        }
+        first[units] = class as u8;
+        units += 1;
+    }
+    first
+};
+
 /// An index into the list of block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class(u8);
@@ -18,7 +36,10 @@ impl Class {
 
     /// The smallest class for `bytes` whose blocks are aligned to `align`; none if a run is needed.
     pub fn for_bytes(bytes: u64, align: u64) -> Option<Self> {
-        SIZES.iter().position(|size| *size >= bytes && size.is_multiple_of(align)).map(|i| Self(i as u8))
+        debug_assert!(align.is_power_of_two());
+        let first = *FIRST_FOR_UNITS.get(bytes.div_ceil(UNIT as u64) as usize)?;
+        let aligned = |class: &u8| SIZES[usize::from(*class)] & (align - 1) == 0;
+        (first..SIZES.len() as u8).find(aligned).map(Self)
     }
 
     pub const fn sizes() -> &'static [u64] {
@@ -114,9 +135,13 @@ mod tests {
     fn classes_fit_and_align() {
         for bytes in 1..=CHUNK {
             let class = Class::for_bytes(bytes, 8).unwrap();
-            assert!(class.block_bytes() >= bytes && class.blocks() <= crate::layout::MAX_BLOCKS && class.blocks() >= 1);
+            let smaller = SIZES[..class.index()].iter().max().is_some_and(|size| *size >= bytes);
+            assert!(
+                !smaller && class.block_bytes() >= bytes && class.blocks() <= crate::layout::MAX_BLOCKS && class.blocks() >= 1
+            );
             assert!(Class::for_bytes(bytes, 64).unwrap().block_bytes().is_multiple_of(64));
         }
-        assert!(Class::for_bytes(CHUNK + 1, 8).is_none());
+        assert!(Class::for_bytes(CHUNK + 1, 8).is_none() && Class::for_bytes(u64::MAX, 8).is_none());
+        assert!(SIZES.is_sorted() && SIZES.iter().all(|size| size.is_multiple_of(UNIT as u64)));
     }
 }

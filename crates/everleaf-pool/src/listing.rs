@@ -87,7 +87,7 @@ impl<M: Media> Pool<M> {
     /// # Errors
     /// [`PoolError::Corrupt`] if a descriptor is damaged.
     pub fn space(&self) -> Result<Space, PoolError> {
-        let end = self.chunks().extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        let end = self.chunks().last_extent().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
         let total_bytes = end * CHUNK;
         let (in_chunks, free_in_blocks_bytes) = self.chunks().free_bytes(self.media())?;
         let free_bytes = in_chunks + free_in_blocks_bytes;

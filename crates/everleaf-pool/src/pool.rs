@@ -284,12 +284,12 @@ impl<M: Media> Pool<M> {
     /// word in the header. A crash before it leaves a file that is longer than the pool, which the next growth uses.
     pub(crate) fn grow(&self, chunks: u64) -> Result<(), PoolError> {
         let full = || PoolError::PoolFull { requested_bytes: chunks * CHUNK };
-        let before = self.chunks.extents().len();
+        let before = self.chunks.extent_count();
         let _growing = lock_relaxing(&self.growing, &self.media);
-        if self.chunks.extents().len() > before {
+        if self.chunks.extent_count() > before {
             return Ok(()); // Another thread grew it meanwhile; the caller looks again.
         }
-        let end = self.chunks.extents().last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        let end = self.chunks.last_extent().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
         let room = (self.media.region().max_len() / CHUNK).saturating_sub(end);
         let needed = chunks + table_chunks(chunks) + 1;
         let step = (end / GROWTH_DIVISOR).max(end.min(GROWTH_STEP / CHUNK));
@@ -309,11 +309,11 @@ impl<M: Media> Pool<M> {
     }
 
     fn publish_extent(&self, chunks: u64) -> Result<(), PoolError> {
-        let extents = self.chunks.extents();
-        let start = extents.last().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
+        let (extents, start) =
+            (self.chunks.extent_count(), self.chunks.last_extent().map_or(FIRST_EXTENT_CHUNK, |last| last.end()));
         self.fill(start * CHUNK, table_chunks(chunks) * CHUNK, Sealed::ZERO)?;
         self.media.fence(site!("pool.grow.table.fence"));
-        let cell = self.header()?.extents.get(extents.len()).ok_or(PoolError::PoolFull { requested_bytes: chunks * CHUNK })?;
+        let cell = self.header()?.extents.get(extents).ok_or(PoolError::PoolFull { requested_bytes: chunks * CHUNK })?;
         self.media.store(cell, Sealed::of(chunks));
         self.media.flush(site!("pool.grow.extent"), cell);
         self.media.fence(site!("pool.grow.extent.fence"));

@@ -22,4 +22,4 @@ pub use suite::{
     ARGUED, Case, CaseKind, CaseSubject, Coverage, SuiteProgress, SuiteReport, directed_cases, every_mutant, full_suite,
     run_suite,
 };
-pub use torture::{TortureError, TortureOptions, TortureReport, torture, torture_child};
+pub use torture::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};

@@ -3,7 +3,7 @@
 //!
 //! Parent and child draw the same operations from the same seed, so an acknowledgement is one byte on a pipe: the number of the thread
 //! whose operation has returned. What each thread did after its last acknowledgement is at most one operation, which must have happened
-//! wholly or not at all.
+//! wholly or not at all: a put, a deletion, or a batch of both.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -21,6 +21,8 @@ use serde::Serialize;
 const KEYS_PER_THREAD: u64 = 2_000;
 /// The longest value.
 const MAX_VALUE_BYTES: usize = 600;
+/// Writes of the largest batch. They are drawn from few keys, so that a key comes twice at times.
+const MAX_BATCH: usize = 40;
 /// The longest life of a child after its first acknowledgement.
 const MAX_LIFE: Duration = Duration::from_millis(40);
 
@@ -33,6 +35,8 @@ pub struct TortureOptions {
     pub threads: u8,
     /// Children to kill.
     pub kills: u64,
+    /// Percent of the operations that are batches.
+    pub batches: u8,
     /// Where all randomness but the moment of the kill comes from.
     pub seed: u64,
     /// An empty pool, closed.
@@ -40,7 +44,7 @@ pub struct TortureOptions {
 }
 
 /// What torture found. All but the first field count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TortureReport {
     /// The engine.
     pub engine: String,
@@ -56,6 +60,10 @@ pub struct TortureReport {
     pub damaged: u64,
     /// The longest reopening.
     pub reopen_ms_max: u64,
+    /// Operations that were batches.
+    pub batches: u64,
+    /// Batches that were not acknowledged when a kill came: begun, or about to begin.
+    pub cut_batches: u64,
 }
 
 /// Why torture could not go on.
@@ -79,32 +87,64 @@ pub enum TortureError {
     },
 }
 
+/// One write of a child: a key's number, and its value or none.
+type Change = (u64, Option<Vec<u8>>);
+
 /// One operation of a child.
 enum Step {
-    Put(u64, Vec<u8>),
-    Delete(u64),
+    Single(Change),
+    /// All or nothing.
+    Batch(Vec<Change>),
+}
+
+impl Step {
+    fn changes(&self) -> &[Change] {
+        match self {
+            Self::Single(change) => std::slice::from_ref(change),
+            Self::Batch(changes) => changes,
+        }
+    }
+}
+
+/// What parent and child must agree on to draw the same operations.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    /// Writing threads, at most 255.
+    pub threads: u8,
+    /// Percent of the operations that are batches.
+    pub batches: u8,
+    /// Decides the operations.
+    pub seed: u64,
 }
 
 /// The operations of one thread of one child, the same for whoever draws them.
 struct Steps {
     rng: StdRng,
     thread: u8,
-    threads: u8,
+    course: Course,
 }
 
 impl Steps {
-    fn new(seed: u64, thread: u8, threads: u8) -> Self {
-        Self { rng: StdRng::seed_from_u64(seed ^ u64::from(thread) << 48), thread, threads }
+    fn new(course: Course, thread: u8) -> Self {
+        Self { rng: StdRng::seed_from_u64(course.seed ^ u64::from(thread) << 48), thread, course }
     }
 
     fn next(&mut self) -> Step {
-        let key = self.rng.random_range(0..KEYS_PER_THREAD) * u64::from(self.threads) + u64::from(self.thread);
+        if self.rng.random_range(0..100) < self.course.batches {
+            let writes = self.rng.random_range(1..=MAX_BATCH);
+            return Step::Batch((0..writes).map(|_| self.change()).collect());
+        }
+        Step::Single(self.change())
+    }
+
+    fn change(&mut self) -> Change {
+        let key = self.rng.random_range(0..KEYS_PER_THREAD) * u64::from(self.course.threads) + u64::from(self.thread);
         if self.rng.random_range(0..10) < 7 {
             let mut value = vec![0; self.rng.random_range(0..MAX_VALUE_BYTES)];
             self.rng.fill(&mut value[..]);
-            Step::Put(key, value)
+            (key, Some(value))
         } else {
-            Step::Delete(key)
+            (key, None)
         }
     }
 }
@@ -120,61 +160,79 @@ fn key(key_type: KeyType, number: u64) -> OwnedKey {
 ///
 /// # Errors
 /// When the store refuses or the parent is gone.
-pub fn torture_child(pool: &Path, threads: u8, seed: u64, acknowledge: impl Write + Send) -> Result<(), TortureError> {
+pub fn torture_child(pool: &Path, course: Course, acknowledge: impl Write + Send) -> Result<(), TortureError> {
     let store = Store::open(pool)?;
     let acknowledge = Mutex::new(acknowledge);
     let write = |thread: u8| -> Result<(), TortureError> {
-        let mut steps = Steps::new(seed, thread, threads);
+        let mut steps = Steps::new(course, thread);
         loop {
-            match steps.next() {
-                Step::Put(number, value) => store.put(key(store.key_type(), number).as_ref(), &value).map(drop)?,
-                Step::Delete(number) => store.delete(key(store.key_type(), number).as_ref()).map(drop)?,
-            }
+            do_step(&store, &steps.next())?;
             let mut pipe = acknowledge.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             // Unbuffered: an acknowledgement that waits in a buffer would die with the process.
             pipe.write_all(&[thread]).and_then(|()| pipe.flush()).map_err(TortureError::Child)?;
         }
     };
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || write(thread))).collect();
+        let writers: Vec<_> = (0..course.threads).map(|thread| scope.spawn(move || write(thread))).collect();
         writers.into_iter().try_for_each(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded)))
     })
+}
+
+/// Does one operation; it is durable afterwards.
+fn do_step(store: &Store, step: &Step) -> Result<(), Error> {
+    let key = |number: &u64| key(store.key_type(), *number);
+    match step {
+        Step::Single((number, Some(value))) => store.put(&key(number), value).map(drop),
+        Step::Single((number, None)) => store.delete(&key(number)).map(drop),
+        Step::Batch(changes) => {
+            let mut batch = store.batch();
+            for (number, value) in changes {
+                match value {
+                    Some(value) => batch.put(&key(number), value)?,
+                    None => batch.delete(&key(number))?,
+                }
+            }
+            batch.commit().map(drop)
+        }
+    }
 }
 
 /// What one thread's keys should hold.
 type State = BTreeMap<u64, Vec<u8>>;
 
-fn apply(state: &mut State, step: Step) {
-    match step {
-        Step::Put(number, value) => drop(state.insert(number, value)),
-        Step::Delete(number) => drop(state.remove(&number)),
+fn apply(state: &mut State, step: &Step) {
+    for (number, value) in step.changes() {
+        match value {
+            Some(value) => drop(state.insert(*number, value.clone())),
+            None => drop(state.remove(number)),
+        }
     }
 }
 
-/// Tortures an empty pool. `child` makes the command that runs [`torture_child`] with the given seed on the given pool and its acknowledgements
+/// Tortures an empty pool. `child` makes the command that runs [`torture_child`] by the given course on the given pool and its acknowledgements
 /// on standard output; `progress` is told of each kill.
 ///
 /// # Errors
 /// When a child cannot be run; what is found in the pool is in the report.
 pub fn torture(
     options: &TortureOptions,
-    child: &dyn Fn(&Path, u64) -> Command,
+    child: &dyn Fn(&Path, Course) -> Command,
     progress: &mut dyn FnMut(u64),
 ) -> Result<TortureReport, TortureError> {
     if options.threads != 1 && !options.engine.is_concurrent() {
         return Err(TortureError::SingleThreaded { engine: options.engine.to_string() });
     }
     let engine = options.engine.to_string();
-    let mut report = TortureReport { engine, kills: 0, operations: 0, lost: 0, phantom: 0, damaged: 0, reopen_ms_max: 0 };
+    let mut report = TortureReport { engine, ..TortureReport::default() };
     let mut rng = StdRng::seed_from_u64(options.seed);
     let mut states = vec![State::new(); usize::from(options.threads)];
     for kill in 0..options.kills {
-        let seed = rng.random();
+        let course = Course { threads: options.threads, batches: options.batches, seed: rng.random() };
         let life = MAX_LIFE.mul_f64(rng.random_range(0.0..1.0));
-        let acknowledged = run_and_kill(child(&options.pool, seed), life, options.threads)?;
+        let acknowledged = run_and_kill(child(&options.pool, course), life, options.threads)?;
         report.kills += 1;
         report.operations += acknowledged.iter().sum::<u64>();
-        let cuts = replay(&mut states, &acknowledged, seed);
+        let cuts = replay(&mut states, &acknowledged, course, &mut report);
         examine(&options.pool, &mut states, cuts, &mut report);
         progress(kill + 1);
     }
@@ -211,17 +269,28 @@ fn run_and_kill(mut command: Command, life: Duration, threads: u8) -> Result<Vec
 }
 
 /// Brings the states to what was acknowledged; the next operation of each thread, which may have happened.
-fn replay(states: &mut [State], acknowledged: &[u64], seed: u64) -> Vec<Step> {
-    let threads = states.len() as u8;
+fn replay(states: &mut [State], acknowledged: &[u64], course: Course, report: &mut TortureReport) -> Vec<Step> {
     let mut cuts = Vec::new();
     for (thread, (state, count)) in states.iter_mut().zip(acknowledged).enumerate() {
-        let mut steps = Steps::new(seed, thread as u8, threads);
+        let mut steps = Steps::new(course, thread as u8);
         for _ in 0..*count {
-            apply(state, steps.next());
+            let step = steps.next();
+            report.batches += u64::from(matches!(step, Step::Batch(_)));
+            apply(state, &step);
         }
-        cuts.push(steps.next());
+        let cut = steps.next();
+        report.cut_batches += u64::from(matches!(cut, Step::Batch(_)));
+        cuts.push(cut);
     }
     cuts
+}
+
+/// Whether the store holds of the keys that `step` writes exactly what `state` says.
+fn holds(store: &Store, state: &State, step: &Step) -> bool {
+    step.changes().iter().all(|(number, _)| {
+        let found = store.get(key(store.key_type(), *number).as_ref()).ok().flatten();
+        found.as_ref() == state.get(number)
+    })
 }
 
 /// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations did.
@@ -240,12 +309,10 @@ fn examine(pool: &Path, states: &mut [State], cuts: Vec<Step>, report: &mut Tort
     }
     let mut expected: BTreeMap<OwnedKey, Vec<u8>> = BTreeMap::new();
     for (state, cut) in states.iter_mut().zip(cuts) {
-        let (Step::Put(number, _) | Step::Delete(number)) = &cut;
-        let number = *number;
-        let found = store.get(key(store.key_type(), number).as_ref()).ok().flatten();
+        // All of it, or nothing: what is in between is neither state, and is counted below.
         let mut after = state.clone();
-        apply(&mut after, cut);
-        if found.as_ref() == after.get(&number) {
+        apply(&mut after, &cut);
+        if holds(&store, &after, &cut) {
             *state = after;
         }
         expected.extend(state.iter().map(|(number, value)| (key(store.key_type(), *number), value.clone())));

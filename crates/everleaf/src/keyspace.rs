@@ -108,21 +108,37 @@ impl Space {
 
     /// The key of this space that a key of the index stands for; none if it belongs to another space.
     pub(crate) fn decode(self, key: Key<'_>) -> Option<OwnedKey> {
-        match (self, key) {
-            (Self::Numbers, Key::U64(number)) => Some(OwnedKey::U64(number)),
-            (Self::Own, Key::Bytes([ESCAPE, OWN, rest @ ..])) => {
-                Some(OwnedKey::Bytes([&[ESCAPE], rest].concat().into_boxed_slice()))
-            }
-            (Self::Own, Key::Bytes([ESCAPE, ..])) => None,
-            (Self::Own, Key::Bytes(bytes)) => Some(OwnedKey::Bytes(bytes.into())),
-            (Self::Named(..) | Self::Catalog, Key::Bytes(bytes)) => {
-                let rest = bytes.strip_prefix(&*self.prefix())?;
-                match self.key_type() {
-                    KeyType::Bytes => Some(OwnedKey::Bytes(rest.into())),
-                    KeyType::U64 => rest.try_into().ok().map(|bytes| OwnedKey::U64(u64::from_be_bytes(bytes))),
+        self.show(key, |key| key.to_owned())
+    }
+
+    /// As [`decode`](Self::decode), of a key that can be had: mostly it is the one that is wanted.
+    pub(crate) fn decode_owned(self, key: OwnedKey) -> Option<OwnedKey> {
+        match (self, &key) {
+            (Self::Numbers, OwnedKey::U64(_)) => Some(key),
+            (Self::Own, OwnedKey::Bytes(bytes)) if bytes.first() != Some(&ESCAPE) => Some(key),
+            _ => self.decode(key.as_ref()),
+        }
+    }
+
+    /// As [`decode`](Self::decode), without a copy but of a key that was escaped.
+    pub(crate) fn show<R>(self, key: Key<'_>, show: impl FnOnce(Key<'_>) -> R) -> Option<R> {
+        let rest = match (self, key) {
+            (Self::Numbers, Key::U64(_)) => return Some(show(key)),
+            (Self::Own, Key::Bytes([ESCAPE, OWN, rest @ ..])) => return Some(show(Key::Bytes(&[&[ESCAPE], rest].concat()))),
+            (Self::Own, Key::Bytes([ESCAPE, ..])) => return None,
+            (Self::Own, Key::Bytes(_)) => return Some(show(key)),
+            (Self::Named(number, _), Key::Bytes([ESCAPE, NAMED, high, low, rest @ ..])) => {
+                if number.to_be_bytes() != [*high, *low] {
+                    return None;
                 }
+                rest
             }
-            _ => None,
+            (Self::Catalog, Key::Bytes([ESCAPE, CATALOG, rest @ ..])) => rest,
+            _ => return None,
+        };
+        match self.key_type() {
+            KeyType::Bytes => Some(show(Key::Bytes(rest))),
+            KeyType::U64 => rest.try_into().ok().map(|bytes| show(Key::U64(u64::from_be_bytes(bytes)))),
         }
     }
 

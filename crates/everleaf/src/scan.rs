@@ -108,12 +108,12 @@ fn tighter(a: Bound<OwnedKey>, b: Bound<OwnedKey>, lower: bool) -> Bound<OwnedKe
     if take_a { a } else { b }
 }
 
-fn borrowed(bound: &Bound<OwnedKey>) -> Bound<Key<'_>> {
+pub(crate) fn borrowed(bound: &Bound<OwnedKey>) -> Bound<Key<'_>> {
     bound.as_ref().map(OwnedKey::as_ref)
 }
 
 /// Whether `key` lies on the allowed side of a lower (or upper) bound.
-fn passes(bound: &Bound<OwnedKey>, key: Key<'_>, lower: bool) -> bool {
+pub(crate) fn passes(bound: &Bound<OwnedKey>, key: Key<'_>, lower: bool) -> bool {
     let (at, included) = match bound {
         Bound::Unbounded => return true,
         Bound::Included(at) => (at, true),

@@ -98,10 +98,8 @@ impl Reader {
     fn record(&self, at: u64) -> &[u8] {
         let (bytes, checksum) = (self.word(at) & 0xffff_ffff, (self.word(at) >> 32) as u32);
         let content = self.bytes(at + 8, bytes);
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&(bytes as u32).to_le_bytes());
-        crc.update(content);
-        assert_eq!(crc.finalize(), checksum, "the record at {at:#x}");
+        let found = crc32c::crc32c_append(crc32c::crc32c(&(bytes as u32).to_le_bytes()), content);
+        assert_eq!(found, checksum, "the record at {at:#x}");
         content
     }
 

@@ -1,6 +1,8 @@
 //! The store, as its users call it.
 
-use everleaf::{Key, OwnedKey, Scan, Store};
+use std::ops::ControlFlow;
+
+use everleaf::{Key, Scan, Store};
 use everleaf_index::IndexStatistics;
 
 use crate::BenchError;
@@ -10,8 +12,8 @@ use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
 pub struct Ours(pub Store);
 
 /// The bytes of a key, as [`PeerKey::bytes`] gives them.
-fn shown(key: &OwnedKey, show: impl FnOnce(&[u8])) {
-    match key.as_ref() {
+fn shown(key: Key<'_>, show: impl FnOnce(&[u8])) {
+    match key {
         Key::U64(number) => show(&number.to_be_bytes()),
         Key::Bytes(bytes) => show(bytes),
     }
@@ -31,11 +33,13 @@ impl<K: PeerKey> ByteStore<K> for Ours {
         Ok(self.0.delete(key.store_key()).map(drop)?)
     }
     fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
-        for entry in self.0.scan(Scan::all().starting_at(key.store_key())).take(records) {
-            let (key, value) = entry?;
-            shown(&key, |key| show(key, &value));
-        }
-        Ok(())
+        let mut left = records;
+        let scanned = self.0.scan_with(Scan::all().starting_at(key.store_key()), |key, value| {
+            shown(key, |key| show(key, value));
+            left -= 1;
+            if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        Ok(scanned?)
     }
     fn len(&self) -> u64 {
         self.0.len()

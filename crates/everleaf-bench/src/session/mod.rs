@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everleaf::{Engine, EngineParameters, registry};
 use everleaf_index::{Conflicts, IndexStatistics};
-use everleaf_pmem::{Cpu, Durability};
+use everleaf_pmem::{Cpu, Durability, Medium};
 
 use crate::contention::Contention;
 use crate::keys::{BenchKey, String16};
@@ -147,10 +147,16 @@ impl Session {
         }
     }
 
+    /// What the files lie on.
+    pub fn medium(&self) -> Result<Medium, BenchError> {
+        self.place.medium()
+    }
+
     /// Operations of one run, the warm-up included.
     pub fn operations(&self) -> u64 {
         let options = &self.plan.options;
-        (options.warm + options.keys * options.phases.len() as u64) * self.indexes
+        let of_phases: u64 = options.phases.iter().map(|phase| options.operations(*phase)).sum();
+        (options.warm + of_phases) * self.indexes
     }
 
     /// The timed run alone: seconds of each phase.

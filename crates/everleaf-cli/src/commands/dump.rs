@@ -1,8 +1,8 @@
 //! `dump`: everything in a pool as a stream of bytes.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write, stdout};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, IsTerminal, Write, stdout};
+use std::path::{Path, PathBuf};
 
 use everleaf::Store;
 
@@ -30,13 +30,13 @@ pub fn run(args: Args) -> Outcome {
     let bar = entries_bar();
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe")),
-        None => write_to(&store, &mut BufWriter::new(stdout().lock()), &bar),
+        None => write_to(&store, &mut BufWriter::new(stdout().lock()), &bar, Failure::output),
         Some(path) => {
             let file = File::create_new(&path);
             let file = file.map_err(|error| Failure::failed(format!("{} cannot be made: {error}", path.display())))?;
-            let dumped = write_to(&store, &mut BufWriter::new(&file), &bar).and_then(|entries| {
-                file.sync_all().map(|()| entries).map_err(|e| Failure::failed(format!("syncing the dump: {e}")))
-            });
+            let failed = |error: &io::Error| no_room_or(error, &path);
+            let dumped = write_to(&store, &mut BufWriter::new(&file), &bar, failed)
+                .and_then(|entries| file.sync_all().map(|()| entries).map_err(|error| failed(&error)));
             if dumped.is_err() {
                 let _ = std::fs::remove_file(&path); // The reason is what matters.
             }
@@ -48,10 +48,27 @@ pub fn run(args: Args) -> Outcome {
     Ok(())
 }
 
-fn write_to(store: &Store, output: &mut dyn Write, bar: &indicatif::ProgressBar) -> Result<u64, Failure> {
+/// Why a file cannot be written.
+fn no_room_or(error: &io::Error, path: &Path) -> Failure {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let path = path.display();
+    Failure::failed(match error.kind() {
+        StorageFull | FileTooLarge | QuotaExceeded => {
+            format!("the disk is full: {path} cannot be written ({error}); free some space or choose another place")
+        }
+        _ => format!("{path} cannot be written: {error}"),
+    })
+}
+
+fn write_to(
+    store: &Store,
+    output: &mut dyn Write,
+    bar: &indicatif::ProgressBar,
+    failed: impl Fn(&io::Error) -> Failure,
+) -> Result<u64, Failure> {
     match store.dump(output, &mut |progress| watch_entries(bar, progress)) {
         Ok(progress) => Ok(progress.entries),
-        Err(everleaf::Error::Stream { source, .. }) => Err(Failure::output(&source)),
+        Err(everleaf::Error::Stream { source, .. }) => Err(failed(&source)),
         Err(error) => Err(error.into()),
     }
 }

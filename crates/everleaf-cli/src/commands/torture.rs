@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use everleaf::{CreateOptions, Engine};
-use everleaf_testkit::{TortureError, TortureOptions, TortureReport, torture, torture_child};
+use everleaf_testkit::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};
 
 use super::create::Keys;
 use crate::failure::{Failure, Outcome};
@@ -21,7 +21,8 @@ const POOL_BYTES: u64 = 16 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf torture --engine fptree --threads 1 --kills 100 --json")]
+  everleaf torture --engine fptree --threads 1 --kills 100 --json
+  everleaf torture --threads 2 --kills 100 --batches 50")]
 pub struct Args {
     /// The engine.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -32,6 +33,9 @@ pub struct Args {
     /// How often to kill.
     #[arg(long, value_name = "K", default_value_t = 100)]
     pub kills: u64,
+    /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or not at all.
+    #[arg(long, value_name = "P", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    pub batches: u8,
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     pub keys: Keys,
@@ -51,6 +55,7 @@ pub struct Args {
 pub struct WriterArgs {
     pool: PathBuf,
     threads: u8,
+    batches: u8,
     seed: u64,
 }
 
@@ -64,14 +69,20 @@ pub fn run(args: Args) -> Outcome {
     let (scratch, store) = ScratchPool::create(args.pool.as_deref(), &create)?;
     store.close()?;
     let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
-    let child = |pool: &Path, seed: u64| {
+    let child = |pool: &Path, Course { threads, batches, seed }: Course| {
         let mut command = Command::new(&program);
-        command.arg(WRITER).arg(pool).arg(args.threads.to_string()).arg(seed.to_string());
+        command.arg(WRITER).arg(pool).args([threads.to_string(), batches.to_string(), seed.to_string()]);
         command
     };
     let bar = steps_bar(args.kills);
-    let options =
-        TortureOptions { engine, threads: args.threads, kills: args.kills, seed: args.seed, pool: scratch.path().to_path_buf() };
+    let options = TortureOptions {
+        engine,
+        threads: args.threads,
+        kills: args.kills,
+        batches: args.batches,
+        seed: args.seed,
+        pool: scratch.path().to_path_buf(),
+    };
     let report = torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
     bar.finish_and_clear();
     show(&report, args.json)?;
@@ -91,10 +102,10 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
         let text = serde_json::to_string(report).map_err(|e| Failure::failed(e.to_string()))?;
         writeln!(out, "{text}")
     } else {
-        let TortureReport { engine, kills, operations, lost, phantom, damaged, reopen_ms_max } = report;
+        let TortureReport { engine, kills, operations, batches, cut_batches, lost, phantom, damaged, reopen_ms_max } = report;
         writeln!(
             out,
-            "{engine}: killed {kills} times, {operations} operations acknowledged; lost {lost}, phantom {phantom}, damaged {damaged}; \
+            "{engine}: killed {kills} times, {operations} operations acknowledged, {batches} of them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, damaged {damaged}; \
              longest reopening {reopen_ms_max} ms"
         )
     };
@@ -103,7 +114,8 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
 
 /// Writes until it is killed.
 pub fn run_writer(args: WriterArgs) -> Outcome {
-    torture_child(&args.pool, args.threads, args.seed, std::io::stdout()).map_err(failure)
+    let course = Course { threads: args.threads, batches: args.batches, seed: args.seed };
+    torture_child(&args.pool, course, std::io::stdout()).map_err(failure)
 }
 
 fn failure(error: TortureError) -> Failure {

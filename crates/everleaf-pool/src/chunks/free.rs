@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use everleaf_pmem::{Media, site};
 
-use super::{Block, Chunks, Extent, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
+use super::{Block, Chunks, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
 use crate::layout::CHUNK;
 use crate::{Corruption, PoolError};
@@ -14,10 +14,10 @@ impl Chunks {
 
     /// Fills the shadow of one extent from its table: one line read a chunk.
     pub(super) fn scan<M: Media>(&self, media: &M, at: usize, free: &mut Free) -> Result<(), PoolError> {
-        let extent = self.extents.read()[at];
-        if extent.scanned {
+        if self.extents.is_scanned(at) {
             return Ok(());
         }
+        let extent = self.extents.get(at);
         self.fill(extent.start, extent.first_usable() - extent.start, shadow::SYSTEM);
         let mut chunk = extent.first_usable();
         while chunk < extent.end() {
@@ -40,13 +40,12 @@ impl Chunks {
             }
             chunk += usage.chunks();
         }
-        self.extents.write()[at].scanned = true;
+        self.extents.set_scanned(at);
         Ok(())
     }
 
     fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
-        let extents = self.extents.read().len();
-        (0..extents).try_for_each(|at| self.scan(media, at, free))
+        (0..self.extents.count()).try_for_each(|at| self.scan(media, at, free))
     }
 
     fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
@@ -124,8 +123,7 @@ impl Chunks {
 
     /// Scans one more extent; false if all are.
     fn scan_next<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
-        let next = self.extents.read().iter().position(|extent| !extent.scanned);
-        match next {
+        match (0..self.extents.count()).find(|at| !self.extents.is_scanned(*at)) {
             Some(at) => self.scan(media, at, free).map(|()| true),
             None => Ok(false),
         }
@@ -137,20 +135,24 @@ impl Chunks {
             return None;
         }
         let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
-        let extents = self.extents.read();
-        let found = extents
-            .iter()
-            .find_map(|e| self.find_in(e, hint, chunks))
-            .or_else(|| extents.iter().find_map(|e| self.find_in(e, 0, chunks)))?;
+        let from = |hint: u64| {
+            let first = self.extents.position(hint).unwrap_or(0);
+            (first..self.extents.count()).find_map(|at| self.find_in(at, hint, chunks))
+        };
+        let found = from(hint).or_else(|| from(0))?;
         free.chunks -= chunks;
         *(if chunks == 1 { &mut free.chunk_hint } else { &mut free.run_hint }) = found + chunks;
         Some(found)
     }
 
-    fn find_in(&self, extent: &Extent, from: u64, chunks: u64) -> Option<u64> {
+    fn find_in(&self, extent: usize, from: u64, chunks: u64) -> Option<u64> {
+        if !self.extents.is_scanned(extent) {
+            return None;
+        }
+        let extent = self.extents.get(extent);
         let mut start = extent.first_usable().max(from);
         let mut at = start;
-        while extent.scanned && at < extent.end() {
+        while at < extent.end() {
             if self.shadow_of(at) != shadow::FREE {
                 start = at + 1;
             } else if at + 1 - start == chunks {

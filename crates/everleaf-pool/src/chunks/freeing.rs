@@ -16,6 +16,8 @@ use crate::layout::{CHUNK, WORKER_SLOTS};
 pub(super) struct Freeing {
     /// The offset of the block that each worker is freeing, or 0.
     by_worker: [AtomicU64; WORKER_SLOTS],
+    /// Workers from this one on have never freed anything: few do, and whoever looks for a free block asks about each of them.
+    workers: AtomicUsize,
     /// The offsets of the blocks of batches.
     kept: Mutex<BTreeSet<u64>>,
     /// How many there are.
@@ -24,13 +26,22 @@ pub(super) struct Freeing {
 
 impl Freeing {
     pub fn new() -> Self {
-        Self { by_worker: [const { AtomicU64::new(0) }; WORKER_SLOTS], kept: Mutex::default(), kept_count: AtomicUsize::new(0) }
+        let by_worker = [const { AtomicU64::new(0) }; WORKER_SLOTS];
+        Self { by_worker, workers: AtomicUsize::new(0), kept: Mutex::default(), kept_count: AtomicUsize::new(0) }
     }
 
     /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit (a Release store, loaded with Acquire) sees
     /// this as well.
     pub fn begin(&self, slot: usize, offset: u64) {
         self.by_worker[slot].store(offset, Ordering::Relaxed);
+        if self.workers.load(Ordering::Relaxed) <= slot {
+            self.workers.fetch_max(slot + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// What the workers are freeing, those that ever did.
+    fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
+        self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::Acquire))
     }
 
     /// The intent is durably retired. Under the lock of the free chunks, so that a chunk which became empty is given back once.
@@ -40,13 +51,13 @@ impl Freeing {
 
     /// Whether the block at `offset` is being freed.
     pub fn has(&self, offset: u64) -> bool {
-        self.by_worker.iter().any(|freed| freed.load(Ordering::Acquire) == offset)
+        self.under_way().any(|freed| freed == offset)
             || self.kept_count.load(Ordering::Acquire) > 0 && self.kept.lock().contains(&offset)
     }
 
     /// Whether a block of `chunk` is being freed.
     pub fn has_in(&self, chunk: u64) -> bool {
-        self.by_worker.iter().any(|freed| freed.load(Ordering::Acquire) / CHUNK == chunk)
+        self.under_way().any(|freed| freed / CHUNK == chunk)
             || self.kept_count.load(Ordering::Acquire) > 0
                 && self.kept.lock().range(chunk * CHUNK..(chunk + 1) * CHUNK).next().is_some()
     }

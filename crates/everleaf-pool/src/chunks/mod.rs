@@ -4,20 +4,23 @@
 //! byte a chunk, filled an extent at a time on first use, so that opening costs the same for every size and following a pointer
 //! costs one look at a cached byte.
 //!
-//! Map of the files: this one (the table, its shadow, the bits of blocks) · `free` (which chunks have room) · `freeing` (blocks that an intent
-//! still speaks of).
+//! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the parts of the table are) · `free` (which chunks have
+//! room) · `freeing` (blocks that an intent still speaks of).
 
+mod extents;
 mod free;
 mod freeing;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use everleaf_pmem::{Media, PCell, PPtr, Site};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 
+pub(crate) use self::extents::Extent;
+use self::extents::Extents;
 use self::freeing::Freeing;
 use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK};
+use crate::layout::{CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
 use crate::{Corruption, PoolError};
 
@@ -37,27 +40,6 @@ mod shadow {
 /// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full).
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
-
-/// Some chunks in a row that were added at once, their table first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    pub start: u64,
-    pub chunks: u64,
-    scanned: bool,
-}
-
-impl Extent {
-    fn first_usable(&self) -> u64 {
-        self.start + table_chunks(self.chunks)
-    }
-    pub fn end(&self) -> u64 {
-        self.start + self.chunks
-    }
-    /// Where the line of a chunk of this extent is.
-    fn line_pointer(&self, chunk: u64) -> PPtr<ChunkLine> {
-        PPtr::at(self.start * CHUNK + (chunk - self.start) * size_of::<ChunkLine>() as u64)
-    }
-}
 
 /// Lines of the table that are asked for ahead of their use.
 const LINES_AHEAD: u64 = 16;
@@ -99,7 +81,7 @@ struct Free {
 pub(crate) struct Chunks {
     shadow: Box<[AtomicU8]>,
     flags: Box<[AtomicU8]>,
-    extents: RwLock<Vec<Extent>>,
+    extents: Extents,
     free: Mutex<Free>,
     freeing: Freeing,
 }
@@ -112,7 +94,7 @@ impl Chunks {
         Self {
             shadow: zeroed(chunks),
             flags: zeroed(chunks),
-            extents: RwLock::default(),
+            extents: Extents::new(),
             free: Mutex::new(free),
             freeing: Freeing::new(),
         }
@@ -120,21 +102,23 @@ impl Chunks {
 
     /// Adds the next extent, whose table is laid out.
     pub fn add_extent(&self, chunks: u64) {
-        let mut extents = self.extents.write();
-        let start = extents.last().map_or(FIRST_EXTENT_CHUNK, Extent::end);
-        extents.push(Extent { start, chunks, scanned: false });
+        self.extents.add(chunks);
     }
 
-    pub fn extents(&self) -> Vec<Extent> {
-        self.extents.read().clone()
+    /// How many extents there are.
+    pub fn extent_count(&self) -> usize {
+        self.extents.count()
+    }
+
+    /// The last extent.
+    pub fn last_extent(&self) -> Option<Extent> {
+        self.extents.count().checked_sub(1).map(|at| self.extents.get(at))
     }
 
     /// Where the line of `chunk` is.
     fn line_pointer(&self, chunk: u64) -> Option<PPtr<ChunkLine>> {
-        let extents = self.extents.read();
-        let at = extents.partition_point(|extent| extent.start <= chunk).checked_sub(1)?;
-        let extent = extents[at];
-        let usable = chunk >= extent.first_usable() && chunk < extent.end();
+        let extent = self.extents.get(self.extents.position(chunk)?);
+        let usable = chunk >= extent.first_usable();
         usable.then(|| extent.line_pointer(chunk))
     }
 
@@ -164,8 +148,7 @@ impl Chunks {
 
     #[cold]
     fn scan_for<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
-        let at = self.extents.read().partition_point(|extent| extent.start <= chunk).checked_sub(1);
-        let at = at.ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Pointer))?;
+        let at = self.extents.position(chunk).ok_or(PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))?;
         self.scan(media, at, &mut lock_relaxing(&self.free, media))?;
         Ok(self.shadow_of(chunk))
     }
@@ -200,7 +183,7 @@ impl Chunks {
     /// Calls `visit` with every chunk in use that starts something, and where its line is, in order. The table is read from one end to the
     /// other, ahead of its use.
     pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>)) {
-        for extent in self.extents() {
+        for extent in self.extents.iter() {
             let mut chunk = extent.first_usable();
             while chunk < extent.end() {
                 let pointer = extent.line_pointer(chunk);
@@ -326,7 +309,7 @@ impl Chunks {
             }
             return Ok(Some((&line.descriptor, changed)));
         }
-        let class = match self.usage(media, chunk)? {
+        let class = match usage_in(media, line, chunk)? {
             Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
             // A crash before the fence of A1: the intent is durable, the type of its new chunk is not. Nothing is allocated there.
             Usage::Free if !allocated => return Ok(None),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
-use everleaf_pmem::{Media, PCell, PPtr};
+use everleaf_pmem::{LINE, Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, Worker};
 
 use super::layout::{KeyHash, MAX_SLOTS};
@@ -71,8 +71,13 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
     fn prefix(key: Self::Ref<'_>) -> u64;
 
-    /// Asks for the line that a key word leads to.
-    fn prefetch<M: Media>(pool: &Pool<M>, word: u64);
+    /// Asks for the first line of the record that a key word leads to.
+    fn prefetch<M: Media>(media: &M, word: u64);
+
+    /// Asks for the first lines of what the value in a cell may lead to: a store's value is the offset of a record, which is wanted next. Whatever else
+    /// it is, nothing is lost. Only trees whose keys are records do so, since only they have a miss that this one can overlap with; and
+    /// not where every load is looked at.
+    fn prefetch_value<M: Media>(media: &M, value: &PCell);
 }
 
 mod sealed {
@@ -159,7 +164,9 @@ impl LeafKey for U64Keys {
         key
     }
     #[inline(always)]
-    fn prefetch<M: Media>(_pool: &Pool<M>, _word: u64) {}
+    fn prefetch<M: Media>(_media: &M, _word: u64) {}
+    #[inline(always)]
+    fn prefetch_value<M: Media>(_media: &M, _value: &PCell) {}
 }
 
 impl LeafKey for BytesKeys {
@@ -238,8 +245,27 @@ impl LeafKey for BytesKeys {
         let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
         right[..right.len().min(common + 1)].into()
     }
+    /// By the eight bytes behind what all of them share, and only where these are the same by all of their bytes: comparing numbers
+    /// takes a fraction of the time of comparing strings.
     fn sort(entries: &mut [(&[u8], u8)]) {
-        entries.sort_unstable_by_key(|entry| entry.0);
+        let Some(((first, _), others)) = entries.split_first() else { return };
+        let common =
+            |limit: usize, other: &(&[u8], u8)| first.iter().zip(other.0).take(limit).take_while(|(a, b)| a == b).count();
+        let shared = others.iter().fold(first.len(), common);
+        if entries.len() > MAX_SLOTS {
+            return entries.sort_unstable_by_key(|entry| entry.0);
+        }
+        let (mut unsorted, mut order) = ([(Self::least(), 0); MAX_SLOTS], [(0, 0); MAX_SLOTS]);
+        let (unsorted, order) = (&mut unsorted[..entries.len()], &mut order[..entries.len()]);
+        unsorted.copy_from_slice(entries);
+        for (place, (word, entry)) in order.iter_mut().zip(&*unsorted).enumerate() {
+            *word = (Self::word(entry.0, shared), place as u8);
+        }
+        let whole = |place: u8| unsorted[usize::from(place)].0;
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| whole(a.1).cmp(whole(b.1))));
+        for (entry, (_, place)) in entries.iter_mut().zip(order) {
+            *entry = unsorted[usize::from(*place)];
+        }
     }
     fn prefix(key: &[u8]) -> u64 {
         let mut first = [0; 8];
@@ -248,9 +274,17 @@ impl LeafKey for BytesKeys {
         u64::from_be_bytes(first)
     }
     #[inline(always)]
-    fn prefetch<M: Media>(pool: &Pool<M>, word: u64) {
-        if let Some([cell]) = pool.media().region().cells(word, 1) {
-            pool.media().prefetch(cell);
+    fn prefetch<M: Media>(media: &M, word: u64) {
+        if let Some([cell]) = media.region().cells(word, 1) {
+            media.prefetch(cell);
+        }
+    }
+    #[inline(always)]
+    fn prefetch_value<M: Media>(media: &M, value: &PCell) {
+        if !M::OBSERVES_READS {
+            let offset = media.load(value);
+            Self::prefetch(media, offset);
+            Self::prefetch(media, offset.wrapping_add(LINE as u64));
         }
     }
 }
@@ -283,6 +317,25 @@ mod tests {
         U64Keys::sort(&mut ends);
         assert_eq!(ends, [(0, 55), (1, 0), (u64::MAX, 3)]);
         U64Keys::sort(&mut []);
+    }
+
+    #[test]
+    fn strings_are_sorted_whatever_they_share() {
+        for shared in [&b""[..], b"a", b"longer than a word"] {
+            let tails: Vec<Vec<u8>> = (0..52usize).map(|i| vec![(i * 7 % 5) as u8 * 60; i * 11 % 23]).collect();
+            let mut keys: Vec<Vec<u8>> = tails.iter().map(|tail| [shared, tail].concat()).collect();
+            keys.sort();
+            keys.dedup();
+            let mut entries: Vec<(&[u8], u8)> = keys.iter().enumerate().map(|(i, key)| (&**key, i as u8)).collect();
+            entries.rotate_left(17);
+            (0..entries.len() / 2).step_by(3).for_each(|i| entries.swap(i, i * 2));
+            BytesKeys::sort(&mut entries);
+            assert!(entries.iter().map(|entry| usize::from(entry.1)).eq(0..keys.len()), "{shared:?}: {entries:?}");
+        }
+        BytesKeys::sort(&mut []);
+        let mut one: [(&[u8], u8); 1] = [(b"one", 9)];
+        BytesKeys::sort(&mut one);
+        assert_eq!(one, [(&b"one"[..], 9)]);
     }
 
     #[test]

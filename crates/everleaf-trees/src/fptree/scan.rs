@@ -11,6 +11,9 @@ use super::key::LeafKey;
 use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
 
+/// Entries ahead of the one that is shown whose values are asked for.
+const AHEAD: usize = 8;
+
 /// A live key and its slot.
 pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
@@ -65,7 +68,7 @@ pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
 ) -> Result<&'e mut [Entry<'p, K>], IndexError> {
     let media = pool.media();
     if K::RECORDS {
-        slots.for_each(|slot| K::prefetch(pool, media.load(leaf.key(slot))));
+        slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
     }
     let mut count = 0;
     for (slot, entry) in slots.zip(entries.iter_mut()) {
@@ -86,13 +89,31 @@ pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
 ) -> ControlFlow<()> {
     let mut words = [0; MAX_VALUE_WORDS];
     let words = &mut words[..leaf.shape().value_words()];
-    let show_entry = |entry: &Entry<'_, K>| {
+    let ask = |entry: Option<&Entry<'_, K>>| {
+        if let Some(entry) = entry {
+            K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
+        }
+    };
+    let mut show_entry = |entry: &Entry<'_, K>| {
         leaf.read_value(media, usize::from(entry.1), words);
         visit(entry.0, words)
     };
+    let count = entries.len();
     match direction {
-        Direction::Forward => entries.iter().try_for_each(show_entry),
-        Direction::Backward => entries.iter().rev().try_for_each(show_entry),
+        Direction::Forward => {
+            entries[..AHEAD.min(count)].iter().for_each(|entry| ask(Some(entry)));
+            (0..count).try_for_each(|i| {
+                ask(entries.get(i + AHEAD));
+                show_entry(&entries[i])
+            })
+        }
+        Direction::Backward => {
+            entries[count.saturating_sub(AHEAD)..].iter().for_each(|entry| ask(Some(entry)));
+            (0..count).rev().try_for_each(|i| {
+                ask(i.checked_sub(AHEAD).map(|i| &entries[i]));
+                show_entry(&entries[i])
+            })
+        }
     }
 }
 

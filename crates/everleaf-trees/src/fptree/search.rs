@@ -72,7 +72,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         if K::RECORDS {
             for (child, found) in children.iter().zip(&slots) {
                 if let Some(slot) = found.lowest() {
-                    K::prefetch(&self.pool, media.load(self.leaf(*child)?.key(slot)));
+                    let leaf = self.leaf(*child)?;
+                    K::prefetch(media, media.load(leaf.key(slot)));
+                    K::prefetch_value(media, &leaf.value(slot)[0]);
                 }
             }
         }
@@ -118,6 +120,7 @@ pub(super) fn probe<K: LeafKey, M: Media, S: Shape>(
     let media = pool.media();
     for slot in candidates {
         media.count(Counter::LeafProbes, 1);
+        K::prefetch_value(media, &leaf.value(slot)[0]);
         if K::is_key(pool, media.load(leaf.key(slot)), key)? {
             return Ok(Some(slot));
         }

@@ -1,8 +1,11 @@
 //! `bench`: measurements.
 
 mod figure;
+mod growth;
 mod model;
 mod report;
+mod space;
+mod stores;
 mod subject;
 mod ycsb;
 
@@ -25,6 +28,9 @@ use subject::Subject;
 Examples:
   everleaf bench micro --engine fptree --keys 1000000 --json
   everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
+  everleaf bench stores --keys 1000000 --threads 1,2
+  everleaf bench growth --from 1MiB --to 8GiB
+  everleaf bench space --keys 1000000
   everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
   everleaf bench model --engines fptree,ptree,store --keys 1000000
   everleaf bench figure fptree-7
@@ -39,6 +45,9 @@ pub struct Args {
 enum What {
     Micro(MicroArgs),
     Compare(CompareArgs),
+    Stores(stores::Args),
+    Growth(growth::Args),
+    Space(space::Args),
     Recovery(RecoveryArgs),
     Ycsb(ycsb::Args),
     Model(model::Args),
@@ -111,6 +120,9 @@ struct Load {
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
     #[arg(default_value = "insert,find,multiget,update,scan,delete")]
     phases: Vec<Phase>,
+    /// Operations of a phase of scans [default: as many as of the others].
+    #[arg(long, value_name = "N")]
+    scans: Option<u64>,
     /// Percent of the operations of mixed that insert.
     #[arg(long, value_name = "P", default_value_t = 50)]
     mixed_inserts: u32,
@@ -130,6 +142,7 @@ impl Load {
         MicroOptions {
             warm: self.warm,
             threads: self.threads,
+            scans: self.scans,
             mixed_inserts: self.mixed_inserts,
             phases: self.phases.clone(),
             flush_ns: self.flush_ns,
@@ -152,6 +165,9 @@ pub fn run(args: Args) -> Outcome {
     match args.what {
         What::Micro(args) => micro(&args),
         What::Compare(args) => compare(args),
+        What::Stores(args) => stores::run(args),
+        What::Growth(args) => growth::run(args),
+        What::Space(args) => space::run(args),
         What::Recovery(args) => recovery(args),
         What::Ycsb(args) => ycsb::run(&args),
         What::Model(args) => model::run(args),
@@ -219,7 +235,7 @@ struct Printer {
 
 impl Printer {
     fn new(json: bool, heading: String) -> Self {
-        Self { json, heading: (!json).then_some(heading), outcome: Ok(()) }
+        Self { json, heading: (!json && !heading.is_empty()).then_some(heading), outcome: Ok(()) }
     }
 
     fn row<T: Serialize>(&mut self, row: &T, for_people: impl FnOnce(&T) -> String) {

@@ -199,7 +199,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         if K::RECORDS {
             for (leaf, _, candidates) in views.iter().flatten() {
                 if let Some(slot) = candidates.lowest() {
-                    K::prefetch(&self.pool, media.load(leaf.key(slot)));
+                    K::prefetch(media, media.load(leaf.key(slot)));
+                    K::prefetch_value(media, &leaf.value(slot)[0]);
                 }
             }
         }

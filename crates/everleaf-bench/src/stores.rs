@@ -1,0 +1,156 @@
+//! `bench stores`: the store beside its peers. The same keys, the same medium, each with the settings by which a write survives the death of the process, and
+//! these beside its numbers.
+
+use serde::Serialize;
+
+use crate::compare::{Comparison, run_compare_with_progress};
+use crate::options::{BenchKeyType, CompareOptions, MicroOptions};
+use crate::session::Session;
+use crate::{BenchError, Phase, Progress, Subject};
+
+/// How many inserted keys there are to a scan, which visits a hundred records.
+const KEYS_PER_SCAN: u64 = 20;
+
+/// What `bench stores` measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoresOptions {
+    /// Names of stores; the first is what the others are compared with.
+    pub engines: Vec<String>,
+    /// Numbers of threads, one after the other.
+    pub threads: Vec<u32>,
+    /// How often each is measured.
+    pub rounds: u32,
+    /// How many keys, of which kind, and bytes of a value; where. Threads and phases do not apply.
+    pub micro: MicroOptions,
+}
+
+impl Default for StoresOptions {
+    /// A million random keys of 16 bytes with values of 100.
+    fn default() -> Self {
+        let micro = MicroOptions { key_type: BenchKeyType::String16, value_bytes: Some(100), ..MicroOptions::default() };
+        Self { engines: ["lmdb", "redb", "fjall", "store"].map(String::from).into(), threads: vec![1, 2], rounds: 3, micro }
+    }
+}
+
+/// What `bench stores` prints for a phase of a store. Serialised, it is one JSON object whose keys are those of [`Comparison`] and these.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoresRow {
+    /// Throughput.
+    #[serde(flatten)]
+    pub measured: Comparison,
+    /// Its median to the greatest of the others, if there are others.
+    pub to_best_other: Option<f64>,
+    /// What all of them lie on.
+    pub medium: String,
+    /// How it is run, and what makes a write survive.
+    pub settings: String,
+}
+
+/// Puts, gets, replaces and scans of all stores in turn, with each number of threads.
+///
+/// # Errors
+/// As [`run_compare`](crate::run_compare); what is wrong with the options is said before any work is done.
+///
+/// # Examples
+/// ```
+/// use everleaf_bench::{MicroOptions, StoresOptions, run_stores_with_progress};
+///
+/// let usual = StoresOptions::default();
+/// let micro = MicroOptions { keys: 1000, ..usual.micro.clone() };
+/// let options = StoresOptions { engines: vec!["lmdb".into(), "store".into()], threads: vec![2], rounds: 1, micro };
+/// let rows = run_stores_with_progress(&options, &mut |_| {})?;
+/// assert!(rows.iter().all(|row| row.measured.durability == "process-crash"));
+/// # Ok::<(), everleaf_bench::BenchError>(())
+/// ```
+pub fn run_stores_with_progress(
+    options: &StoresOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<StoresRow>, BenchError> {
+    if options.threads.is_empty() {
+        return Err(BenchError::NothingToCompare);
+    }
+    let of_threads = |threads: u32| {
+        let scans = options.micro.scans.unwrap_or((options.micro.keys / KEYS_PER_SCAN).max(1));
+        let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan];
+        let micro = MicroOptions { threads, phases, scans: Some(scans), ..options.micro.clone() };
+        CompareOptions { engines: options.engines.clone(), rounds: options.rounds, micro }
+    };
+    let (mut subjects, mut medium) = (Vec::new(), String::new());
+    for engine in &options.engines {
+        for threads in &options.threads {
+            let session = Session::shared(&MicroOptions { engine: engine.clone(), ..of_threads(*threads).micro })?;
+            medium = session.medium()?.to_string();
+        }
+        subjects.push(engine.parse::<Subject>()?);
+    }
+    let mut rows = Vec::new();
+    for (turn, threads) in options.threads.iter().enumerate() {
+        let turns = options.threads.len() as u64;
+        let compared = run_compare_with_progress(&of_threads(*threads), &mut |at| {
+            progress(Progress { done: at.done + at.total * turn as u64, total: at.total * turns, doing: at.doing });
+        })?;
+        for of_phase in compared.chunks(subjects.len()) {
+            let median = |place: usize| of_phase[place].median_ops_per_second;
+            for (place, (measured, subject)) in of_phase.iter().zip(&subjects).enumerate() {
+                let best = (0..subjects.len()).filter(|other| *other != place).map(median).reduce(f64::max);
+                rows.push(StoresRow {
+                    measured: measured.clone(),
+                    to_best_other: best.map(|best| median(place) / best),
+                    medium: medium.clone(),
+                    settings: subject.settings().into(),
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+impl StoresRow {
+    /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
+    pub fn table_heading() -> String {
+        format!("threads {} {:>10} {:<12} settings", Comparison::table_heading(), "best other", "medium")
+    }
+
+    /// One row of the table for people.
+    pub fn table_row(&self) -> String {
+        let best = self.to_best_other.map_or("-".into(), |ratio| format!("{ratio:.2}"));
+        let Self { measured, medium, settings, .. } = self;
+        format!("{:>7} {} {best:>10} {medium:<12} {settings}", measured.threads, measured.table_row())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_stores_do_the_same_on_the_same_medium_and_say_what_a_write_survives() {
+        let usual = StoresOptions::default();
+        let micro = MicroOptions { keys: 400, ..usual.micro.clone() };
+        let rows = run_stores_with_progress(&StoresOptions { rounds: 1, micro, ..usual.clone() }, &mut |_| {}).unwrap();
+        assert_eq!(rows.len(), 2 * 4 * 4);
+        for (place, row) in rows.iter().enumerate() {
+            let measured = &row.measured;
+            assert_eq!((measured.threads, &measured.engine), (1 + place as u32 / 16, &usual.engines[place % 4]));
+            let keys = if measured.phase == Phase::Scan { 20 } else { 400 };
+            assert_eq!((measured.keys, measured.value_bytes), (keys, 100), "{row:?}");
+            assert!(row.medium == rows[0].medium && measured.durability != "none" && !row.settings.is_empty(), "{row:?}");
+            let others = rows[place / 4 * 4..][..4].iter().filter(|other| other.measured.engine != measured.engine);
+            let best = others.map(|other| other.measured.median_ops_per_second).fold(0.0, f64::max);
+            assert_eq!(row.to_best_other, Some(measured.median_ops_per_second / best));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_wrong_usage() {
+        let usual = StoresOptions { rounds: 1, ..StoresOptions::default() };
+        for wrong in [
+            StoresOptions { engines: Vec::new(), ..usual.clone() },
+            StoresOptions { threads: Vec::new(), ..usual.clone() },
+            StoresOptions { rounds: 0, ..usual.clone() },
+            StoresOptions { engines: vec!["store".into(), "bogus".into()], ..usual.clone() },
+        ] {
+            assert!(run_stores_with_progress(&wrong, &mut |_| {}).unwrap_err().is_wrong_usage());
+        }
+    }
+}

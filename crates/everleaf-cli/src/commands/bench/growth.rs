@@ -1,0 +1,64 @@
+//! `bench growth`.
+
+use std::path::PathBuf;
+
+use everleaf::Engine;
+use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
+
+use super::{Printer, tell};
+use crate::failure::Outcome;
+use crate::progress;
+use crate::size::parse_size;
+
+/// Let a pool grow under load, and show the puts that took longest.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A put that takes long has either run long, which is a pause of ours, or waited for the processor, which others had: both times are shown.
+
+Example:
+  everleaf bench growth --from 1MiB --to 8GiB --json")]
+pub struct Args {
+    /// The engine of the store.
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    engine: String,
+    /// Size of the pool at first.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
+    from: u64,
+    /// Size at which the load ends.
+    #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_size)]
+    to: u64,
+    /// Bytes of a value.
+    #[arg(long, value_name = "B", default_value_t = 100)]
+    value_bytes: u32,
+    /// Threads that put.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: u32,
+    /// Decides the keys.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+pub fn run(args: Args) -> Outcome {
+    let options = GrowthOptions {
+        engine: args.engine.parse::<Engine>()?.require_available()?,
+        from_bytes: args.from,
+        to_bytes: args.to,
+        value_bytes: args.value_bytes,
+        threads: args.threads,
+        seed: args.seed,
+        pool: args.pool,
+    };
+    let bar = progress::operations_bar();
+    let grown = run_growth_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.json, String::new());
+    printer.row(&grown?, Growth::table);
+    printer.outcome
+}

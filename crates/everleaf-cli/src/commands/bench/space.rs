@@ -1,0 +1,60 @@
+//! `bench space`.
+
+use std::path::PathBuf;
+
+use everleaf::Engine;
+use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
+
+use super::{Printer, tell};
+use crate::failure::Outcome;
+use crate::progress;
+
+/// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf bench space --keys 1000000 --records 8/8,16/100,24/1000 --cycles 100 --json")]
+pub struct Args {
+    /// The engine of the stores.
+    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    engine: String,
+    /// Bytes of a key and of a value, with commas between; a key of 8 bytes is a number.
+    #[arg(long, value_name = "K/V,..", value_delimiter = ',', value_parser = str::parse::<RecordBytes>)]
+    #[arg(default_value = "8/8,16/100,24/1000")]
+    records: Vec<RecordBytes>,
+    /// Records in a store when it is full.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u64,
+    /// Cycles of deleting (half, nine tenths, all) and filling up again with other keys.
+    #[arg(long, value_name = "C", default_value_t = 100)]
+    cycles: u32,
+    /// Decides the keys.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+pub fn run(args: Args) -> Outcome {
+    let options = SpaceOptions {
+        engine: args.engine.parse::<Engine>()?.require_available()?,
+        records: args.records,
+        keys: args.keys,
+        cycles: args.cycles,
+        seed: args.seed,
+        pool: args.pool,
+    };
+    let bar = progress::operations_bar();
+    let measured = run_space_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.json, SpaceRow::table_heading());
+    for row in measured? {
+        printer.row(&row, SpaceRow::table_row);
+    }
+    printer.outcome
+}

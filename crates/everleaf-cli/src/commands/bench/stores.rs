@@ -1,0 +1,74 @@
+//! `bench stores`.
+
+use std::path::PathBuf;
+
+use everleaf_bench::{BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress};
+
+use super::subject::FlushKind;
+use super::{Printer, tell};
+use crate::failure::Outcome;
+use crate::progress;
+
+/// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same medium, and beside the numbers what a write survives.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each store has the settings by which an acknowledged write survives the death of the process: see docs/benchmarks.md. The ratio is to the first; `best other` is
+the ratio to the fastest of the others.
+
+Example:
+  everleaf bench stores --keys 1000000 --threads 1,2 --rounds 3 --json")]
+pub struct Args {
+    /// The stores, with commas between.
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', default_value = "lmdb,redb,fjall,store")]
+    engines: Vec<String>,
+    /// Keys: random strings of 16 bytes.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u64,
+    /// Scans of 100 records [default: a twentieth of the keys].
+    #[arg(long, value_name = "N")]
+    scans: Option<u64>,
+    /// Bytes of a value, at least 8.
+    #[arg(long, value_name = "B", default_value_t = 100)]
+    value_bytes: u32,
+    /// Numbers of threads, with commas between.
+    #[arg(long, value_name = "T,..", value_delimiter = ',', default_value = "1,2")]
+    threads: Vec<u32>,
+    /// How often each is measured.
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    rounds: u32,
+    /// The flush instruction of our store.
+    #[arg(long, default_value = "auto")]
+    flush: FlushKind,
+    /// Decides all that is random.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Make the files at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+pub fn run(args: Args) -> Outcome {
+    let micro = MicroOptions {
+        keys: args.keys,
+        scans: args.scans,
+        key_type: BenchKeyType::String16,
+        value_bytes: Some(args.value_bytes),
+        flush: args.flush.into(),
+        seed: args.seed,
+        pool: args.pool,
+        ..MicroOptions::default()
+    };
+    let options = StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };
+    let bar = progress::operations_bar();
+    let measured = run_stores_with_progress(&options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let mut printer = Printer::new(args.json, StoresRow::table_heading());
+    for row in measured? {
+        printer.row(&row, StoresRow::table_row);
+    }
+    printer.outcome
+}
