@@ -114,8 +114,12 @@ impl CreateOptions {
     /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which parameters there are, [`PoolError::Exists`],
     /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.create_at(path.as_ref())
+    }
+
+    /// Not generic, so that the engines are compiled here, once, and not in every crate that makes a store.
+    fn create_at(&self, path: &Path) -> Result<Store, Error> {
         self.format()?; // Before a file is made.
-        let path = path.as_ref();
         let region = create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
         let is_file = region.file().is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
         let created = hardware(region, FlushChoice::Auto).and_then(|media| self.create_on(media));
@@ -221,8 +225,13 @@ impl OpenOptions {
     /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`], damage, or what
     /// the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.open_at(path.as_ref())
+    }
+
+    /// Not generic, as [`CreateOptions::create_at`] is not.
+    fn open_at(&self, path: &Path) -> Result<Store, Error> {
         let start = Instant::now();
-        let region = open_file(path.as_ref(), if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
+        let region = open_file(path, if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
         if self.prefault && !self.read_only {
             region.prefault();
         }

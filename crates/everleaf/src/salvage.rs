@@ -67,14 +67,18 @@ impl Salvaged {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
-    let region = open_damaged_file(damaged.as_ref())?;
+    salvage_to(damaged.as_ref(), new.as_ref(), watch)
+}
+
+/// Not generic, so that it is compiled here, once.
+fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
+    let region = open_damaged_file(damaged)?;
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
     let (pool, opened, complaints) = Pool::open_damaged(media)?;
     let key_type = pool.format().key_type;
     let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available()).unwrap_or_default();
     let parameters = registry::parameters_of(pool.format());
     let options = CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters).size_bytes(NEW_BYTES);
-    let new_path = new.as_ref();
     let new = options.create(new_path)?;
     let mut work = Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     complaints.iter().for_each(|error| work.salvaged.complain(error));
