@@ -5,8 +5,8 @@ use std::sync::Arc;
 use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-use everleaf_trees::circtree;
 use everleaf_trees::fptree::{self, Variant};
+use everleaf_trees::{circtree, fastfair, sorted};
 
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
@@ -33,13 +33,13 @@ pub fn pool_format(
             chosen.validate()?;
             chosen.pack()
         }
-        Kind::CircTree(_) => {
+        Kind::Sorted(_) => {
             if value_words != 1 {
                 let offered = "1".to_owned();
                 return Err(IndexError::Parameter { parameter: "value_words", value: value_words as u64, offered }.into());
             }
-            let tuned = circtree::Parameters::default();
-            let chosen = circtree::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
+            let tuned = sorted::Parameters::default();
+            let chosen = sorted::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
             chosen.validate()?;
             chosen.pack()
         }
@@ -78,7 +78,7 @@ pub fn create_index<K: StoreKey, M: Media>(
     }
     match kind(engine)? {
         Kind::FpTree(variant) => Ok(fptree::create(pool, variant)?),
-        Kind::CircTree(variant) => Ok(circtree::create(pool, variant)?),
+        Kind::Sorted(variant) => Ok(sorted::create(pool, variant)?),
         Kind::BTreeMap => Ok(K::model(value_words)?),
     }
 }
@@ -109,7 +109,7 @@ pub fn open_index_with_threads<K: StoreKey, M: Media>(
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
     match kind(engine)? {
         Kind::FpTree(variant) => Ok((fptree::open_with_threads(pool, variant, shutdown, threads)?, engine)),
-        Kind::CircTree(variant) => Ok((circtree::open(pool, variant, shutdown)?, engine)),
+        Kind::Sorted(variant) => Ok((sorted::open(pool, variant, shutdown)?, engine)),
         Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
     }
 }
@@ -124,8 +124,8 @@ pub fn parameters_of(format: &Format) -> EngineParameters {
             let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
             if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
         }),
-        Ok(Kind::CircTree(_)) => {
-            circtree::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
+        Ok(Kind::Sorted(_)) => {
+            sorted::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
         }
         Ok(Kind::BTreeMap) | Err(_) => none,
     }
@@ -136,7 +136,8 @@ pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
         Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
         Ok(Kind::FpTree(_)) => fptree::SITES,
-        Ok(Kind::CircTree(_)) => circtree::SITES,
+        Ok(Kind::Sorted(sorted::Variant::FastFair)) => fastfair::SITES,
+        Ok(Kind::Sorted(_)) => circtree::SITES,
         Ok(Kind::BTreeMap) | Err(_) => &[],
     }
 }
@@ -144,7 +145,7 @@ pub fn sites(engine: Engine) -> &'static [Site] {
 /// The engines that there are code for.
 enum Kind {
     FpTree(Variant),
-    CircTree(circtree::Variant),
+    Sorted(sorted::Variant),
     BTreeMap,
 }
 
@@ -153,10 +154,11 @@ fn kind(engine: Engine) -> Result<Kind, Error> {
         Engine::FpTree => Ok(Kind::FpTree(Variant::FpTree)),
         Engine::FpTreeConcurrent => Ok(Kind::FpTree(Variant::Concurrent)),
         Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
-        Engine::CircTree => Ok(Kind::CircTree(circtree::Variant::CircTree)),
-        Engine::CircTreeLinear => Ok(Kind::CircTree(circtree::Variant::Linear)),
-        Engine::VolatileCircular => Ok(Kind::CircTree(circtree::Variant::CircTree)),
-        Engine::VolatileStandard => Ok(Kind::CircTree(circtree::Variant::Array)),
+        Engine::CircTree => Ok(Kind::Sorted(sorted::Variant::CircTree)),
+        Engine::CircTreeLinear => Ok(Kind::Sorted(sorted::Variant::Linear)),
+        Engine::FastFair => Ok(Kind::Sorted(sorted::Variant::FastFair)),
+        Engine::VolatileCircular => Ok(Kind::Sorted(sorted::Variant::CircTree)),
+        Engine::VolatileStandard => Ok(Kind::Sorted(sorted::Variant::Array)),
         Engine::BTreeMap => Ok(Kind::BTreeMap),
         engine => Err(Error::unavailable(engine.name())),
     }

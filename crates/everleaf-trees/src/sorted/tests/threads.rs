@@ -58,13 +58,13 @@ fn scan<K: TestKey>(tree: &dyn Index<K>, direction: Direction, staying: usize) {
     assert!(stayed >= staying, "{stayed} of {staying}");
 }
 
-fn run<K: TestKey>(slots: u64)
+fn run<K: TestKey>(slots: u64, variant: Variant)
 where
     Model<K>: SerialIndex<K>,
 {
     let media = Hardware::new(Region::anonymous(64 << 10, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format(K::TYPE, slots)).unwrap();
-    let tree = open::<K, _>(&pool, Variant::CircTree, everleaf_pool::Shutdown::Clean).unwrap();
+    let tree = open::<K, _>(&pool, variant, everleaf_pool::Shutdown::Clean).unwrap();
     let staying: Vec<u16> = (0..500 * (THREADS + 1)).step_by(STAYING.into()).collect();
     for number in &staying {
         tree.insert(K::borrow(&K::make(*number)), u64::MAX).unwrap();
@@ -93,7 +93,9 @@ where
 #[test]
 fn threads_do_not_lose_each_others_keys() {
     for slots in [4, 8, 32] {
-        run::<U64Keys>(slots);
-        run::<BytesKeys>(slots);
+        for variant in [Variant::CircTree, Variant::FastFair] {
+            run::<U64Keys>(slots, variant);
+            run::<BytesKeys>(slots, variant);
+        }
     }
 }
