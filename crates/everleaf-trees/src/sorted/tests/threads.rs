@@ -30,6 +30,19 @@ where
         if number.is_multiple_of(STAYING) {
             continue;
         }
+        if random.random_range(0..8) == 0 {
+            // Keys of its own, and one more than go down together.
+            let keys: Vec<K::Owned> =
+                (0..17).map(|_| K::make(random.random_range(0..500) * (THREADS + 1) + thread + 1)).collect();
+            let asked: Vec<K::Ref<'_>> = keys.iter().map(K::borrow).collect();
+            let mut values = vec![Some(7); asked.len()];
+            tree.get_many(&asked, &mut values).unwrap();
+            for (key, value) in asked.iter().zip(values) {
+                let mut expected = [0];
+                let right = model.get_words(*key, &mut expected).unwrap().then_some(expected[0]);
+                assert!(value == right || right.is_none() && value == Some(u64::MAX), "{key:?}, seed {seed}");
+            }
+        }
         let (key, value, mut old, mut expected) = (K::make(number), random.random(), [0], [0]);
         let key = K::borrow(&key);
         let (found, right) = match random.random_range(0..6) {
