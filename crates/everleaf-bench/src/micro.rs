@@ -60,11 +60,7 @@ pub fn run_micro_with_progress(
 impl Session {
     fn micro<K: SubjectKey>(&self, steps: &mut Steps<'_>, report: &mut dyn FnMut(PhaseReport)) -> Result<(), BenchError> {
         let counts = if self.plan.subject.has_pool() { self.counted::<K>(steps)? } else { Vec::new() };
-        let (durability, mut latencies) = (self.durability()?, Vec::new());
-        self.run::<K, Latencies>(steps, "latencies", &Latencies::new(), &mut |_, measured, _| {
-            latencies.push(summary(measured));
-            Ok(())
-        })?;
+        let (durability, latencies) = (self.durability()?, self.latencies_of::<K>(steps)?);
         let mut next = 0;
         self.run::<K, Unobserved>(steps, "timed", &Unobserved, &mut |phase, measured, target| {
             report(PhaseReport::new(
@@ -78,6 +74,23 @@ impl Session {
             next += 1;
             Ok(())
         })
+    }
+
+    /// The run in which every operation is timed by itself: latencies of each phase.
+    pub(crate) fn latencies(&self, steps: &mut Steps<'_>) -> Result<Vec<LatencySummary>, BenchError> {
+        match self.plan.options.key_type {
+            BenchKeyType::U64 => self.latencies_of::<u64>(steps),
+            BenchKeyType::String16 => self.latencies_of::<String16>(steps),
+        }
+    }
+
+    fn latencies_of<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<LatencySummary>, BenchError> {
+        let mut latencies = Vec::new();
+        self.run::<K, Latencies>(steps, "latencies", &Latencies::new(), &mut |_, measured, _| {
+            latencies.push(summary(measured));
+            Ok(())
+        })?;
+        Ok(latencies)
     }
 
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.

@@ -16,7 +16,7 @@ fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> R
 
 #[test]
 fn every_engine_survives_random_operations() {
-    for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree, Engine::CircTree, Engine::CircTreeLinear] {
+    for engine in Engine::available() {
         for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
             for seed in [11, 12] {
                 explored(engine, Level::Index, Scenario::random(keys, 60, seed), false);
@@ -28,7 +28,7 @@ fn every_engine_survives_random_operations() {
 #[test]
 fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
             explored(engine, Level::Store, Scenario::random(keys, 25, 13), false);
         }
     }
@@ -40,7 +40,7 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
     let empty = |from: u64, to: u64| (from..to).map(|i| format!("remove {}\n", i * 7 % 13 + i)).collect::<String>();
     let script = format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
             explored(engine, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
         }
     }
@@ -50,7 +50,7 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
 fn barriers_of_plain_operations_are_needed() {
     let script = "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 1\ninsert 2 1\ninsert 6 1\nremove 5\n\
          insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 25 1\ninsert 15 1\ninsert 12 1\ninsert 35 1\ninsert 32 1\n";
-    for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree] {
+    for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
         let report = explored(engine, Level::Index, Scenario::parse(script, None).unwrap(), true);
         let operation = |name: &str| {
             let of_operations = ["fptree.insert", "fptree.update", "fptree.remove", "fptree.split"];

@@ -48,3 +48,8 @@ fn every_barrier_of_the_concurrent_fptree_is_reached_and_needed() {
 fn every_barrier_of_circ_tree_is_reached_and_needed() {
     suffices(Engine::CircTree);
 }
+
+#[test]
+fn every_barrier_of_fast_fair_is_reached_and_needed() {
+    suffices(Engine::FastFair);
+}

@@ -3,5 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod circtree;
+pub mod fastfair;
 pub mod fptree;
+pub mod sorted;
 pub mod support;

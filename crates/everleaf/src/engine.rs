@@ -40,7 +40,7 @@ pub enum Engine {
     WbTreeBitmap,
     /// CDDS B-tree: versioned entries.
     Cdds,
-    /// FAST+FAIR: shifts whose every step is consistent.
+    /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
     FastFair,
     /// A log-based consistent B+-tree.
     LcbTree,
@@ -67,8 +67,8 @@ const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParamet
 /// Parameters of the concurrent FPTree, which has no leaf groups.
 const CONCURRENT_FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
 
-/// Parameters of Circ-Tree, whose nodes are all alike.
-const CIRCTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS];
+/// Parameters of Circ-Tree and FAST+FAIR, whose nodes are all alike.
+const SORTED_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS];
 
 impl Engine {
     /// All engines, in the order of their names in the documentation.
@@ -127,7 +127,15 @@ impl Engine {
 
     /// Whether this release can make and open pools of it.
     pub const fn is_available(self) -> bool {
-        matches!(self, Engine::FpTree | Engine::FpTreeConcurrent | Engine::PTree | Engine::CircTree | Engine::CircTreeLinear)
+        matches!(
+            self,
+            Engine::FpTree
+                | Engine::FpTreeConcurrent
+                | Engine::PTree
+                | Engine::CircTree
+                | Engine::CircTreeLinear
+                | Engine::FastFair
+        )
     }
 
     /// Whether several threads write at the same time; otherwise writers wait for each other.
@@ -138,6 +146,7 @@ impl Engine {
                 | Engine::NvTreeConcurrent
                 | Engine::CircTree
                 | Engine::CircTreeLinear
+                | Engine::FastFair
                 | Engine::VolatileStandard
                 | Engine::VolatileCircular
                 | Engine::Masstree
@@ -156,11 +165,17 @@ impl Engine {
         match self {
             Engine::FpTree | Engine::PTree => FPTREE_PARAMETERS,
             Engine::FpTreeConcurrent => CONCURRENT_FPTREE_PARAMETERS,
-            Engine::CircTree | Engine::CircTreeLinear | Engine::VolatileStandard | Engine::VolatileCircular => {
-                CIRCTREE_PARAMETERS
-            }
+            _ if self.is_sorted() => SORTED_PARAMETERS,
             _ => &[],
         }
+    }
+
+    /// Whether it is one of those whose nodes, all alike, keep their entries sorted, and that have one code: Circ-Tree, FAST+FAIR, their twins.
+    const fn is_sorted(self) -> bool {
+        matches!(
+            self,
+            Engine::CircTree | Engine::CircTreeLinear | Engine::FastFair | Engine::VolatileStandard | Engine::VolatileCircular
+        )
     }
 
     /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured, never a pool that is opened again.
@@ -170,10 +185,7 @@ impl Engine {
 
     /// Words that a value may have.
     pub const fn most_value_words(self) -> usize {
-        match self {
-            Engine::CircTree | Engine::CircTreeLinear | Engine::VolatileStandard | Engine::VolatileCircular => 1,
-            _ => 14,
-        }
+        if self.is_sorted() { 1 } else { 14 }
     }
 
     /// Itself if a pool can be made of it.
@@ -200,7 +212,7 @@ impl FromStr for Engine {
 /// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineParameters {
-    /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree).
+    /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree, FAST+FAIR).
     pub leaf_slots: Option<u32>,
     /// Keys in an inner node.
     pub inner_keys: Option<u32>,
@@ -282,8 +294,7 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
-        let sentence =
-            "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls";
+        let sentence = "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls, fastfair";
         assert_eq!("bogus".parse::<Engine>().unwrap_err().to_string(), sentence);
         let error = Engine::Masstree.require_available().unwrap_err();
         assert_eq!(error.to_string(), sentence.replace("bogus", "masstree"));

@@ -4,8 +4,8 @@ use std::fmt;
 
 use everleaf_index::{BytesKeys, Index, IndexError, MAX_KEY_BYTES, U64Keys};
 use everleaf_pool::KeyType;
-use everleaf_trees::circtree::NodeKey;
 use everleaf_trees::fptree::LeafKey;
+use everleaf_trees::sorted::NodeKey;
 
 use crate::{Error, registry};
 

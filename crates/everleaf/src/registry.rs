@@ -5,9 +5,9 @@ use std::sync::Arc;
 use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Site, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-use everleaf_trees::circtree;
 pub use everleaf_trees::fptree::Opening;
 use everleaf_trees::fptree::{self, Variant};
+use everleaf_trees::{circtree, fastfair, sorted};
 
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
@@ -34,13 +34,13 @@ pub fn pool_format(
             chosen.validate()?;
             chosen.pack()
         }
-        Kind::CircTree(_) => {
+        Kind::Sorted(_) => {
             if value_words != 1 {
                 let offered = "1".to_owned();
                 return Err(IndexError::Parameter { parameter: "value_words", value: value_words as u64, offered }.into());
             }
-            let tuned = circtree::Parameters::default();
-            let chosen = circtree::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
+            let tuned = sorted::Parameters::default();
+            let chosen = sorted::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
             chosen.validate()?;
             chosen.pack()
         }
@@ -95,7 +95,7 @@ pub fn create_index_with<K: StoreKey, M: Media>(
         Kind::FpTree(variant) => {
             Ok(fptree::open_with(pool, variant, Opening { transactions, ..Opening::from(Shutdown::Clean) })?)
         }
-        Kind::CircTree(variant) => Ok(circtree::create(pool, variant)?),
+        Kind::Sorted(variant) => Ok(sorted::create(pool, variant)?),
         Kind::BTreeMap => Ok(K::model(value_words)?),
     }
 }
@@ -125,7 +125,7 @@ pub fn open_index_with<K: StoreKey, M: Media>(
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
     match kind(engine)? {
         Kind::FpTree(variant) => Ok((fptree::open_with(pool, variant, opening)?, engine)),
-        Kind::CircTree(variant) => Ok((circtree::open(pool, variant, opening.shutdown)?, engine)),
+        Kind::Sorted(variant) => Ok((sorted::open(pool, variant, opening.shutdown)?, engine)),
         Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
     }
 }
@@ -140,8 +140,8 @@ pub fn parameters_of(format: &Format) -> EngineParameters {
             let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
             if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
         }),
-        Ok(Kind::CircTree(_)) => {
-            circtree::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
+        Ok(Kind::Sorted(_)) => {
+            sorted::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
         }
         Ok(Kind::BTreeMap) | Err(_) => none,
     }
@@ -152,7 +152,8 @@ pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
         Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
         Ok(Kind::FpTree(_)) => fptree::SITES,
-        Ok(Kind::CircTree(_)) => circtree::SITES,
+        Ok(Kind::Sorted(sorted::Variant::FastFair)) => fastfair::SITES,
+        Ok(Kind::Sorted(_)) => circtree::SITES,
         Ok(Kind::BTreeMap) | Err(_) => &[],
     }
 }
@@ -160,7 +161,7 @@ pub fn sites(engine: Engine) -> &'static [Site] {
 /// The engines that there are code for.
 enum Kind {
     FpTree(Variant),
-    CircTree(circtree::Variant),
+    Sorted(sorted::Variant),
     BTreeMap,
 }
 
@@ -169,10 +170,11 @@ fn kind(engine: Engine) -> Result<Kind, Error> {
         Engine::FpTree => Ok(Kind::FpTree(Variant::FpTree)),
         Engine::FpTreeConcurrent => Ok(Kind::FpTree(Variant::Concurrent)),
         Engine::PTree => Ok(Kind::FpTree(Variant::PTree)),
-        Engine::CircTree => Ok(Kind::CircTree(circtree::Variant::CircTree)),
-        Engine::CircTreeLinear => Ok(Kind::CircTree(circtree::Variant::Linear)),
-        Engine::VolatileCircular => Ok(Kind::CircTree(circtree::Variant::CircTree)),
-        Engine::VolatileStandard => Ok(Kind::CircTree(circtree::Variant::Array)),
+        Engine::CircTree => Ok(Kind::Sorted(sorted::Variant::CircTree)),
+        Engine::CircTreeLinear => Ok(Kind::Sorted(sorted::Variant::Linear)),
+        Engine::FastFair => Ok(Kind::Sorted(sorted::Variant::FastFair)),
+        Engine::VolatileCircular => Ok(Kind::Sorted(sorted::Variant::CircTree)),
+        Engine::VolatileStandard => Ok(Kind::Sorted(sorted::Variant::Array)),
         Engine::BTreeMap => Ok(Kind::BTreeMap),
         engine => Err(Error::unavailable(engine.name())),
     }

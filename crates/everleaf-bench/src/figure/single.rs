@@ -79,18 +79,24 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
+/// Keys of trees of some sizes, and how many ms it takes to open them after a crash.
+fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &MicroOptions) -> Result<Vec<[f64; 2]>, BenchError> {
+    let mut points = Vec::new();
+    for part in [100, 10, 1] {
+        let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
+        let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, micro };
+        let steps = &mut drawing.steps;
+        let rows = run_recovery_with_progress(&recovery, &mut |progress| steps.pass_on(progress))?;
+        points.push([rows[0].keys as f64, rows[0].recovery_ms]);
+    }
+    Ok(points)
+}
+
 /// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open after a crash.
 pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     let mut series = Vec::new();
     for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
-        let mut points = Vec::new();
-        for part in [100, 10, 1] {
-            let micro = MicroOptions { keys: (options.keys / part).max(1), ..base(options, engine, &[Phase::Insert]) };
-            let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, micro };
-            let steps = &mut drawing.steps;
-            let rows = run_recovery_with_progress(&recovery, &mut |progress| steps.pass_on(progress))?;
-            points.push([rows[0].keys as f64, rows[0].recovery_ms]);
-        }
+        let points = recoveries(options, drawing, &base(options, engine, &[Phase::Insert]))?;
         series.push(Series { name: engine.into(), from_paper: false, points });
     }
     let of =
@@ -108,6 +114,38 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         logarithmic: [true, true],
         series,
     });
+    Ok(())
+}
+
+/// Circ-Tree's Table 1: how long trees of some sizes take to open after a crash, by the size of their nodes.
+pub fn recovery_by_node_bytes(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    // Of 1, 10 and 100 million keys, in ms.
+    const PAPER: [(u32, [f64; 3]); 4] =
+        [(512, [14.9, 154.1, 1772.9]), (1024, [8.8, 91.2, 1026.8]), (2048, [5.1, 54.0, 581.2]), (4096, [3.1, 34.4, 352.7])];
+    for engine in drawing.available(&["circtree", "fastfair"]) {
+        let mut series = Vec::new();
+        for (node_bytes, papers) in PAPER {
+            let micro = MicroOptions { node_bytes: Some(node_bytes), ..base(options, engine, &[Phase::Insert]) };
+            let points = recoveries(options, drawing, &micro)?;
+            if engine == "circtree" {
+                let of_paper = [1e6, 1e7, 1e8].into_iter().zip(papers).map(|(keys, ms)| [keys, ms]).collect();
+                let name = format!("{node_bytes} bytes, the paper");
+                series.push(Series { name, from_paper: true, points: of_paper });
+                let ours = points.last().map(|[keys, ms]| ms / keys * 1e6);
+                let what = format!("nodes of {node_bytes} bytes: ms a million keys, the largest tree (paper: 100 million keys)");
+                drawing.figure.claims.push(Claim { what, paper: papers[2] / 100.0, ours });
+            }
+            series.push(Series { name: format!("{node_bytes} bytes"), from_paper: false, points });
+        }
+        drawing.figure.panels.push(Panel {
+            title: format!("{engine}: recovery after a crash, 8-byte keys"),
+            x_label: "keys".into(),
+            y_label: "ms".into(),
+            places: None,
+            logarithmic: [true, true],
+            series,
+        });
+    }
     Ok(())
 }
 

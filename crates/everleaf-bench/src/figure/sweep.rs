@@ -93,6 +93,10 @@ impl Axis {
 pub enum Measure {
     /// Mean time of an operation.
     MeanNs,
+    /// Geometric mean of the times, each operation timed by itself.
+    GeomeanNs,
+    /// The time that one operation in a hundred exceeds.
+    P99Ns,
     /// Operations a second.
     Throughput,
     /// Throughput to that of one thread.
@@ -108,7 +112,7 @@ pub enum Measure {
 impl Measure {
     const fn label(self) -> &'static str {
         match self {
-            Measure::MeanNs => "ns/operation",
+            Measure::MeanNs | Measure::GeomeanNs | Measure::P99Ns => "ns/operation",
             Measure::Throughput => "operations/s",
             Measure::Speedup => "times one thread",
             Measure::Modelled => "ns/operation beyond DRAM, by count",
@@ -120,6 +124,8 @@ impl Measure {
     const fn name(self) -> &'static str {
         match self {
             Measure::MeanNs => "time",
+            Measure::GeomeanNs => "geometric mean",
+            Measure::P99Ns => "99th percentile",
             Measure::Throughput => "throughput",
             Measure::Speedup => "speedup",
             Measure::Modelled => "cost of the latency, counted",
@@ -130,6 +136,11 @@ impl Measure {
 
     const fn is_counted(self) -> bool {
         matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed)
+    }
+
+    /// Whether operations are timed one by one for it, in a run of its own.
+    const fn is_of_latencies(self) -> bool {
+        matches!(self, Measure::GeomeanNs | Measure::P99Ns)
     }
 }
 
@@ -176,6 +187,14 @@ struct Point {
     options: MicroOptions,
 }
 
+/// What the rounds of a phase gave.
+#[derive(Clone, Default)]
+struct Times {
+    seconds: Vec<f64>,
+    geomeans: Vec<f64>,
+    p99s: Vec<f64>,
+}
+
 const fn keys_name(key_type: BenchKeyType) -> &'static str {
     match key_type {
         BenchKeyType::U64 => "8-byte keys",
@@ -188,18 +207,27 @@ impl Sweep {
     pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
         let points = self.points(options, drawing)?;
         let counted = self.shown.iter().any(|(_, measure)| measure.is_counted());
-        let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted());
-        let (rounds, mut found) = (if timed { options.rounds } else { 0 }, Points::new());
-        let runs = u64::from(rounds) + u64::from(counted);
+        let apart = self.shown.iter().any(|(_, measure)| measure.is_of_latencies());
+        let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted() && !measure.is_of_latencies());
+        let (rounds, mut found) = (options.rounds, Points::new());
+        let runs = u64::from(rounds) * (u64::from(timed) + u64::from(apart)) + u64::from(counted);
         let operations = |point: &Point| Ok(Session::shared(&point.options)?.operations() * runs);
         drawing.steps.extend(points.iter().map(operations).sum::<Result<u64, BenchError>>()?);
-        let mut times = vec![vec![Vec::new(); self.phases.len()]; points.len()];
+        let mut times = vec![vec![Times::default(); self.phases.len()]; points.len()];
         for round in 0..rounds {
             for (point, times) in points.iter().zip(&mut times) {
                 let seed = options.seed.wrapping_add(round.into());
                 let session = Session::shared(&MicroOptions { seed, ..point.options.clone() })?;
-                let seconds = session.seconds(&mut drawing.steps)?;
-                times.iter_mut().zip(seconds).for_each(|(times, seconds)| times.push(seconds));
+                if timed {
+                    let seconds = session.seconds(&mut drawing.steps)?;
+                    times.iter_mut().zip(seconds).for_each(|(times, seconds)| times.seconds.push(seconds));
+                }
+                if apart {
+                    for (times, latencies) in times.iter_mut().zip(session.latencies(&mut drawing.steps)?) {
+                        times.geomeans.push(latencies.geomean_ns);
+                        times.p99s.push(latencies.p99_ns);
+                    }
+                }
             }
         }
         for (point, times) in points.iter().zip(&times) {
@@ -207,8 +235,7 @@ impl Sweep {
             let countable = counted && session.plan.subject.has_pool();
             let tallies = if countable { session.tallies(&mut drawing.steps)? } else { Vec::new() };
             for (place, phase) in self.phases.iter().enumerate() {
-                let seconds = times[place].first().map(|_| Spread::of(&times[place]).middle);
-                self.note(point, *phase, seconds, tallies.get(place), &mut found);
+                self.note(point, *phase, &times[place], tallies.get(place), &mut found);
             }
         }
         self.add_speedups(&points, &mut found);
@@ -254,12 +281,18 @@ impl Sweep {
         Ok(points)
     }
 
-    fn note(&self, point: &Point, phase: Phase, seconds: Option<f64>, tally: Option<&Tally>, found: &mut Points) {
+    fn note(&self, point: &Point, phase: Phase, times: &Times, tally: Option<&Tally>, found: &mut Points) {
+        let middle = |times: &[f64]| times.first().map(|_| Spread::of(times).middle);
         let (keys, threads) = (point.options.keys as f64, f64::from(point.options.threads));
         let mut put = |measure, value| {
             found.insert((point.key_type as u8, point.engine, point.place, phase.name(), measure), value);
         };
-        if let Some(seconds) = seconds {
+        for (measure, times) in [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s)] {
+            if let Some(time) = middle(times) {
+                put(measure, time);
+            }
+        }
+        if let Some(seconds) = middle(&times.seconds) {
             put(Measure::MeanNs, seconds * 1e9 * threads / keys);
             put(Measure::Throughput, keys / seconds);
         }

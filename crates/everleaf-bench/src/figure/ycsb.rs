@@ -22,6 +22,8 @@ pub struct OfYcsb {
     pub record: Record,
     /// None: workloads stand below.
     pub axis: Option<Axis>,
+    /// The paper's size of nodes where it is not the tuned one.
+    pub node_bytes: Option<u32>,
     pub shown: Shown,
 }
 
@@ -55,8 +57,13 @@ impl OfYcsb {
         place: u64,
         drawing: &mut Drawing<'_, '_>,
     ) -> Result<Vec<YcsbReport>, BenchError> {
-        let mut micro =
-            MicroOptions { keys: options.keys, seed: options.seed, pool: options.pool.clone(), ..MicroOptions::default() };
+        let mut micro = MicroOptions {
+            keys: options.keys,
+            seed: options.seed,
+            pool: options.pool.clone(),
+            node_bytes: self.node_bytes,
+            ..MicroOptions::default()
+        };
         if let Some(axis) = self.axis {
             axis.apply(place, &mut micro);
         }

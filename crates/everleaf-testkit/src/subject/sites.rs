@@ -21,7 +21,9 @@ const BYTES: &[&str] = &[
     "fptree.recover.R7.",
     "circtree.insert.P4.",
     "circtree.remove.P1.order",
-    "circtree.recover.B4.",
+    "fastfair.insert.Z2.order",
+    "fastfair.remove.X1.order",
+    "fastfair.remove.D0.",
 ];
 /// Only where something is allocated that is no run: keys, values, or leaves one by one.
 const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool.recover."];
@@ -32,7 +34,7 @@ const U64: &[&str] = &[
     "fptree.recover.R2.fence",
     "fptree.recover.R6.",
     "circtree.insert.E0.",
-    "circtree.merge.M0.",
+    "sorted.merge.M0.",
 ];
 /// Only where keys or values are records.
 const RECORDS: &[&str] = &["pool.record."];
@@ -45,7 +47,16 @@ const PTREE: &[&str] = &["fptree.insert.P1.value", "fptree.split.S2.values", "fp
 const ONE_WORD: &[&str] = &["fptree.update.P1."];
 const WIDE: &[&str] = &["fptree.update.W"];
 /// Only where a node's entries are more than one line.
-const LINES: &[&str] = &["circtree.shift.S2.line", "circtree.shift.S2.fence", "circtree.recover.B2.fence"];
+const LINES: &[&str] = &[
+    "circtree.shift.S2.line",
+    "circtree.shift.S2.fence",
+    "sorted.recover.B2.fence",
+    "fastfair.insert.F0.",
+    "fastfair.insert.F1.line",
+    "fastfair.insert.F1.fence",
+    "fastfair.remove.D2.line",
+    "fastfair.remove.D2.fence",
+];
 /// Only below a store.
 const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
 

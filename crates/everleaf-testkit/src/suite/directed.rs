@@ -4,14 +4,14 @@
 use everleaf::Engine;
 
 use super::case::Case;
-use super::rings;
+use super::sorted;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    let mut cases = if rings::has_rings(engine) { rings::rings(engine) } else { trees(engine) };
+    let mut cases = if sorted::has_sorted_nodes(engine) { sorted::sorted(engine) } else { trees(engine) };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
     if engine.is_concurrent() {

@@ -1,14 +1,14 @@
 //! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `rings` `random` (which there are) · `run` (exploring many) · `report` (what they found
+//! Map of the files: `case` (one exploration) · `directed` `sorted` `random` (which there are) · `run` (exploring many) · `report` (what they found
 //! together).
 
 mod case;
 mod directed;
 mod random;
 mod report;
-mod rings;
 mod run;
+mod sorted;
 
 use everleaf::{Engine, registry};
 use everleaf_crash::Mutant;
@@ -26,11 +26,11 @@ pub const ARGUED: &[(&str, &str)] = &[
          durable before the tree is used is what the fence is for: left out, it is missed",
     ),
     (
-        "swap circtree.recover.R3.fence",
+        "swap sorted.recover.R3.fence",
         "what follows is the repair of a merge by the same log, which has other words and other nodes; left out, the fence is missed",
     ),
     (
-        "swap circtree.recover.R4.fence",
+        "swap sorted.recover.R4.fence",
         "what follows is the next worker's log, which speaks of other nodes; left out, the fence is missed",
     ),
     (
@@ -59,8 +59,8 @@ pub fn full_suite(engine: Engine) -> Vec<Case> {
     for assumptions in random::KINDER {
         cases.extend(directed.iter().map(|case| case.clone().under(assumptions)));
     }
-    if rings::has_rings(engine) {
-        cases.extend(rings::every_base_and_fill(engine));
+    if sorted::has_sorted_nodes(engine) {
+        cases.extend(sorted::every_base_and_fill(engine));
     }
     cases.extend(random::random(engine));
     cases

@@ -2,87 +2,28 @@
 //! neighbours has opened.
 //!
 //! At an end: 2 flushes, 2 fences. Elsewhere, where the moved entries and the new one lie in `n` lines: n + 1 flushes, n + 1
-//! fences. A full leaf: a split besides.
+//! fences.
 
-use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, site};
 
-use super::CircTree;
-use super::key::NodeKey;
-use super::layout::{State, Step};
-use super::node::Node;
-use super::search::Locked;
-use super::shift::{Moves, shift};
-
-impl<K: NodeKey, M: Media> CircTree<K, M> {
-    /// Adds a key; false if it is present.
-    #[inline]
-    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        K::admit(key)?;
-        loop {
-            let Some(locked) = self.lock_leaf(key, |present| !present)? else { return Ok(false) };
-            if self.add(locked, key, value)? {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Adds a key that its locked leaf does not hold. False if the leaf was full: it was split, and the key's leaf is to be looked for again.
-    #[inline]
-    pub(super) fn add(&self, locked: Locked<'_>, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        let Locked { node, state, rank, guard, .. } = locked;
-        if usize::from(state.count) == self.shape.slots {
-            guard.unlock_unchanged();
-            self.make_room(key)?;
-            return Ok(false);
-        }
-        let word = match K::as_word(key) {
-            Some(word) => word,
-            None => {
-                // B0: the record, which nothing but the header leads to. Crash: the node is at rest, so it is freed.
-                K::place(&mut *self.workers.lease()?, &node.head.key, key)?;
-                self.pool.media().load(&node.head.key)
-            }
-        };
-        self.keys.add(node.offset, 1); // Before the fences: what counts would wait for them.
-        insert_entry::<K, M>(self.pool.media(), node, state, rank, word, value);
-        // A search by halves may miss a key where others are damaged and out of order: then it is an error now. A few words, all in the cache.
-        if self.find_in(node, node.state(self.pool.media())?, key)? != Some(value) {
-            return Err(IndexError::Corrupt { offset: node.offset, what: "keys are out of order" });
-        }
-        Ok(true)
-    }
-
-    /// Updates or inserts; the old value if there was one.
-    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        K::admit(key)?;
-        loop {
-            let Some(locked) = self.lock_leaf(key, |_| true)? else { continue };
-            match locked.value(self.pool.media()) {
-                Some(old) => {
-                    self.overwrite(locked, value);
-                    return Ok(Some(old));
-                }
-                None if self.add(locked, key, value)? => return Ok(None),
-                None => {}
-            }
-        }
-    }
-}
+use super::shift::{Moves, rings, shift};
+use crate::sorted::NodeKey;
+use crate::sorted::layout::{State, Step};
+use crate::sorted::node::Node;
 
 /// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for himself.
-pub(super) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, at: usize, key: u64, value: u64) {
+pub(crate) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, at: usize, key: u64, value: u64) {
     let count = usize::from(state.count);
     if at == count {
         let after = state.with_step(Step::InsertUp, 0).after_step(node.slots());
         return insert_at_end::<K, M>(media, node, state, node.slot(state, count), after, key, value);
     }
-    if at == 0 && node.ring {
+    if at == 0 && rings(node) {
         let after = state.with_step(Step::InsertDown, 0).after_step(node.slots());
         return insert_at_end::<K, M>(media, node, state, node.slot(state, usize::MAX), after, key, value);
     }
     // The nearer side: fewer entries move.
-    let down = node.ring && at < count - at;
+    let down = rings(node) && at < count - at;
     let intent = state.with_step(if down { Step::InsertDown } else { Step::InsertUp }, at);
     let moves = Moves::of(node, intent);
     // P1: the step is announced. Crash, before its first move is whole: the entries stand as they did.

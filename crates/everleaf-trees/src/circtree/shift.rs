@@ -21,8 +21,14 @@
 
 use everleaf_pmem::{Media, site};
 
-use super::layout::{State, Step};
-use super::node::Node;
+use crate::sorted::layout::{Discipline, State, Step};
+use crate::sorted::node::Node;
+
+/// Whether entries move to the nearer side.
+#[inline(always)]
+pub(super) fn rings(node: Node<'_>) -> bool {
+    node.discipline == Discipline::Ring
+}
 
 /// The moves of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,16 +121,16 @@ pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge
         if index + 1 < done {
             // The key first: the destination stays the right one of the two.
             media.store(node.key(source), key);
-            media.order(site!("circtree.recover.B1.order"));
+            media.order(site!("sorted.recover.B1.order"));
         }
         media.store(node.value(source), if index == 0 { edge } else { value });
         if index == 0 || !Node::share_line(source, destination) {
-            media.flush(site!("circtree.recover.B2.line"), node.key(source));
+            media.flush(site!("sorted.recover.B2.line"), node.key(source));
             if index > 0 {
-                media.fence(site!("circtree.recover.B2.fence"));
+                media.fence(site!("sorted.recover.B2.fence"));
             }
         } else {
-            media.order(site!("circtree.recover.B2.order"));
+            media.order(site!("sorted.recover.B2.order"));
         }
     }
 }

@@ -6,19 +6,22 @@ use everleaf_index::{Index, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
-use super::CircTree;
+use super::SortedTree;
 use super::key::NodeKey;
-use super::layout::{DEFAULT_SLOTS, SLOTS, Shape};
+use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
+use crate::fastfair;
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// In the one contiguous part that can hold the key, by halves.
+    /// Rings: searched by halves, in the one contiguous part that can hold the key ([`circtree`](crate::circtree)).
     CircTree,
-    /// From the first entry on, around the ring.
+    /// Rings: searched from the first entry on.
     Linear,
-    /// By halves, in arrays whose first entry stays where it is.
+    /// Rings whose first entry stays where it is: the volatile twin of an ordinary B+-tree.
     Array,
+    /// Shifted arrays with a terminator ([`fastfair`](crate::fastfair)).
+    FastFair,
 }
 
 /// Sizes, fixed when the pool is created.
@@ -83,7 +86,7 @@ pub fn create<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Re
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Hardware, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::circtree::{Parameters, Variant, create};
+/// use everleaf_trees::sorted::{Parameters, Variant, create};
 ///
 /// let format = Format { engine: "circtree".into(), key_type: KeyType::U64, parameters: Parameters::default().pack() };
 /// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?, &format)?;
@@ -98,6 +101,11 @@ pub fn open<K: NodeKey, M: Media>(
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
-    let shape = Shape { slots: parameters.node_slots as usize, ring: variant != Variant::Array };
-    Ok(Box::new(CircTree::<K, M>::open(pool, shape, variant == Variant::Linear, shutdown)?))
+    let discipline = match variant {
+        Variant::CircTree | Variant::Linear => Discipline::Ring,
+        Variant::Array => Discipline::Array,
+        Variant::FastFair => fastfair::begin_session(pool)?,
+    };
+    let shape = Shape { slots: parameters.node_slots as usize, discipline };
+    Ok(Box::new(SortedTree::<K, M>::open(pool, shape, variant == Variant::Linear, shutdown)?))
 }

@@ -9,23 +9,28 @@ use everleaf_index::U64Keys;
 use everleaf_pmem::{Event, LINE, Media, Traced};
 use everleaf_pool::{KeyType, Pool, Shutdown};
 
-use super::super::CircTree;
-use super::super::insert::insert_entry;
-use super::super::layout::{Anchor, Shape, State};
+use super::super::SortedTree;
+use super::super::layout::{Anchor, Discipline, Shape, State};
 use super::super::node::Node;
-use super::super::remove::remove_entry;
 use super::format;
+use crate::fastfair;
 
 const SLOTS: usize = 8;
-const SHAPE: Shape = Shape { slots: SLOTS, ring: true };
+
+/// How the nodes are kept; of arrays in the next session.
+fn shape(pool: &Arc<Pool<Traced>>, shifted: bool) -> Shape {
+    let discipline = if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
+    Shape { slots: SLOTS, discipline }
+}
 
 /// A pool of one leaf in a given state.
-fn leaf(state: State, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64, dead: u64) -> (Traced, u64) {
+fn leaf(state: State, shifted: bool, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64, dead: u64) -> (Traced, u64) {
     let media = Traced::new(64 << 10, 64 << 10, 1).unwrap();
     let pool = Pool::create(media.clone(), &format(KeyType::U64, SLOTS as u64)).unwrap();
-    drop(CircTree::<U64Keys, _>::open(&pool, SHAPE, false, Shutdown::Clean).unwrap());
+    let shape = shape(&pool, shifted);
+    drop(SortedTree::<U64Keys, _>::open(&pool, shape, false, Shutdown::Clean).unwrap());
     let offset = media.load(&pool.anchor::<Anchor>().unwrap().root).offset();
-    let node = Node::at(&pool, offset, SHAPE).unwrap();
+    let node = Node::at(&pool, offset, shape).unwrap();
     for slot in 0..SLOTS {
         media.store(node.key(slot), dead);
         media.store(node.value(slot), !dead);
@@ -35,7 +40,10 @@ fn leaf(state: State, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64
         media.store(node.key(slot), keys(position));
         media.store(node.value(slot), values(position));
     }
-    media.store(&node.head.state, state.seal());
+    if state.count > 0 {
+        node.terminate(&media, state.count.into());
+    }
+    media.store(&node.head.state, node.at_rest(state.level, state.base, state.count.into()).seal());
     media.store(&node.head.key, dead);
     media.take_events();
     (media, offset)
@@ -81,13 +89,14 @@ fn images(before: &[u64], events: &[Event]) -> Vec<Vec<u64>> {
 }
 
 /// What a recovery makes of an image.
-fn content(image: &[u64]) -> Vec<(u64, u64)> {
+fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
     let media = Traced::from_image(image, 64 << 10, 1).unwrap();
     media.record(false, false);
     let (pool, opened) = Pool::open(media).unwrap();
-    let tree = CircTree::<U64Keys, _>::open(&pool, SHAPE, false, opened.shutdown).unwrap();
+    let shape = shape(&pool, shifted);
+    let tree = SortedTree::<U64Keys, _>::open(&pool, shape, false, opened.shutdown).unwrap();
     super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
-    let node = Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), SHAPE).unwrap();
+    let node = Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), shape).unwrap();
     let state = node.state(pool.media()).unwrap();
     (0..usize::from(state.count)).map(|position| node.entry(pool.media(), state, position)).collect()
 }
@@ -100,13 +109,18 @@ enum Act {
 }
 
 /// Runs steps one after the other on a leaf, and cuts them everywhere; the number of images.
-fn cut_everywhere(state: State, dead: u64, values: impl Fn(usize) -> u64 + Copy, acts: &[Act]) -> usize {
-    let (media, offset) = leaf(state, |position| position as u64 * 4 + 10, values, dead);
-    let image = media.image();
+fn cut_everywhere(state: State, shifted: bool, dead: u64, values: impl Fn(usize) -> u64 + Copy, acts: &[Act]) -> usize {
+    // The first key of an array may be 0, which ends an array elsewhere.
+    let key = |position: usize| if shifted && position == 0 { 0 } else { position as u64 * 4 + 10 };
+    let (media, offset) = leaf(state, shifted, key, values, dead);
     let pool: Arc<Pool<Traced>> = Pool::open(media.clone()).unwrap().0;
+    let shape = shape(&pool, shifted);
+    let node = Node::at(&pool, offset, shape).unwrap();
+    let state = node.state(&media).unwrap();
+    node.end_step(&media, state).unwrap();
+    let image = media.image();
     media.take_events();
-    let node = Node::at(&pool, offset, SHAPE).unwrap();
-    let (mut events, mut ends, mut contents) = (Vec::new(), Vec::new(), vec![content(&image)]);
+    let (mut events, mut ends, mut contents) = (Vec::new(), Vec::new(), vec![content(&image, shifted)]);
     for act in acts {
         let state = node.state(&media).unwrap();
         match *act {
@@ -115,20 +129,20 @@ fn cut_everywhere(state: State, dead: u64, values: impl Fn(usize) -> u64 + Copy,
                 let before = at.checked_sub(1).map_or(0, |before| node.entry(&media, state, before).0);
                 let behind = if at < usize::from(state.count) { node.entry(&media, state, at).0 } else { before + 8 };
                 let key = before.midpoint(behind);
-                insert_entry::<U64Keys, _>(&media, node, state, at, key, 7);
+                node.insert::<U64Keys, _>(&media, state, at, key, 7);
             }
-            Act::Remove(at) => remove_entry::<U64Keys, _>(&media, node, state, at),
+            Act::Remove(at) => node.remove::<U64Keys, _>(&media, state, at),
         }
         events.extend(media.take_events());
         ends.push(events.len());
-        contents.push(content(&media.image()));
+        contents.push(content(&media.image(), shifted));
     }
     let mut seen = BTreeSet::new();
     for end in 0..=events.len() {
         let done = ends.iter().filter(|until| **until <= end).count();
         for image in images(&image, &events[..end]) {
             if seen.insert((done, image.clone())) {
-                let found = content(&image);
+                let found = content(&image, shifted);
                 let right = contents[done..].iter().take(2).any(|content| *content == found);
                 assert!(right, "{state:?}, dead {dead}, {acts:?}: {done} done, {found:?} after {end} of {events:#?}");
             }
@@ -143,37 +157,46 @@ fn acts(count: usize) -> impl Iterator<Item = Act> {
     inserts.chain((0..count).map(Act::Remove))
 }
 
+/// Where the first entry may be.
+fn bases(shifted: bool) -> std::ops::Range<u16> {
+    if shifted { 0..1 } else { 0..SLOTS as u16 }
+}
+
 #[test]
 fn a_step_that_is_cut_has_happened_or_not_from_every_slot_with_every_number_of_entries() {
-    let mut states = 0;
-    for base in 0..SLOTS as u16 {
-        for count in 1..=SLOTS as u16 {
-            let last_key = u64::from(count) * 4 + 6;
-            for act in acts(count.into()) {
-                // Values that are all alike, and different ones; dead slots with a key of the node, its last one, and another one.
-                for (alike, dead) in [(true, 10), (false, last_key), (false, 10), (false, 9999)] {
-                    let values = move |position: usize| if alike { 0 } else { position as u64 + 50 };
-                    states += cut_everywhere(State::at_rest(0, base, count), dead, values, &[act]);
+    for shifted in [false, true] {
+        let mut states = 0;
+        for base in bases(shifted) {
+            for count in u16::from(!shifted)..=SLOTS as u16 {
+                let last_key = u64::from(count) * 4 + 6;
+                for act in acts(count.into()).filter(|act| !shifted || count == 0 || !matches!(act, Act::Insert(0))) {
+                    // Values that are all alike, and different ones; dead slots with a key of the node, its last one, and another one.
+                    for (alike, dead) in [(true, 10), (false, last_key), (false, 10), (false, 9999), (true, 0)] {
+                        let values = move |position: usize| if alike { 0 } else { position as u64 + 50 };
+                        states += cut_everywhere(State::at_rest(0, base, count), shifted, dead, values, &[act]);
+                    }
                 }
             }
         }
+        println!("{states} states, shifted: {shifted}");
     }
-    println!("{states} states");
 }
 
 #[test]
 fn a_step_after_another_whose_end_is_not_durable_has_happened_or_not() {
-    let mut states = 0;
-    for base in [0, 3, 6] {
-        for count in 3..SLOTS as u16 {
-            for first in acts(count.into()) {
-                let between = usize::from(count) + 1 - 2 * usize::from(matches!(first, Act::Remove(_)));
-                for second in acts(between) {
-                    let values = |position: usize| position as u64 + 50;
-                    states += cut_everywhere(State::at_rest(0, base, count), 14, values, &[first, second]);
+    for shifted in [false, true] {
+        let mut states = 0;
+        for base in bases(shifted).step_by(3) {
+            for count in 3..SLOTS as u16 {
+                for first in acts(count.into()).skip(usize::from(shifted)) {
+                    let between = usize::from(count) + 1 - 2 * usize::from(matches!(first, Act::Remove(_)));
+                    for second in acts(between).skip(usize::from(shifted)) {
+                        let values = |position: usize| position as u64 + 50;
+                        states += cut_everywhere(State::at_rest(0, base, count), shifted, 14, values, &[first, second]);
+                    }
                 }
             }
         }
+        println!("{states} states, shifted: {shifted}");
     }
-    println!("{states} states");
 }

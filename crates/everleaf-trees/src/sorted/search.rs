@@ -1,4 +1,4 @@
-//! Finding: down from the root, in each node through one contiguous part of the ring.
+//! Finding: down from the root, in each node through one contiguous part of its entries.
 //!
 //! Nothing shared is written. A node is read between two looks at its version, and its child's version is looked at before the
 //! second of them: so the child's range was right at that moment, and stays so while the child's version does, because who
@@ -11,9 +11,9 @@ use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
 use super::key::NodeKey;
-use super::layout::{Anchor, MAX_LEVELS, State, Step};
+use super::layout::{Anchor, MAX_LEVELS, State};
 use super::node::Node;
-use super::{CircTree, ROOT};
+use super::{ROOT, SortedTree};
 use crate::support::version_locks::{self, Seen};
 
 /// A leaf that covers a key while its version holds.
@@ -66,7 +66,7 @@ impl Path {
 }
 
 /// What one node on the way says.
-enum Turn {
+pub(super) enum Turn {
     Child {
         offset: u64,
         low: Option<u64>,
@@ -76,7 +76,7 @@ enum Turn {
     Cut,
 }
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// The leaf to which the way leads.
     #[inline]
     pub(super) fn descend(&self, way: Way<K::Ref<'_>>) -> Result<Spot<'_>, IndexError> {
@@ -142,7 +142,12 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
 
     /// Reads one node on the way; `above`: the level of the one before.
     #[inline(always)]
-    fn turn(&self, offset: u64, above: Option<u8>, way: Way<K::Ref<'_>>) -> Result<(Node<'_>, State, Turn), IndexError> {
+    pub(super) fn turn(
+        &self,
+        offset: u64,
+        above: Option<u8>,
+        way: Way<K::Ref<'_>>,
+    ) -> Result<(Node<'_>, State, Turn), IndexError> {
         let media = self.pool.media();
         let node = self.node(offset)?;
         node.prefetch(media);
@@ -172,7 +177,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     /// Whether a crash has left something in a node that is to be ended first.
     #[inline(always)]
     pub(super) fn is_cut(&self, node: Node<'_>, state: State) -> bool {
-        state.step != Step::Rest || K::RECORDS && self.pool.media().load(&node.head.key) != 0
+        node.is_cut(state) || K::RECORDS && self.pool.media().load(&node.head.key) != 0
     }
 
     /// The node at a place that another node knows.

@@ -1,5 +1,5 @@
-//! Directed scenarios of Circ-Tree: shifts to either side, from every place of the ring, of nodes of every fill; splits, merges, the roots that
-//! come and go; and what follows after each of them was cut.
+//! Directed scenarios of trees whose nodes are sorted: shifts, in rings to either side from every place, of nodes of every fill; splits, merges, the
+//! roots that come and go; and what follows after each of them was cut.
 
 use everleaf::Engine;
 
@@ -7,9 +7,70 @@ use super::case::Case;
 use super::directed::{inserts, lines, removes};
 use crate::ScriptKeys::{Bytes, U64};
 
-/// Whether the nodes of an engine are rings.
-pub(super) fn has_rings(engine: Engine) -> bool {
-    matches!(engine, Engine::CircTree | Engine::CircTreeLinear)
+/// Whether the nodes of an engine are sorted.
+pub(super) fn has_sorted_nodes(engine: Engine) -> bool {
+    matches!(engine, Engine::CircTree | Engine::CircTreeLinear | Engine::FastFair)
+}
+
+/// Where operations are cut, by the names of the barriers that they do not reach any more.
+struct Cuts {
+    /// In a split.
+    split: &'static [&'static str],
+    /// In a split, right after the new node follows the old one, and the old one was cut.
+    halved: &'static str,
+    /// In a merge.
+    merge: &'static [&'static str],
+    /// In an insertion that moves entries.
+    insert: &'static [&'static str],
+    /// In a removal that moves entries.
+    remove: &'static [&'static str],
+    /// Slots in which the first of some entries may be.
+    bases: &'static [u32],
+}
+
+const RINGS: Cuts = Cuts {
+    split: &["C1.log", "C1.fence", "C2.order", "C2.header", "C4.order", "C4.log", "C4.fence"],
+    halved: "C2.header",
+    merge: &["M1.order", "M1.fence", "M2.order", "M2.header", "M2.fence"],
+    insert: &[
+        "circtree.insert.P1.order",
+        "circtree.insert.P1.fence",
+        "circtree.shift.S1.order",
+        "circtree.insert.P3.order",
+        "circtree.insert.P3.fence",
+    ],
+    remove: &[
+        "circtree.remove.P1.header",
+        "circtree.remove.P1.fence",
+        "circtree.shift.S1.order",
+        "circtree.remove.P2.entry",
+        "circtree.remove.P2.fence",
+    ],
+    bases: &[0, 3, 6],
+};
+
+const ARRAYS: Cuts = Cuts {
+    split: &["C1.log", "C1.fence", "C2.next", "C2.fence", "C2.cut", "C4.order", "C4.log", "C4.fence"],
+    halved: "C2.cut",
+    merge: &["M1.order", "M1.fence", "M2.key", "M2.taken", "M2.order", "M2.header", "M2.fence"],
+    insert: &[
+        "fastfair.insert.F1.key",
+        "fastfair.insert.F1.order",
+        "fastfair.insert.F2.order",
+        "fastfair.insert.F2.entry",
+        "fastfair.insert.F2.fence",
+    ],
+    remove: &[
+        "fastfair.remove.D1.order",
+        "fastfair.remove.D2.order",
+        "fastfair.remove.D3.terminator",
+        "fastfair.remove.D3.fence",
+    ],
+    bases: &[0],
+};
+
+fn cuts(engine: Engine) -> &'static Cuts {
+    if engine == Engine::FastFair { &ARRAYS } else { &RINGS }
 }
 
 /// Eight keys of two leaves of 4 entries: `10 20 30 40` and `50 60 70 80`.
@@ -17,7 +78,8 @@ fn two_leaves() -> String {
     inserts([10, 20, 50, 60, 30, 70, 40, 80])
 }
 
-pub(super) fn rings(engine: Engine) -> Vec<Case> {
+pub(super) fn sorted(engine: Engine) -> Vec<Case> {
+    let cuts = cuts(engine);
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
         let mut add = |name: &str, slots: u32, script: &str| cases.push(Case::sized(name, engine, keys, slots, script));
@@ -29,8 +91,8 @@ pub(super) fn rings(engine: Engine) -> Vec<Case> {
                       remove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
         add("refusals, and the last entry of the tree", 4, &script);
         for slots in [8, 16] {
-            for base in [0, 3, 6] {
-                add(&format!("shifts from slot {base}"), slots, &shifts(base, slots / 2 + 1));
+            for base in cuts.bases {
+                add(&format!("shifts from slot {base}"), slots, &shifts(*base, slots / 2 + 1));
             }
         }
         // What was vacated still tells recovery of the removal; then it is written to, on either side.
@@ -47,32 +109,40 @@ pub(super) fn rings(engine: Engine) -> Vec<Case> {
             inserts([10, 20, 30, 40, 50]) + "remove 30\nupdate 50 9\nexplore\ninsert 45 1\nremove 10\nupdate 20 7\ninsert 25 1\n";
         add("a dead slot with the key that is moved", 8, &script);
 
+        // The terminator of an array moves into a line of its own; whatever is there.
+        let script = inserts([10, 20, 30]) + "explore\ninsert 40 1\nremove 40\ninsert 25 1\nremove 10\n";
+        add("the end of a line", 8, &script);
+        // Copies of counts that another opening has left, in a header that lags behind its entries.
+        let script = inserts([10, 20, 30])
+            + "explore\nreopen\ninsert 40 1\ninsert 50 1\nremove 10\nremove 20\nreopen\nremove 30\nremove 40\nremove 50\ninsert 7 7\n";
+        add("opened again and changed", 8, &script);
+
         let full = two_leaves();
-        for site in ["C1.log", "C1.fence", "C2.order", "C2.header", "C4.order", "C4.log", "C4.fence"] {
-            let script = format!("{full}cut circtree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert 35 1\n");
+        for site in cuts.split {
+            let script = format!("{full}cut sorted.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert 35 1\n");
             add(&format!("split cut before {site}, then removals"), 4, &script);
         }
         // A full node that leads to the new one is what recovery knows a split by that has not cut it.
-        let script = format!("{full}cut circtree.split.C2.header insert 25 1\ninsert 11 1\ninsert 12 2\nremove 60\n");
+        let script = format!("{full}cut sorted.split.{} insert 25 1\ninsert 11 1\ninsert 12 2\nremove 60\n", cuts.halved);
         add("split cut after its commit, then the leaf filled", 4, &script);
         let three = inserts([10, 20, 30, 40, 60, 70, 80, 90, 50]) + &removes([10, 50]);
         add("a merge right after a shift", 8, &format!("{three}explore\nremove 30\ninsert 25 1\n"));
         for site in ["G1.fence", "G2.root", "G2.fence"] {
-            let script = format!("{}cut circtree.root.{site} insert 25 1\ninsert 35 2\nremove 10\n", inserts([10, 20, 30, 40]));
+            let script = format!("{}cut sorted.root.{site} insert 25 1\ninsert 35 2\nremove 10\n", inserts([10, 20, 30, 40]));
             add(&format!("growth by a level cut before {site}"), 4, &script);
         }
         let few = two_leaves() + &removes([20, 30, 40, 60, 70]);
-        for site in ["M1.order", "M1.fence", "M2.order", "M2.header", "M2.fence"] {
-            let script = format!("{few}cut circtree.merge.{site} remove 80\ninsert 25 1\nremove 10\ninsert 65 1\n");
+        for site in cuts.merge {
+            let script = format!("{few}cut sorted.merge.{site} remove 80\ninsert 25 1\nremove 10\ninsert 65 1\n");
             add(&format!("merge cut before {site}"), 4, &script);
         }
         for site in ["D1.fence", "D2.root"] {
-            let script = format!("{few}cut circtree.merge.{site} remove 80\ninsert 25 1\nremove 10\ninsert 65 1\n");
+            let script = format!("{few}cut sorted.merge.{site} remove 80\ninsert 25 1\nremove 10\ninsert 65 1\n");
             add(&format!("shrinking by a level cut before {site}"), 4, &script);
         }
         if keys == U64 {
             many_nodes(&mut add);
-            cut_steps(&mut add);
+            cut_steps(cuts, &mut add);
         }
     }
     cases
@@ -96,16 +166,13 @@ fn many_nodes(add: &mut Add<'_>) {
 }
 
 /// Shifts that were cut, and what follows.
-fn cut_steps(add: &mut Add<'_>) {
+fn cut_steps(cuts: &Cuts, add: &mut Add<'_>) {
     let some = inserts([10, 20, 30, 40, 50, 60]);
-    for (operation, sites) in [
-        ("insert 45 1", ["insert.P1.order", "insert.P1.fence", "shift.S1.order", "insert.P3.order", "insert.P3.fence"]),
-        ("insert 15 1", ["insert.P1.order", "insert.P1.fence", "shift.S1.order", "insert.P3.order", "insert.P3.fence"]),
-        ("remove 50", ["remove.P1.header", "remove.P1.fence", "shift.S1.order", "remove.P2.entry", "remove.P2.fence"]),
-        ("remove 20", ["remove.P1.header", "remove.P1.fence", "shift.S1.order", "remove.P2.entry", "remove.P2.fence"]),
-    ] {
+    for (operation, sites) in
+        [("insert 45 1", cuts.insert), ("insert 15 1", cuts.insert), ("remove 50", cuts.remove), ("remove 20", cuts.remove)]
+    {
         for site in sites {
-            let script = format!("{some}cut circtree.{site} {operation}\nupdate 60 7\ninsert 5 1\ninsert 70 1\nremove 30\n");
+            let script = format!("{some}cut {site} {operation}\nupdate 60 7\ninsert 5 1\ninsert 70 1\nremove 30\n");
             add(&format!("{operation} cut before {site}"), 8, &script);
         }
     }
@@ -124,11 +191,11 @@ fn shifts(base: u32, keys: u32) -> String {
         + &format!("explore\ninsert {} 1\ninsert {} 2\nremove {low}\nremove {high}\n", low + 5, high + 5)
 }
 
-/// Shifts to either side in nodes of 8 entries, from every slot, with every number of entries.
+/// Shifts in nodes of 8 entries, in rings to either side from every slot, with every number of entries.
 pub(super) fn every_base_and_fill(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
-        for base in 0..8 {
+        for base in if engine == Engine::FastFair { 0..1 } else { 0..8 } {
             for fill in 3..8 {
                 let name = format!("{fill} entries from slot {base}");
                 let case = Case::sized(&name, engine, keys, 8, &shifts(base, fill));

@@ -34,18 +34,15 @@ use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 use parking_lot::Mutex;
 
-use super::insert::insert_entry;
 use super::key::NodeKey;
-use super::layout::{Anchor, ChangeLog, Shape, State, Step, node_bytes};
+use super::layout::{Anchor, ChangeLog, Shape, State, node_bytes};
 use super::node::Node;
-use super::remove::{finish_removal, remove_entry};
-use super::shift::{Moves, shift_back};
 use super::split::new_root;
-use super::{CircTree, LOCKS, SEATS};
+use super::{LOCKS, SEATS, SortedTree};
 use crate::support::count::Count;
 use crate::support::version_locks::VersionLocks;
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost does not depend on the size of the tree;
     /// after a crash the state of every node is read, to count.
     ///
@@ -57,7 +54,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         let anchor = pool.anchor::<Anchor>()?;
         recover_log::<K, M>(pool, &mut worker, shape)?;
         if media.load(&anchor.root).is_null() {
-            new_root(&mut worker, shape, State::at_rest(0, 0, 0), 0)?;
+            new_root(&mut worker, shape, 0, None)?;
         }
         let known = media.load(&anchor.closed) == 1;
         let totals = match known && shutdown == Shutdown::Clean {
@@ -112,8 +109,8 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         media.store(&anchor.leaves, statistics.leaves);
         media.store(&anchor.inner_nodes, statistics.inner_nodes);
         media.store(&anchor.closed, 1);
-        media.flush(site!("circtree.close.T1.totals"), &anchor.closed);
-        media.fence(site!("circtree.close.T1.fence"));
+        media.flush(site!("sorted.close.T1.totals"), &anchor.closed);
+        media.fence(site!("sorted.close.T1.fence"));
         Ok(())
     }
 }
@@ -122,7 +119,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
 fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: Node<'_>) -> Result<State, IndexError> {
     let media = pool.media();
     let state = node.state(media)?;
-    let state = if state.step == Step::Rest { state } else { end_step(media, node, state) };
+    let state = if node.is_cut(state) { node.end_step(media, state)? } else { state };
     let record = media.load(&node.head.key);
     if K::RECORDS && record != 0 {
         let held = (0..usize::from(state.count)).any(|position| node.entry(media, state, position).0 == record);
@@ -134,26 +131,6 @@ fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: No
         }
     }
     Ok(state)
-}
-
-/// Ends a step.
-fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> State {
-    let moves = Moves::of(node, state);
-    let settled = if !state.step.inserts() {
-        finish_removal(media, node, moves, moves.done(media, node));
-        state.after_step(node.slots())
-    } else if media.load(node.key(moves.hole())) == media.load(&node.head.key) {
-        state.after_step(node.slots())
-    } else {
-        shift_back(media, node, moves, media.load(&node.head.edge));
-        media.fence(site!("circtree.recover.B3.undone"));
-        state.without_step()
-    };
-    // B3: at rest. Crash: all of the above is done again, and changes nothing.
-    media.store(&node.head.state, settled.seal());
-    media.flush(site!("circtree.recover.B3.header"), &node.head.state);
-    media.fence(site!("circtree.recover.B3.fence"));
-    settled
 }
 
 /// Ends the change of structure that a crash has cut.
@@ -179,10 +156,10 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
         // R3: the log is retired, in the order of C4. Crash: it is gone, or some of the above is done again.
         media.store(&log.separator, 0);
         media.store(&log.new, PPtr::NULL);
-        media.order(site!("circtree.recover.R3.order"));
+        media.order(site!("sorted.recover.R3.order"));
         media.store(&log.left, PPtr::NULL);
-        media.flush(site!("circtree.recover.R3.log"), &log.left);
-        media.fence(site!("circtree.recover.R3.fence"));
+        media.flush(site!("sorted.recover.R3.log"), &log.left);
+        media.fence(site!("sorted.recover.R3.fence"));
     }
     let removed = media.load(&log.removed);
     if removed.is_null() {
@@ -193,7 +170,7 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
         media.load(&anchor.root) != removed
     } else {
         let left = Node::at(pool, absorber.offset(), shape)?;
-        media.load(&left.head.state) == media.load(&log.absorbed)
+        left.has_absorbed(media, media.load(&log.absorbed))?
     };
     if committed {
         if !absorber.is_null() {
@@ -203,8 +180,8 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
     } else {
         // R4: the log is retired. Crash: it is gone, or this is done again.
         media.store(&log.removed, PPtr::NULL);
-        media.flush(site!("circtree.recover.R4.log"), &log.removed);
-        media.fence(site!("circtree.recover.R4.fence"));
+        media.flush(site!("sorted.recover.R4.log"), &log.removed);
+        media.fence(site!("sorted.recover.R4.fence"));
     }
     Ok(())
 }
@@ -219,11 +196,10 @@ fn finish_split<K: NodeKey, M: Media>(
     let media = pool.media();
     let new = Node::at(pool, media.load(&log.new).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
-    let (state, moved) = (left.state(media)?, new.state(media)?.count);
-    if usize::from(state.count) == shape.slots {
-        // R1: the old node loses what the new one has. Crash: it is full, or it is done. Fenced with the entry above, which is missing still.
-        media.store(&left.head.state, State::at_rest(state.level, state.base, state.count.saturating_sub(moved)).seal());
-        media.flush(site!("circtree.recover.R1.header"), &left.head.state);
+    let (state, moved) = (settle::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
+    if usize::from(state.count) == shape.slots && moved < shape.slots {
+        // R1: the old node loses what the new one has.
+        left.cut_again(media, state, shape.slots - moved);
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
@@ -237,7 +213,7 @@ fn finish_split<K: NodeKey, M: Media>(
     if children.len() == shape.slots {
         return Err(IndexError::Corrupt { offset: parent.offset, what: "a split was begun without room above" });
     }
-    insert_entry::<K, M>(media, parent, state, position + 1, media.load(&log.separator), new.offset);
+    parent.insert::<K, M>(media, state, position + 1, media.load(&log.separator), new.offset);
     Ok(())
 }
 
@@ -254,13 +230,13 @@ fn finish_merge<K: NodeKey, M: Media>(
     if media.load(&left.head.next).offset() == removed.offset {
         // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced before anything is freed.
         media.store(&left.head.next, media.load(&removed.head.next));
-        media.flush(site!("circtree.recover.R2.next"), &left.head.next);
+        media.flush(site!("sorted.recover.R2.next"), &left.head.next);
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
     let known = (0..usize::from(state.count)).find(|position| parent.entry(media, state, *position).1 == removed.offset);
     if let Some(position) = known {
-        remove_entry::<K, M>(media, parent, state, position);
+        parent.remove::<K, M>(media, state, position);
         K::discard(worker, &parent.head.key)?;
     }
     Ok(())

@@ -1,19 +1,18 @@
-//! A node as the operations see it: cells by slot, slots by position in the ring.
+//! A node as the operations see it: cells by slot, slots by position.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Site, WORD};
 use everleaf_pool::Pool;
 
-use super::layout::{ENTRIES_PER_LINE, NodeHead, Shape, State};
+use super::layout::{Discipline, ENTRIES_PER_LINE, NodeHead, Shape, State};
 
 /// A checked view of one node.
 #[derive(Clone, Copy)]
-pub(super) struct Node<'p> {
+pub(crate) struct Node<'p> {
     pub head: &'p NodeHead,
     entries: &'p [PCell],
     pub offset: u64,
-    /// Whether entries move to the nearer side.
-    pub ring: bool,
+    pub discipline: Discipline,
 }
 
 impl<'p> Node<'p> {
@@ -23,7 +22,7 @@ impl<'p> Node<'p> {
         let head = pool.node(PPtr::<NodeHead>::at(offset))?;
         let body = offset.wrapping_add(size_of::<NodeHead>() as u64);
         match pool.media().region().cells(body, 2 * shape.slots) {
-            Some(entries) => Ok(Self { head, entries, offset, ring: shape.ring }),
+            Some(entries) => Ok(Self { head, entries, offset, discipline: shape.discipline }),
             None => Err(IndexError::Corrupt { offset, what: "a node reaches beyond the pool" }),
         }
     }
@@ -38,7 +37,14 @@ impl<'p> Node<'p> {
     #[inline(always)]
     pub fn state<M: Media>(&self, media: &M) -> Result<State, IndexError> {
         let state = media.load(&self.head.state).open(self.slots());
+        let state = state.filter(|state| (state.session == 0) == (self.discipline.session() == 0));
         state.ok_or(IndexError::Corrupt { offset: self.offset, what: "the state of a node is damaged" })
+    }
+
+    /// A state of it in which nothing is under way, as this opening of the tree knows it.
+    #[inline(always)]
+    pub fn at_rest(&self, level: u8, base: u16, count: usize) -> State {
+        State { session: self.discipline.session(), ..State::at_rest(level, base, count as u16) }
     }
 
     /// The slot of a position; that of `usize::MAX` is the one before the first.
@@ -92,11 +98,12 @@ impl<'p> Node<'p> {
         }
     }
 
-    /// Asks for the lines of a node that is small enough to be fetched whole.
+    /// Asks for the lines of a node that is small enough to be fetched whole; of a larger one for those that a search by halves begins with.
     #[inline(always)]
     pub fn prefetch<M: Media>(&self, media: &M) {
-        const FEW_LINES: usize = 8;
-        for slot in (0..self.slots().min(FEW_LINES * ENTRIES_PER_LINE)).step_by(ENTRIES_PER_LINE) {
+        const LINES: usize = 8;
+        let step = ENTRIES_PER_LINE.max(self.slots() / LINES);
+        for slot in (0..self.slots()).step_by(step) {
             media.prefetch(self.key(slot));
         }
     }

@@ -10,8 +10,9 @@
 //! In a leaf a value word is the key's value. In an inner node it is the offset of a child, and the key word is the least key
 //! that belongs there; that of the first entry of the first node of a level is 0, and nobody compares with a first entry's.
 //!
-//! The entries form a ring. The state word says where the first one is and how many there are; the other slots are *dead*:
-//! what they hold means nothing.
+//! In a ring the state word says where the first entry is and how many there are. In a shifted array the first entry is in slot 0 and the slot
+//! behind the last one has the key word 0; the state word says how many there are too, but that is a copy, which is good for the opening of the
+//! tree that made it. Whatever the other slots hold means nothing: they are *dead*.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 
@@ -72,8 +73,10 @@ persistent! {
         pub leaves: PCell,
         /// Number of inner nodes.
         pub inner_nodes: PCell,
+        /// Which opening of a tree of shifted arrays the last one was, as an empty node of it would say; 0: none yet.
+        pub session: PCell<StateWord>,
         /// Nothing.
-        pub _reserved: [PCell; 3],
+        pub _reserved: [PCell; 2],
         /// Line 1.
         pub log: ChangeLog,
     }
@@ -101,9 +104,30 @@ const _: () = {
 pub struct Shape {
     /// Entries that a node has room for, a power of two.
     pub slots: usize,
-    /// Entries move to the nearer side. Else the first one stays in slot 0, as in an ordinary B+-tree: the volatile twin that rings are compared
-    /// with.
-    pub ring: bool,
+    /// How they are kept.
+    pub discipline: Discipline,
+}
+
+/// How a node keeps its entries sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// In a ring, whose entries move to the nearer side ([`crate::circtree`]).
+    Ring,
+    /// In a ring whose first entry stays in slot 0, so that all move to one side: the volatile twin that rings are compared with.
+    Array,
+    /// In an array with a terminator ([`crate::fastfair`]); this is which opening of the tree, from 1 on.
+    Shifted { session: u32 },
+}
+
+impl Discipline {
+    /// What the state words of nodes at rest are marked with; 0 where they are right whenever they were written.
+    #[inline(always)]
+    pub const fn session(self) -> u32 {
+        match self {
+            Self::Ring | Self::Array => 0,
+            Self::Shifted { session } => session,
+        }
+    }
 }
 
 /// Bytes of a node with room for so many entries.
@@ -150,6 +174,9 @@ pub struct State {
     pub at: u16,
     /// A removal has moved entries, and that it is done may not be durable: the slot that it has vacated still tells recovery so.
     pub vacated: bool,
+    /// Which opening of the tree has stored this, where it is only a copy of what the entries say: then all of the above is at rest from slot 0 on. Else
+    /// 0.
+    pub session: u32,
 }
 
 /// A state in 48 bits, and 16 bits of check.
@@ -171,10 +198,14 @@ const BASE_BITS: u32 = 8;
 const COUNT_BITS: u32 = 9;
 const LEVEL_BITS: u32 = 5;
 const STEP_BITS: u32 = 3;
+const SESSION_BITS: u32 = u32::BITS;
 const CONTENT_BITS: u32 = 48;
+/// In the content: this is the copy of some session.
+const COPY: u64 = 1 << (CONTENT_BITS - 1);
 
 const _: () = {
-    assert!(BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS + STEP_BITS < CONTENT_BITS);
+    assert!(BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS + STEP_BITS + 1 < CONTENT_BITS);
+    assert!(COUNT_BITS + LEVEL_BITS + SESSION_BITS < CONTENT_BITS);
     assert!(MAX_LEVELS <= 1 << LEVEL_BITS && Step::ALL.len() <= 1 << STEP_BITS);
 };
 
@@ -187,12 +218,16 @@ const fn sealed(content: u64) -> u64 {
 impl State {
     /// A node at rest.
     pub const fn at_rest(level: u8, base: u16, count: u16) -> Self {
-        Self { level, base, count, step: Step::Rest, at: 0, vacated: false }
+        Self { level, base, count, step: Step::Rest, at: 0, vacated: false, session: 0 }
     }
 
     /// As it stands in a node.
     #[inline(always)]
     pub const fn seal(self) -> StateWord {
+        if self.session != 0 {
+            let content = (self.session as u64) << LEVEL_BITS | self.level as u64;
+            return StateWord(sealed(COPY | content << COUNT_BITS | self.count as u64));
+        }
         let mut content = self.vacated as u64;
         content = content << STEP_BITS | self.step as u64;
         content = content << LEVEL_BITS | self.level as u64;
@@ -227,6 +262,11 @@ impl State {
 }
 
 impl StateWord {
+    /// The session that it was stored in, 0 if it was not; none if it is damaged.
+    pub fn open_session(self) -> Option<u32> {
+        if self.0 == 0 { Some(0) } else { self.open(0).map(|state| state.session) }
+    }
+
     /// What it says of a node with room for `slots` entries; none if it is damaged.
     #[inline(always)]
     pub fn open(self, slots: usize) -> Option<State> {
@@ -235,6 +275,12 @@ impl StateWord {
             return None;
         }
         let field = |shift: u32, bits: u32| (content >> shift & ((1 << bits) - 1)) as u16;
+        if content & COPY != 0 {
+            let session = (content & !COPY) >> (COUNT_BITS + LEVEL_BITS);
+            let (level, count) = (field(COUNT_BITS, LEVEL_BITS) as u8, field(0, COUNT_BITS));
+            let possible = session != 0 && session <= u64::from(u32::MAX) && usize::from(count) <= slots;
+            return possible.then_some(State { session: session as u32, ..State::at_rest(level, 0, count) });
+        }
         let (level_shift, step_shift) = (BASE_BITS + 2 * COUNT_BITS, BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS);
         let state = State {
             level: field(level_shift, LEVEL_BITS) as u8,
@@ -243,6 +289,7 @@ impl StateWord {
             step: *Step::ALL.get(usize::from(field(step_shift, STEP_BITS)))?,
             at: field(BASE_BITS + COUNT_BITS, COUNT_BITS),
             vacated: content >> (step_shift + STEP_BITS) & 1 != 0,
+            session: 0,
         };
         let (base, count, at) = (usize::from(state.base), usize::from(state.count), usize::from(state.at));
         let possible = match state.step {
@@ -262,12 +309,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn states() -> impl Strategy<Value = (State, usize)> {
-        let sizes = (0..SLOTS.len(), any::<u16>(), any::<u16>(), any::<u16>(), 0..5usize, 0..32u8, any::<bool>());
-        sizes.prop_filter_map("an impossible step", |(size, base, count, at, step, level, vacated)| {
+        let sizes = (0..SLOTS.len(), any::<u16>(), any::<u16>(), any::<u16>(), 0..6usize, 0..32u8, any::<u32>());
+        sizes.prop_filter_map("an impossible step", |(size, base, count, at, step, level, session)| {
             let slots = SLOTS[size] as usize;
             let (base, count) = (base % slots as u16, count % (slots as u16 + 1));
             let at = at % (count + 1);
-            let state = State { level, base, count, step: Step::ALL[step], at, vacated };
+            let state = match Step::ALL.get(step) {
+                Some(step) => State { step: *step, at, vacated: session % 2 == 1, ..State::at_rest(level, base, count) },
+                None => State { session: session.max(1), ..State::at_rest(level, 0, count) },
+            };
             let word = state.seal();
             word.open(slots).map(|found| {
                 assert_eq!(found, state);

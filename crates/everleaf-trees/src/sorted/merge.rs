@@ -16,11 +16,10 @@ use everleaf_pool::Worker;
 use super::key::NodeKey;
 use super::layout::{Anchor, ChangeLog, NodeHead, State};
 use super::node::Node;
-use super::remove::remove_entry;
 use super::search::Way;
-use super::{CircTree, ROOT};
+use super::{ROOT, SortedTree};
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Whether a node with so many entries looks for a neighbour to merge with. Not at every number below the limit: to look costs a way from
     /// the root.
     #[inline(always)]
@@ -105,33 +104,40 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
             return Err(IndexError::Corrupt { offset: left.offset, what: "a node does not lead to its right neighbour" });
         }
         let log = &self.pool.anchor::<Anchor>()?.log;
-        let after = State::at_rest(state.level, state.base, (count + moved) as u16);
+        let after = left.at_rest(state.level, state.base, count + moved);
 
-        if state.vacated && moved > 0 {
-            // M0: as E0 of an insertion: dead slots are about to be written.
-            media.store(&left.head.state, state.without_step().seal());
-            media.flush(site!("circtree.merge.M0.header"), &left.head.state);
-            media.fence(site!("circtree.merge.M0.fence"));
+        if moved > 0 {
+            left.open_dead_slots(media, state);
         }
         // M1: the log, and the entries, in dead slots. Crash: recovery finds the left node without them, and forgets it.
         write_log(media, log, Some((parent, left, after)), right);
+        let committing = moved > 0 && left.commits_by_key(count);
         for position in 0..moved {
             let (slot, (key, value)) = (left.slot(state, count + position), right.entry(media, right_state, position));
-            media.store(left.key(slot), key);
+            if position > 0 || !committing {
+                media.store(left.key(slot), key);
+            }
             media.store(left.value(slot), value);
         }
-        left.flush_entries(media, site!("circtree.merge.M1.entries"), after, count..count + moved);
-        media.fence(site!("circtree.merge.M1.fence"));
+        if moved > 0 {
+            let meant = left.terminate(media, count + moved);
+            left.flush_entries(media, site!("sorted.merge.M1.entries"), after, count..meant);
+        }
+        media.fence(site!("sorted.merge.M1.fence"));
 
-        // M2 COMMIT: the left node has them, and then, in the same line, leads past the right one. Crash: recovery goes on.
+        // M2 COMMIT: the left node has them, by the key of the first one, or by its state; and then leads past the right one. Crash: recovery goes
+        // on.
+        if committing {
+            left.commit_taken(media, count, right.entry(media, right_state, 0).0);
+        }
         media.store(&left.head.state, after.seal());
-        media.order(site!("circtree.merge.M2.order"));
+        media.order(site!("sorted.merge.M2.order"));
         media.store(&left.head.next, media.load(&right.head.next));
-        media.flush(site!("circtree.merge.M2.header"), &left.head.state);
-        media.fence(site!("circtree.merge.M2.fence"));
+        media.flush(site!("sorted.merge.M2.header"), &left.head.state);
+        media.fence(site!("sorted.merge.M2.fence"));
 
         // M3: the node above. Crash: recovery looks whether it knows the right node.
-        remove_entry::<K, M>(media, parent, parent_state, right_position);
+        parent.remove::<K, M>(media, parent_state, right_position);
         K::discard(worker, &parent.head.key)?;
 
         // M4: the right node is freed and the log retired, in one exchange.
@@ -155,10 +161,10 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         }
         // D1: the log. Crash: the root is the old one, and recovery forgets it.
         write_log(media, &anchor.log, None, node);
-        media.fence(site!("circtree.merge.D1.fence"));
+        media.fence(site!("sorted.merge.D1.fence"));
         // D2 COMMIT: the root. Crash: recovery frees the old one. Fenced before anything is freed, by the announcement of that.
         media.store(&anchor.root, PPtr::at(node.entry(media, state, 0).1));
-        media.flush(site!("circtree.merge.D2.root"), &anchor.root);
+        media.flush(site!("sorted.merge.D2.root"), &anchor.root);
         // D3: the old root is freed and the log retired, in one exchange.
         worker.free_from(&anchor.log.removed)?;
         self.inner_nodes.fetch_sub(1, Ordering::Relaxed);
@@ -173,7 +179,7 @@ fn write_log<M: Media>(media: &M, log: &ChangeLog, absorber: Option<(Node<'_>, N
     media.store(&log.parent, PPtr::at(parent));
     media.store(&log.absorber, PPtr::at(left));
     media.store(log.absorbed.as_word(), after);
-    media.order(site!("circtree.merge.M1.order"));
+    media.order(site!("sorted.merge.M1.order"));
     media.store(&log.removed, PPtr::<NodeHead>::at(removed.offset));
-    media.flush(site!("circtree.merge.M1.log"), &log.removed);
+    media.flush(site!("sorted.merge.M1.log"), &log.removed);
 }

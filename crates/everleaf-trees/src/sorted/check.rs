@@ -5,11 +5,9 @@ use everleaf_index::{CheckReport, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
-use super::CircTree;
+use super::SortedTree;
 use super::key::NodeKey;
-use super::layout::{Anchor, MAX_LEVELS, State, Step};
-use super::node::Node;
-use super::shift::Moves;
+use super::layout::{Anchor, MAX_LEVELS};
 
 /// Violations that are written out; what exceeds them is only a sign of more of the same.
 const MAX_SENTENCES: usize = 200;
@@ -31,7 +29,7 @@ impl Seen<'_> {
     }
 }
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Tests every invariant and reports the nodes.
     pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         let media = self.pool.media();
@@ -79,7 +77,10 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         }
         seen.audit.reach(offset);
         seen.levels[usize::from(level)].push((offset, media.load(&node.head.next).offset()));
-        let entries = resolved(media, node, state);
+        let entries = match node.resolved(media, state) {
+            Ok(entries) => entries,
+            Err(error) => return seen.violation(format!("I2: the node at {offset:#x}: {error}")),
+        };
         if K::RECORDS {
             let words = entries.iter().map(|entry| entry.0);
             let header = media.load(&node.head.key);
@@ -150,28 +151,4 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         }
         wrong.into_iter().for_each(|sentence| seen.violation(sentence));
     }
-}
-
-/// The entries of a node as they are once its step is ended.
-fn resolved<M: Media>(media: &M, node: Node<'_>, state: State) -> Vec<(u64, u64)> {
-    let moves = Moves::of(node, state);
-    let done = moves.done(media, node);
-    let inserted = state.step.inserts() && media.load(node.key(moves.hole())) == media.load(&node.head.key);
-    if state.step == Step::Rest || inserted {
-        let state = state.after_step(node.slots());
-        return (0..usize::from(state.count)).map(|position| node.entry(media, state, position)).collect();
-    }
-    let edge = state.step.inserts().then(|| media.load(&node.head.edge));
-    let (at, count) = (usize::from(state.at), usize::from(state.count));
-    let entry = |position: usize| {
-        let index = match state.step {
-            Step::InsertUp if position >= at => count - 1 - position,
-            Step::InsertDown if position < at => position,
-            Step::RemoveUp if position < at => at - 1 - position,
-            Step::RemoveDown if position > at => position - at - 1,
-            _ => return node.entry(media, state, position),
-        };
-        moves.entry(media, node, index, done, edge)
-    };
-    (0..count).filter(|position| state.step.inserts() || *position != at).map(entry).collect()
 }

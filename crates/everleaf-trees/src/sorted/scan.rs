@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 
-use super::CircTree;
+use super::SortedTree;
 use super::key::NodeKey;
 use super::layout::State;
 use super::node::Node;
@@ -25,7 +25,7 @@ enum Shown<Owned> {
     Enough,
 }
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it must not call the tree.
     pub(super) fn scan_from(
         &self,

@@ -9,14 +9,13 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, site};
 use everleaf_pool::Worker;
 
-use super::insert::insert_entry;
 use super::key::NodeKey;
 use super::layout::{Anchor, NodeHead, Shape, State, node_bytes};
 use super::node::Node;
 use super::search::{Path, Way};
-use super::{CircTree, ROOT};
+use super::{ROOT, SortedTree};
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has changed, or nodes above the leaf
     /// were split, which is sound.
     #[cold]
@@ -49,7 +48,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     fn grow(&self, worker: &mut Worker<M>, root: u64) -> Result<(), IndexError> {
         let level = self.node(root)?.state(self.pool.media())?.level + 1;
         let guard = self.locks.lock(&self.relax(), ROOT);
-        new_root(worker, self.shape, State::at_rest(level, 0, 1), root)?;
+        new_root(worker, self.shape, level, Some(root))?;
         drop(guard);
         self.inner_nodes.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -86,38 +85,35 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         let separator = media.load(&log.separator);
 
         // C1: its content, and the log. Crash: left.next does not lead to it, so recovery frees it.
-        let new_state = State::at_rest(state.level, 0, (count - middle) as u16);
+        let new_state = left.at_rest(state.level, 0, count - middle);
         for position in middle..count {
             let (key, value) = left.entry(media, state, position);
             media.store(new.key(position - middle), key);
             media.store(new.value(position - middle), value);
         }
-        new.flush_entries(media, site!("circtree.split.C1.entries"), new_state, 0..count - middle);
+        let meant = new.terminate(media, count - middle);
+        new.flush_entries(media, site!("sorted.split.C1.entries"), new_state, 0..meant);
         write_head(media, new, new_state, media.load(&left.head.next));
-        media.flush(site!("circtree.split.C1.header"), &new.head.state);
+        media.flush(site!("sorted.split.C1.header"), &new.head.state);
         media.store(&log.parent, PPtr::at(parent.offset));
         media.store(&log.left, PPtr::at(left.offset));
-        media.flush(site!("circtree.split.C1.log"), &log.left);
-        media.fence(site!("circtree.split.C1.fence"));
+        media.flush(site!("sorted.split.C1.log"), &log.left);
+        media.fence(site!("sorted.split.C1.fence"));
 
-        // C2 COMMIT: the new node follows the old one. Crash: it is there, and recovery cuts the old one if that has not lost its upper
-        // entries in the same line. Fenced with the entry above, before that commits.
-        media.store(&left.head.next, PPtr::at(new.offset));
-        media.order(site!("circtree.split.C2.order"));
-        media.store(&left.head.state, State::at_rest(state.level, state.base, middle as u16).seal());
-        media.flush(site!("circtree.split.C2.header"), &left.head.state);
+        // C2 COMMIT: the new node follows the old one, which is cut. Fenced with the entry above, before the log is retired.
+        left.cut(media, state, middle, PPtr::at(new.offset));
 
         // C3: the node above. Crash: recovery looks whether it knows the new node.
-        insert_entry::<K, M>(media, parent, parent_state, position, separator, new.offset);
+        parent.insert::<K, M>(media, parent_state, position, separator, new.offset);
 
         // C4: the log is retired. Crash: recovery finds all of it done. Durable before the old node is unlocked: split again, it would
         // not lead to `new`.
         media.store(&log.separator, 0);
         media.store(&log.new, PPtr::NULL);
-        media.order(site!("circtree.split.C4.order"));
+        media.order(site!("sorted.split.C4.order"));
         media.store(&log.left, PPtr::NULL);
-        media.flush(site!("circtree.split.C4.log"), &log.left);
-        media.fence(site!("circtree.split.C4.fence"));
+        media.flush(site!("sorted.split.C4.log"), &log.left);
+        media.fence(site!("sorted.split.C4.fence"));
         let (counter, nodes) = match state.level {
             0 => (Counter::LeafSplits, &self.leaves),
             _ => (Counter::InnerSplits, &self.inner_nodes),
@@ -128,7 +124,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
     }
 }
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// The key that the entries of a node from position `middle` on get in the node above: in an inner node the first one's own.
     fn separator(&self, node: Node<'_>, state: State, middle: usize) -> Result<K::Owned, IndexError> {
         let read = |position| K::read(&self.pool, node.entry(self.pool.media(), state, position).0);
@@ -147,9 +143,8 @@ fn write_head<M: Media>(media: &M, node: Node<'_>, state: State, next: PPtr<Node
     media.store(&node.head.state, state.seal());
 }
 
-/// Makes a node of `state` the root: a leaf without entries, or an inner node with the one child `child`. The caller keeps others from
-/// looking for the root.
-pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, state: State, child: u64) -> Result<(), IndexError> {
+/// Makes a new node the root: a leaf without entries, or an inner node with one child. The caller keeps others from looking for the root.
+pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, level: u8, child: Option<u64>) -> Result<(), IndexError> {
     let pool = std::sync::Arc::clone(worker.pool());
     let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
     // G0: the node. Crash: it is not the root, so recovery frees it.
@@ -157,18 +152,19 @@ pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, state: St
     let new = media.load(&anchor.log.new);
     let node = Node::at(&pool, new.offset(), shape)?;
     // G1: its content. Crash: as after G0.
-    if state.count > 0 {
+    if let Some(child) = child {
         media.store(node.key(0), 0);
         media.store(node.value(0), child);
-        media.flush(site!("circtree.root.G1.entry"), node.key(0));
+        node.terminate(media, 1);
+        media.flush(site!("sorted.root.G1.entry"), node.key(0));
     }
-    write_head(media, node, state, PPtr::NULL);
-    media.flush(site!("circtree.root.G1.header"), &node.head.state);
-    media.fence(site!("circtree.root.G1.fence"));
+    write_head(media, node, node.at_rest(level, 0, usize::from(child.is_some())), PPtr::NULL);
+    media.flush(site!("sorted.root.G1.header"), &node.head.state);
+    media.fence(site!("sorted.root.G1.fence"));
     // G2 COMMIT: the root. Crash: recovery retires the log.
     media.store(&anchor.root, new);
-    media.flush(site!("circtree.root.G2.root"), &anchor.root);
-    media.fence(site!("circtree.root.G2.fence"));
+    media.flush(site!("sorted.root.G2.root"), &anchor.root);
+    media.fence(site!("sorted.root.G2.fence"));
     // G3: the log is retired. Not flushed: `new` is the root until the next change of structure, which flushes the log first.
     media.store(&anchor.log.new, PPtr::NULL);
     Ok(())

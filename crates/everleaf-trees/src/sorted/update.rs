@@ -3,11 +3,11 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
-use super::CircTree;
+use super::SortedTree;
 use super::key::NodeKey;
 use super::search::Locked;
 
-impl<K: NodeKey, M: Media> CircTree<K, M> {
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Replaces the value of a present key; the old one.
     #[inline]
     pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
@@ -25,7 +25,7 @@ impl<K: NodeKey, M: Media> CircTree<K, M> {
         // P1 COMMIT. Crash: the old value or the new one. If the end of a step before this is not durable, recovery reads keys
         // only, and changes nothing of what was moved.
         media.store(cell, value);
-        media.flush(site!("circtree.update.P1.value"), cell);
-        media.fence(site!("circtree.update.P1.fence"));
+        media.flush(site!("sorted.update.P1.value"), cell);
+        media.fence(site!("sorted.update.P1.fence"));
     }
 }

@@ -1,10 +1,10 @@
-//! The room's part of docs/format.md.
+//! The part of docs/format.md that both designs have.
 
 use everleaf_pmem::{Field, Layout, WORD};
 
 use super::layout::{Anchor, ChangeLog, DEFAULT_SLOTS, NodeHead, node_bytes};
 
-/// What docs/format.md shows of this room: a node of the tuned size, and the anchor.
+/// What docs/format.md shows of these rooms: a node of the tuned size, and the anchor.
 pub fn layouts() -> Vec<Layout> {
     let slots = DEFAULT_SLOTS as usize;
     let field = |name: String, slot: usize, word: usize, what: &str| Field {
@@ -21,6 +21,6 @@ pub fn layouts() -> Vec<Layout> {
         ]
     });
     let fields = NodeHead::layout().fields.into_iter().chain(entries).collect();
-    let node = Layout { name: "Circ-Tree node", bytes: node_bytes(slots) as usize, fields };
+    let node = Layout { name: "Sorted node", bytes: node_bytes(slots) as usize, fields };
     vec![node, Anchor::layout(), ChangeLog::layout()]
 }

@@ -30,6 +30,19 @@ where
         if number.is_multiple_of(STAYING) {
             continue;
         }
+        if random.random_range(0..8) == 0 {
+            // Keys of its own, and one more than go down together.
+            let keys: Vec<K::Owned> =
+                (0..17).map(|_| K::make(random.random_range(0..500) * (THREADS + 1) + thread + 1)).collect();
+            let asked: Vec<K::Ref<'_>> = keys.iter().map(K::borrow).collect();
+            let mut values = vec![Some(7); asked.len()];
+            tree.get_many(&asked, &mut values).unwrap();
+            for (key, value) in asked.iter().zip(values) {
+                let mut expected = [0];
+                let right = model.get_words(*key, &mut expected).unwrap().then_some(expected[0]);
+                assert!(value == right || right.is_none() && value == Some(u64::MAX), "{key:?}, seed {seed}");
+            }
+        }
         let (key, value, mut old, mut expected) = (K::make(number), random.random(), [0], [0]);
         let key = K::borrow(&key);
         let (found, right) = match random.random_range(0..6) {
@@ -58,13 +71,13 @@ fn scan<K: TestKey>(tree: &dyn Index<K>, direction: Direction, staying: usize) {
     assert!(stayed >= staying, "{stayed} of {staying}");
 }
 
-fn run<K: TestKey>(slots: u64)
+fn run<K: TestKey>(slots: u64, variant: Variant)
 where
     Model<K>: SerialIndex<K>,
 {
     let media = Hardware::new(Region::anonymous(64 << 10, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format(K::TYPE, slots)).unwrap();
-    let tree = open::<K, _>(&pool, Variant::CircTree, everleaf_pool::Shutdown::Clean).unwrap();
+    let tree = open::<K, _>(&pool, variant, everleaf_pool::Shutdown::Clean).unwrap();
     let staying: Vec<u16> = (0..500 * (THREADS + 1)).step_by(STAYING.into()).collect();
     for number in &staying {
         tree.insert(K::borrow(&K::make(*number)), u64::MAX).unwrap();
@@ -93,7 +106,9 @@ where
 #[test]
 fn threads_do_not_lose_each_others_keys() {
     for slots in [4, 8, 32] {
-        run::<U64Keys>(slots);
-        run::<BytesKeys>(slots);
+        for variant in [Variant::CircTree, Variant::FastFair] {
+            run::<U64Keys>(slots, variant);
+            run::<BytesKeys>(slots, variant);
+        }
     }
 }

@@ -144,8 +144,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), variant in 0..3usize, bytes: bool) {
-        let variant = [Variant::CircTree, Variant::Linear, Variant::Array][variant];
+    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), variant in 0..4usize, bytes: bool) {
+        let variant = [Variant::CircTree, Variant::Linear, Variant::Array, Variant::FastFair][variant];
         match bytes {
             true => run::<BytesKeys>(SLOTS[size], variant, &acts),
             false => run::<U64Keys>(SLOTS[size], variant, &acts),
@@ -173,10 +173,10 @@ fn impossible_totals_are_an_error_and_no_overflow() {
     assert!(open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).is_ok());
 }
 
-fn fill_up<K: TestKey>(slots: u64) {
+fn fill_up<K: TestKey>(slots: u64, variant: Variant) {
     let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
     let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::TYPE, slots)).unwrap();
-    let tree = open::<K, _>(&pool, Variant::CircTree, Shutdown::Clean).unwrap();
+    let tree = open::<K, _>(&pool, variant, Shutdown::Clean).unwrap();
     let numbers: Vec<u16> = (0..4000u16).map(|i| i.wrapping_mul(40_503)).collect();
     let mut present = Vec::new();
     for number in &numbers {
@@ -211,7 +211,9 @@ fn fill_up<K: TestKey>(slots: u64) {
 #[test]
 fn a_full_pool_refuses_and_loses_nothing() {
     for slots in [4, 32, 256] {
-        fill_up::<U64Keys>(slots);
-        fill_up::<BytesKeys>(slots);
+        for variant in [Variant::CircTree, Variant::FastFair] {
+            fill_up::<U64Keys>(slots, variant);
+            fill_up::<BytesKeys>(slots, variant);
+        }
     }
 }

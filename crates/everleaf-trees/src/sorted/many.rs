@@ -1,0 +1,90 @@
+//! Looking many keys up: a group goes down together, so that the misses of a level are in flight for all of its keys at once.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+
+use super::key::NodeKey;
+use super::layout::Anchor;
+use super::search::{Turn, Way};
+use super::{ROOT, SortedTree};
+use crate::support::version_locks::Seen;
+
+/// Keys that go down together.
+const GROUP: usize = 16;
+
+/// Where one key of a group is.
+#[derive(Clone, Copy)]
+struct Stand<'t> {
+    /// The node that is read next.
+    offset: u64,
+    /// That of the one before, for which this held.
+    level: Option<u8>,
+    above: Seen<'t>,
+}
+
+impl<K: NodeKey, M: Media> SortedTree<K, M> {
+    /// Looks many keys up, a group at a time.
+    pub(super) fn find_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
+        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
+            self.ended(self.find_group(keys, values))?;
+        }
+        Ok(())
+    }
+
+    /// Looks up to 16 keys up together. A key that meets a change is looked up again by itself.
+    fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        let above = self.locks.read(&self.relax(), ROOT);
+        let offset = self.pool.media().load(&self.pool.anchor::<Anchor>()?.root).offset();
+        let mut stands = [Some(Stand { offset, level: None, above }); GROUP];
+        let mut on_the_way = keys.len();
+        while on_the_way > 0 {
+            on_the_way = 0;
+            for ((stand, key), value) in stands.iter_mut().zip(keys).zip(&mut *values) {
+                let Some(at) = *stand else { continue };
+                match self.step_down(at, *key) {
+                    Some(Step::Down(below)) => {
+                        self.ask_for(below.offset);
+                        *stand = Some(below);
+                        on_the_way += 1;
+                    }
+                    Some(Step::Found(found)) => (*value, *stand) = (found, None),
+                    None => (*value, *stand) = (self.find(*key)?, None),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One node on the way; none if it has changed, or anything else is the matter: who looks alone finds out what.
+    #[inline(always)]
+    fn step_down<'t>(&'t self, at: Stand<'t>, key: K::Ref<'_>) -> Option<Step<'t>> {
+        let seen = self.locks.read(&self.relax(), at.offset);
+        if !at.above.is_current() {
+            return None;
+        }
+        let (node, state, turn) = self.turn(at.offset, at.level, Way::To(key)).ok()?;
+        let step = match turn {
+            Turn::Leaf => Step::Found(self.find_in(node, state, key).ok()?),
+            Turn::Child { offset, .. } => Step::Down(Stand { offset, level: Some(state.level), above: seen }),
+            Turn::Cut => return None,
+        };
+        seen.is_current().then_some(step)
+    }
+
+    /// Asks for what is read first of a node, and for its latch.
+    #[inline(always)]
+    fn ask_for(&self, offset: u64) {
+        self.locks.prefetch(offset);
+        if let Ok(node) = self.node(offset) {
+            self.pool.media().prefetch(&node.head.state);
+            node.prefetch(self.pool.media());
+        }
+    }
+}
+
+/// What a node says to a key.
+enum Step<'t> {
+    Down(Stand<'t>),
+    Found(Option<u64>),
+}
