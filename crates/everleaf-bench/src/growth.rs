@@ -320,7 +320,7 @@ mod tests {
             let options = GrowthOptions { to_bytes: 40 << 20, value_bytes: 500, threads, ..GrowthOptions::default() };
             let mut told = Vec::new();
             let grown = run_growth_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
-            assert!(grown.to_bytes >= 40 << 20 && grown.keys > 30_000 && grown.keys % STRETCH == 0, "{grown:?}");
+            assert!(grown.to_bytes >= 40 << 20 && grown.keys > 30_000 && grown.keys.is_multiple_of(STRETCH), "{grown:?}");
             assert!(grown.p50_us <= grown.p999_us && grown.p999_us / 1e3 <= grown.max_ms * 1.001, "{grown:?}");
             assert!(grown.pauses.len() <= SHOWN && grown.pauses.is_sorted_by(|a, b| a.ms >= b.ms), "{grown:?}");
             assert!(grown.max_running_ms <= grown.max_ms * 1.001, "{grown:?}");
