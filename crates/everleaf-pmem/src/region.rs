@@ -461,8 +461,12 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
     }
 }
 
+/// Up to a multiple of `to`; down, where no greater one fits.
 const fn round_up(bytes: u64, to: u64) -> u64 {
-    bytes.div_ceil(to) * to
+    match bytes.checked_next_multiple_of(to) {
+        Some(rounded) => rounded,
+        None => u64::MAX / to * to,
+    }
 }
 
 impl Drop for Region {

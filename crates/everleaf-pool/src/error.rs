@@ -75,7 +75,7 @@ pub enum PoolError {
     /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
     #[error(
         "the machine restarted while this pool was open on {medium}, which does not keep unsynced data over a restart, so its content \
-         cannot be trusted; remove it, and restore a backup or load its data again"
+         cannot be trusted; restore a backup or load its data again, or rescue what can be read with `everleaf check POOL --salvage NEW`"
     )]
     OtherBoot {
         /// The medium.

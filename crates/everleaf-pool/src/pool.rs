@@ -21,6 +21,8 @@ use crate::{Corruption, PoolError, Record, Worker};
 const GROWTH_STEP: u64 = 64 << 20;
 /// A pool grows by at least this part of its size, so that its extents suffice for every size.
 const GROWTH_DIVISOR: u64 = 64;
+/// The least that a pool grows by while it may grow further.
+const LEAST_GROWTH: u64 = 256 << 10;
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,15 +299,21 @@ impl<M: Media> Pool<M> {
             return Err(full());
         }
         let wish = step.max(needed).min(room);
-        let grown = match self.media.grow((end + wish) * CHUNK) {
-            Ok(()) => wish,
-            Err(_) if wish > needed => {
-                self.media.grow((end + needed) * CHUNK)?;
-                needed
+        self.publish_extent(self.lengthen(end, wish, needed)?)
+    }
+
+    /// Lengthens the region by as many chunks as there is room for on the disk, at most `wish` and at least `needed`; returns how many. Each time takes one of
+    /// the few places for extents in the header: so a disk that is nearly full is not used up in the smallest steps.
+    fn lengthen(&self, end: u64, wish: u64, needed: u64) -> Result<u64, PoolError> {
+        let least = needed.max(LEAST_GROWTH / CHUNK).min(wish);
+        let mut step = wish;
+        loop {
+            match self.media.grow((end + step) * CHUNK) {
+                Ok(()) => return Ok(step),
+                Err(_) if step > least => step = (step / 2).max(least),
+                Err(e) => return Err(e.into()),
             }
-            Err(e) => return Err(e.into()),
-        };
-        self.publish_extent(grown)
+        }
     }
 
     fn publish_extent(&self, chunks: u64) -> Result<(), PoolError> {

@@ -37,7 +37,7 @@
 //! offset. The order in which the two become durable is in `link.rs`.
 //!
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` (named trees) · `scan` (ranges) ·
-//! `transfer` `dump` `salvage` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
+//! `transfer` `dump` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
 //! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
 //! `statistics` · `error`.
 #![forbid(unsafe_code)]
@@ -64,6 +64,7 @@ mod statistics;
 mod store;
 mod transfer;
 mod tree;
+mod unfinished;
 mod value_record;
 mod view;
 

@@ -32,7 +32,7 @@ const GROUP_UNIT: u64 = 4096;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// The tree. Default: `fptree`.
+    /// The tree. Default: `fptree-c`.
     pub engine: Engine,
     /// The kind of keys. Default: byte strings.
     pub key_type: KeyType,

@@ -16,6 +16,7 @@ use crate::keyspace::Space;
 use crate::link::Live;
 use crate::scan::{BATCH_ENTRIES, Fetched};
 use crate::transfer::{Progress, Watch, report, store_all};
+use crate::unfinished::Unfinished;
 use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{CreateOptions, Engine, Error, Store, StoreKey, registry};
 
@@ -79,7 +80,8 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available()).unwrap_or_default();
     let parameters = registry::parameters_of(pool.format());
     let options = CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters).size_bytes(NEW_BYTES);
-    let new = options.create(new_path)?;
+    let unfinished = Unfinished::of(new_path)?;
+    let new = options.create(unfinished.path())?;
     let mut work = Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     complaints.iter().for_each(|error| work.salvaged.complain(error));
     let done = match key_type {
@@ -87,13 +89,10 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         KeyType::Bytes => work.gather::<BytesKeys>(&pool, &opened),
     };
     let salvaged = work.salvaged;
-    match done.and_then(|()| new.close()) {
-        Ok(()) => Ok(salvaged),
-        Err(error) => {
-            let _ = std::fs::remove_file(new_path); // The reason is what matters to the caller.
-            Err(error)
-        }
-    }
+    done?;
+    new.close()?;
+    unfinished.finish()?;
+    Ok(salvaged)
 }
 
 struct Work<'w> {

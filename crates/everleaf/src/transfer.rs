@@ -12,6 +12,7 @@ use crate::backend::Backend;
 use crate::batch::{Kind, Write};
 use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
 use crate::snapshot::Images;
+use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Error, Store};
 
 /// What writers may replace ahead of a copy, in DRAM: 4 GiB.
@@ -112,17 +113,20 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn copy(&self, path: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Progress, Error> {
-        let path = path.as_ref();
+        self.copy_to(path.as_ref(), watch)
+    }
+
+    fn copy_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        let unfinished = Unfinished::of(path)?;
         let statistics = self.statistics()?;
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
         let options = CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
         let options = options.parameters(self.backend().parameters()).size_bytes(size).max_size_bytes(statistics.max_bytes);
-        let copy = options.create(path)?;
-        let copied = self.copy_entries(&copy, statistics.keys, watch).and_then(|progress| copy.close().map(|()| progress));
-        if copied.is_err() {
-            let _ = std::fs::remove_file(path); // The reason is what matters to the caller.
-        }
-        copied
+        let copy = options.create(unfinished.path())?;
+        let progress = self.copy_entries(&copy, statistics.keys, watch)?;
+        copy.close()?;
+        unfinished.finish()?;
+        Ok(progress)
     }
 
     fn copy_entries(&self, copy: &Store, keys: u64, watch: &mut Watch<'_>) -> Result<Progress, Error> {

@@ -1,0 +1,92 @@
+//! Pools that are there whole or not at all under their name: made under another one beside it, and renamed when they are complete.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use everleaf_pool::PoolError;
+
+use crate::Error;
+
+/// A file that is being made. Dropped before it is [finished](Unfinished::finish) it is removed; a process that is killed leaves it, under a name that says what it is.
+pub(crate) struct Unfinished {
+    path: PathBuf,
+    part: PathBuf,
+}
+
+impl Unfinished {
+    /// What will be at `path`, where nothing may be.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        if path.symlink_metadata().is_ok() {
+            return Err(PoolError::Exists { path: path.into() }.into());
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.unfinished", std::process::id()));
+        let part = path.with_file_name(name);
+        let _ = fs::remove_file(&part); // Of a process that had this number before.
+        Ok(Self { path: path.into(), part })
+    }
+
+    /// Where it is made.
+    pub fn path(&self) -> &Path {
+        &self.part
+    }
+
+    /// Gives it its name, unless somebody else has taken that meanwhile.
+    pub fn finish(self) -> Result<(), Error> {
+        // A second link, because a renaming would replace what is there; not all file systems have links.
+        let named = match fs::hard_link(&self.part, &self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && self.path.symlink_metadata().is_err() => {
+                fs::rename(&self.part, &self.path)
+            }
+            linked => linked,
+        };
+        named.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
+            _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
+        })?;
+        if let Some(Ok(folder)) = self.path.parent().map(File::open) {
+            let _ = folder.sync_all(); // What cannot be synced is not kept over a power failure anyway.
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.part); // The file has its other name by now, or is of no use.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_its_name_when_it_is_finished_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("whole");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let unfinished = Unfinished::of(&path).unwrap();
+        fs::write(unfinished.path(), b"content").unwrap();
+        assert!(!path.exists() && names() == 1);
+        drop(unfinished);
+        assert_eq!(names(), 0);
+        let unfinished = Unfinished::of(&path).unwrap();
+        fs::write(unfinished.path(), b"content").unwrap();
+        unfinished.finish().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), names()), (b"content".to_vec(), 1));
+    }
+
+    #[test]
+    fn what_has_the_name_already_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        let unfinished = Unfinished::of(&path).unwrap();
+        fs::write(unfinished.path(), b"new").unwrap();
+        fs::write(&path, b"old").unwrap();
+        assert!(matches!(unfinished.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert!(matches!(Unfinished::of(&path), Err(Error::Pool(PoolError::Exists { .. }))));
+    }
+}
