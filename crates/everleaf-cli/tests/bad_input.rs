@@ -65,14 +65,18 @@ fn a_truncated_pool_says_how_much_is_missing() {
 }
 
 #[test]
-fn a_pool_of_a_newer_version_names_both_versions() {
+fn a_pool_of_another_version_names_both_versions() {
     let bench = filled();
     let sound = content(&bench.path("p"));
-    let mut newer = sound.clone();
-    newer[VERSION] = 2;
-    let checksum = u64::from(crc32fast::hash(&newer[..CHECKSUM]));
-    newer[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
-    all_say(&bench, &newer, "the pool has format version 2, this program knows versions up to 1; use a newer release");
+    let newer = "the pool has format version 3, this program knows versions up to 2; use a newer release";
+    let older = "the pool has format version 1, this program reads version 2; dump it with the release that made it";
+    for (version, complaint) in [(3, newer), (1, older)] {
+        let mut other = sound.clone();
+        other[VERSION] = version;
+        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
+        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+        all_say(&bench, &other, complaint);
+    }
     still_good(&bench, &sound);
 }
 

@@ -72,6 +72,17 @@ pub enum PoolError {
         /// Latest version known.
         supported: u64,
     },
+    /// The format is of an earlier release.
+    #[error(
+        "the pool has format version {found}, this program reads version {supported}; dump it with the release that made it, and \
+         `everleaf restore` that into a new pool"
+    )]
+    OlderVersion {
+        /// Version in the header.
+        found: u64,
+        /// The version known.
+        supported: u64,
+    },
     /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
     #[error(
         "the machine restarted while this pool was open on {medium}, which does not keep unsynced data over a restart, so its content \

@@ -43,8 +43,10 @@ impl IdentityImage {
         if word(IDENTITY_WORDS)? != checksum(&words[..IDENTITY_WORDS]) {
             return Err(Some(corrupt));
         }
-        if word(1)? != FORMAT_VERSION {
-            return Err(Some(PoolError::NewerVersion { found: word(1)?, supported: FORMAT_VERSION }));
+        match word(1)? {
+            FORMAT_VERSION => {}
+            found if found > FORMAT_VERSION => return Err(Some(PoolError::NewerVersion { found, supported: FORMAT_VERSION })),
+            found => return Err(Some(PoolError::OlderVersion { found, supported: FORMAT_VERSION })),
         }
         let name: Vec<u8> = words[4..7].iter().flat_map(|w| w.to_le_bytes()).take_while(|b| *b != 0).collect();
         let (Ok(engine), Some(key_type)) = (String::from_utf8(name), key_type_of(words[7])) else { return Err(Some(corrupt)) };

@@ -18,7 +18,7 @@ pub(crate) const CHUNK: u64 = 4096;
 /// The first eight bytes of every pool, "Everleaf" read as a little-endian word.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"Everleaf");
 /// Version of this layout.
-pub(crate) const FORMAT_VERSION: u64 = 1;
+pub(crate) const FORMAT_VERSION: u64 = 2;
 /// Words of the identity that the checksum covers (all but itself).
 pub(crate) const IDENTITY_WORDS: usize = 23;
 /// How many times a pool can grow.

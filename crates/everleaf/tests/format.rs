@@ -108,7 +108,7 @@ impl Reader {
         assert_eq!(&self.pool[..8], b"Everleaf");
         assert_eq!(self.word(184), u64::from(crc32fast::hash(&self.pool[..184])));
         assert_eq!(self.bytes(32, engine.name().len() as u64), engine.name().as_bytes());
-        assert_eq!((self.word(8), self.sealed(192)), (1, 1), "version 1, closed");
+        assert_eq!((self.word(8), self.sealed(192)), (2, 1), "version 2, closed");
         assert_eq!((self.word(56) == 1), (key_type == KeyType::Bytes));
         let fingerprints = engine == Engine::FpTree;
         let (slots, leaf_bytes) = if fingerprints { (56, 1024) } else { (32, 640) };
