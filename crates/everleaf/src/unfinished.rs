@@ -28,7 +28,7 @@ impl Unfinished {
     }
 
     /// Where it is made.
-    pub fn path(&self) -> &Path {
+    pub fn part(&self) -> &Path {
         &self.part
     }
 
@@ -68,12 +68,12 @@ mod tests {
         let path = folder.path().join("whole");
         let names = || fs::read_dir(folder.path()).unwrap().count();
         let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.path(), b"content").unwrap();
+        fs::write(unfinished.part(), b"content").unwrap();
         assert!(!path.exists() && names() == 1);
         drop(unfinished);
         assert_eq!(names(), 0);
         let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.path(), b"content").unwrap();
+        fs::write(unfinished.part(), b"content").unwrap();
         unfinished.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"content".to_vec(), 1));
     }
@@ -83,7 +83,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("taken");
         let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.path(), b"new").unwrap();
+        fs::write(unfinished.part(), b"new").unwrap();
         fs::write(&path, b"old").unwrap();
         assert!(matches!(unfinished.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
         assert_eq!(fs::read(&path).unwrap(), b"old");
