@@ -30,6 +30,9 @@ pub struct Options {
     pub recovery_depth: u8,
     /// The same for a crash point inside a recovery.
     pub recovery_budget: u64,
+    /// Recoveries that one crash point of the operations may cost, those of crashes inside recoveries and behind them included. They are
+    /// shared out among its images and the crash points of their recoveries; what would cost more is left out.
+    pub recoveries: u64,
     /// Operations run and explored after a recovery that returned before all it wrote was durable.
     pub follow_up: usize,
     /// What is assumed of the hardware.
@@ -59,6 +62,7 @@ impl Default for Options {
             budget: 4096,
             recovery_depth: 1,
             recovery_budget: 256,
+            recoveries: 65_536,
             follow_up: 1,
             assumptions: Assumptions::default(),
             mutate: false,

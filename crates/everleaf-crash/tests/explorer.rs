@@ -72,6 +72,29 @@ fn first_error(report: &Report) -> &str {
 }
 
 #[test]
+fn a_crash_point_costs_no_more_recoveries_than_it_may() {
+    // Each recovery reads and writes sixteen lines, and may be cut after each store.
+    let recover = |media: &Traced| {
+        for line in 2..18 {
+            let found = load(media, line, 0);
+            store(media, line, 0, found + 1);
+        }
+        Ok(())
+    };
+    let explored = |recoveries| {
+        let subject = Script { operations: 3, crashes: &[], run: set, recover, verify: holds };
+        let options = Options { budget: 64, recovery_budget: 64, recoveries, follow_up: 0, ..options() };
+        explore(&subject, &options).unwrap()
+    };
+    let (whole, bounded) = (explored(1 << 20), explored(40));
+    assert!(!bounded.exhaustive && bounded.left_out > 0 && bounded.violations.is_empty());
+    // A point has two images, which are tried whatever they cost; what is inside their recoveries fits in.
+    let most = bounded.crash_points * (40 + 2);
+    assert!(bounded.recoveries <= most && whole.recoveries > most, "{} and {}", bounded.recoveries, whole.recoveries);
+    assert!(bounded.recoveries > bounded.crash_points * 20, "{}: what it may cost is used", bounded.recoveries);
+}
+
+#[test]
 fn counts_are_those_counted_by_hand() {
     let subject = Script { operations: 2, crashes: &[], run: set, recover: |_: &Traced| Ok(()), verify: holds };
     let report = explore(&subject, &Options { mutate: false, ..options() }).unwrap();

@@ -1,14 +1,34 @@
 //! Which words are loaded before anything is stored to them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Notes the first loads of some words. Costs one relaxed load an access while nothing is watched.
-#[derive(Default)]
+/// Words that share a bit of the sieve: those of a line.
+const GRAIN: usize = 8;
+/// Bits of the sieve: it tells all lines of a quarter of a mebibyte apart, which is more than an explored pool has.
+const SIEVE_BITS: usize = 4096;
+
+/// Notes the first loads of some words. Costs one relaxed load an access while nothing is watched, and another one where no word of
+/// the same line is.
 pub(crate) struct Watch {
     watches: AtomicBool,
+    /// Most accesses are to lines that nobody watches, and need no lock: their bit is not set.
+    sieve: [AtomicU64; SIEVE_BITS / 64],
     words: Mutex<Words>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        let sieve = [const { AtomicU64::new(0) }; SIEVE_BITS / 64];
+        Self { watches: AtomicBool::new(false), sieve, words: Mutex::default() }
+    }
+}
+
+/// Where in the sieve the bit of a word is.
+fn bit(word: usize) -> (usize, u64) {
+    let bit = word / GRAIN % SIEVE_BITS;
+    (bit / 64, 1 << (bit % 64))
 }
 
 #[derive(Default)]
@@ -22,7 +42,10 @@ impl Watch {
     /// Watches these words and no others; forgets what was noted.
     pub fn begin(&self, words: impl Iterator<Item = usize>) {
         let mut state = Words::default();
+        self.sieve.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
         for word in words {
+            let (place, mask) = bit(word);
+            self.sieve[place].fetch_or(mask, Ordering::Relaxed);
             if state.untouched.len() <= word {
                 state.untouched.resize(word + 1, false);
             }
@@ -50,7 +73,12 @@ impl Watch {
         if !self.watches.load(Ordering::Relaxed) {
             return;
         }
-        let (word, mut state) = (word(), self.words.lock());
+        let word = word();
+        let (place, mask) = bit(word);
+        if self.sieve[place].load(Ordering::Relaxed) & mask == 0 {
+            return;
+        }
+        let mut state = self.words.lock();
         let untouched = state.untouched.get_mut(word).is_some_and(std::mem::take);
         if untouched && loads {
             state.loaded.push(word);

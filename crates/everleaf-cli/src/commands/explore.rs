@@ -21,6 +21,8 @@ use crate::rtm::Rtm;
 const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
 /// Fewer images at a crash point than this tell nothing.
 const MIN_BUDGET: u64 = 8;
+/// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two inside.
+const RECOVERIES_AN_IMAGE: u64 = 16;
 /// Interleavings of one step: of a script, whose author has chosen it; of a random program, which has many.
 const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 
@@ -71,7 +73,8 @@ pub struct Args {
     #[arg(long)]
     pub mutate: bool,
     /// Images tried at one crash point; where there are more, one of each kind that recovery and checks can tell apart by what they
-    /// read; where these are more as well, a sample, and the result is not exhaustive.
+    /// read; where these are more as well, a sample, and the result is not exhaustive. The recoveries of a crash point, with those that
+    /// are cut themselves, are at most 16 times as many.
     #[arg(long, value_name = "IMAGES", default_value_t = 512)]
     pub budget: u64,
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
@@ -197,6 +200,7 @@ pub fn run(args: Args) -> Outcome {
         seed: args.seed.unwrap_or(1),
         budget: args.budget,
         recovery_budget: args.budget / 16 + 2,
+        recoveries: args.budget.saturating_mul(RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
         preemption_bound: args.preemptions as usize,
         interleavings: args.interleavings.unwrap_or(beyond),

@@ -139,7 +139,7 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let inherited = &first.undecided(decided);
         let during = During::Recovery;
-        let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, inherited };
+        let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, until: outer.until, inherited };
         let walked = self.walk(&mut machine, &walk, &mut keep);
         if walked.is_continue() && machine.has_pending() && self.options.follow_up > 0 {
             let traces = self.follow_up(&first, outer.moment, decided);
@@ -148,11 +148,12 @@ impl<S: Subject> Explorer<'_, S> {
                 let trace = self.mutated(&trace);
                 sites.extend(trace.events.iter().filter_map(barrier));
                 let (during, moment) = (During::FollowUp(operation), Moment::during(operation));
-                let walk = Walk { trace: &trace, during, moment, from: 0, depth: 0, budget, inherited };
+                let walk = Walk { trace: &trace, during, moment, from: 0, depth: 0, budget, until: outer.until, inherited };
                 if self.walk(&mut machine, &walk, &mut keep).is_break() {
                     break;
                 }
-                let walk = Walk { moment: Moment::between(operation + 1), ..walk };
+                let budget = self.share_of_point(&walk, 1);
+                let walk = Walk { moment: Moment::between(operation + 1), budget, ..walk };
                 if let Err(found) = self.crash_at(&mut machine, &walk, trace.events.len(), Scope::All) {
                     let _ = keep(found);
                     break;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use everleaf_pmem::{Site, Traced};
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
@@ -83,6 +83,8 @@ struct Walk<'t> {
     from: usize,
     depth: u8,
     budget: u64,
+    /// How many recoveries the [`Tally`] may come to, where this is a walk inside a recovery or behind one.
+    until: u64,
     /// Lines that the crash before has left undecided. No store of the trace is to a word in which their outcomes differ.
     inherited: &'t [Undecided],
 }
@@ -91,6 +93,15 @@ impl Walk<'_> {
     /// What is promised after so many events.
     fn moment_after(&self, events: usize) -> Moment {
         self.trace.moments.get(events).copied().unwrap_or(self.moment)
+    }
+
+    fn is_inner(&self) -> bool {
+        matches!(self.during, During::Recovery | During::FollowUp(_))
+    }
+
+    /// The points at which a crash is explored, at most.
+    fn crash_points(&self) -> usize {
+        (0..self.trace.events.len()).filter(|i| is_crash_point(&self.trace.events, *i)).count()
     }
 }
 
@@ -166,7 +177,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn outer_walk<'t>(&self, trace: &'t Trace, during: During, moment: Moment) -> Walk<'t> {
-        Walk { trace, during, moment, from: 0, depth: self.options.recovery_depth, budget: self.options.budget, inherited: &[] }
+        let Options { recovery_depth: depth, budget, .. } = *self.options;
+        Walk { trace, during, moment, from: 0, depth, budget, until: u64::MAX, inherited: &[] }
     }
 
     /// Explores the crashes of one interleaving, whose trace says what is promised when, from event `from` on; then the one after it. `machine`
@@ -220,12 +232,29 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
+    /// The runs for the next of so many crash points of a recovery: an even share of what the walk has left. Where that is less than
+    /// one for each, chance says which get one.
+    fn share_of_point(&mut self, walk: &Walk, points_left: u64) -> u64 {
+        let left = walk.until.saturating_sub(self.tally.recoveries);
+        let points_left = points_left.max(1);
+        let share = left / points_left + u64::from(self.rng.random_range(0..points_left) < left % points_left);
+        share.min(walk.budget)
+    }
+
+    /// Where the walks inside the recovery of the next of so many images end. Few recoveries have many crash points, and a point may
+    /// turn out to have few images: so the first may use more than an even share.
+    fn share_of_image(&self, walk: &Walk, images_left: u64) -> u64 {
+        let left = walk.until.saturating_sub(self.tally.recoveries);
+        self.tally.recoveries.saturating_add(left / images_left.clamp(1, 8))
+    }
+
     /// Crashes wherever a trace allows; goes no further than the first failure. Breaks if the sink does.
     fn walk(&mut self, machine: &mut Machine, walk: &Walk, sink: &mut Sink) -> ControlFlow<()> {
         let mut complete = !machine.has_pending() || self.tally.left_out == 0;
         let mut failed = false;
         // What was promised at the last crash point; none if there was no such point in this walk.
         let mut promised = (walk.from == 0).then(|| walk.moment_after(0));
+        let mut points_left = if walk.is_inner() { walk.crash_points() as u64 } else { 0 };
         for (i, event) in walk.trace.events.iter().enumerate() {
             let effect = machine.apply(walk.trace.thread(i), event, &walk.trace.fresh);
             let promises = Some(walk.moment_after(i + 1));
@@ -243,7 +272,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 _ => Scope::All,
             };
-            match self.crash_at(machine, walk, i + 1, scope) {
+            let budget = if walk.is_inner() { self.share_of_point(walk, points_left) } else { walk.budget };
+            points_left = points_left.saturating_sub(1);
+            match self.crash_at(machine, &Walk { budget, ..*walk }, i + 1, scope) {
                 Ok(left_out) => complete = left_out == 0 && (complete || matches!(scope, Scope::All)),
                 Err(failure) => {
                     failed = true;

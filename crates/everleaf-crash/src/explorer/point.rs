@@ -8,7 +8,7 @@ use super::{Explorer, Failure, Fresh, Walk};
 use crate::domain::Range;
 use crate::machine::{Machine, Scope};
 use crate::undecided::{Product, Rests, Space};
-use crate::violation::{Crash, During};
+use crate::violation::Crash;
 use crate::{Subject, images};
 
 /// The image in which something broke: an outcome for each line.
@@ -25,10 +25,17 @@ fn ranges(machine: &mut Machine, walk: &Walk, scope: Scope) -> Vec<Range> {
 impl<S: Subject> Explorer<'_, S> {
     /// Tries the images of one crash point, up to the first failure; returns how many were left out.
     pub(super) fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
-        let walk = &Walk { moment: walk.moment_after(event), ..*walk };
+        let until = if walk.is_inner() { walk.until } else { self.tally.recoveries.saturating_add(self.options.recoveries) };
+        let walk = &Walk { moment: walk.moment_after(event), until, ..*walk };
         let ranges = ranges(machine, walk, scope);
         let few = images::listed(&ranges) <= walk.budget;
-        let tried = if few { self.try_all(machine, walk, &ranges) } else { self.try_what_differs(machine, walk, &ranges) };
+        let tried = if walk.budget == 0 {
+            Ok(images::possible(&ranges))
+        } else if few {
+            self.try_all(machine, walk, &ranges)
+        } else {
+            self.try_what_differs(machine, walk, &ranges)
+        };
         let (mut choice, mut found) = match tried {
             Ok(left_out) => {
                 self.tally.left_out = self.tally.left_out.saturating_add(left_out);
@@ -49,11 +56,16 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn try_all(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
         let mut broken = None;
-        images::visit_all(ranges, &mut |choice| match self.try_image(machine, choice, walk, Fresh::Required, None) {
-            Ok(_) => Continue(()),
-            Err(found) => {
-                broken = Some((choice.to_vec(), found));
-                Break(())
+        let mut images_left = images::listed(ranges);
+        images::visit_all(ranges, &mut |choice| {
+            let walk = Walk { until: self.share_of_image(walk, images_left), ..*walk };
+            images_left -= 1;
+            match self.try_image(machine, choice, &walk, Fresh::Required, None) {
+                Ok(_) => Continue(()),
+                Err(found) => {
+                    broken = Some((choice.to_vec(), found));
+                    Break(())
+                }
             }
         });
         broken.map_or_else(|| Ok(images::unlisted(ranges)), Err)
@@ -69,7 +81,7 @@ impl<S: Subject> Explorer<'_, S> {
         if left == 0 {
             self.known.insert_point(walk.moment, hash, walk.depth);
         }
-        if !matches!(walk.during, During::Recovery | During::FollowUp(_)) {
+        if !walk.is_inner() {
             self.tally.lazily_exhaustive_points += u64::from(left == 0);
             self.tally.sampled_points += u64::from(left > 0);
         }
@@ -89,7 +101,8 @@ impl<S: Subject> Explorer<'_, S> {
             };
             let Some((within, choice)) = told.or_else(|| rests.take_largest().map(&mut drawn)) else { break };
             let among = Among { space, within: &within };
-            match self.try_image(machine, &choice, walk, Fresh::Required, Some(among)) {
+            let walk = Walk { until: self.share_of_image(walk, runs_left + 1), ..*walk };
+            match self.try_image(machine, &choice, &walk, Fresh::Required, Some(among)) {
                 Ok(decided) => rests.put_back(space, within, &choice, &decided),
                 Err(found) => return Err((choice, found)),
             }

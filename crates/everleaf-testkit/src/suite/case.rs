@@ -172,7 +172,7 @@ impl Case {
 
     /// With so many images a crash point.
     pub(super) fn with_budget(mut self, budget: u64) -> Self {
-        (self.options.budget, self.options.recovery_budget) = (budget, budget / 16 + 2);
+        (self.options.budget, self.options.recovery_budget, self.options.recoveries) = (budget, budget / 16 + 2, 4 * budget);
         self
     }
 
@@ -191,5 +191,5 @@ impl Case {
 
 fn options() -> Options {
     let (len, max_len) = SMALL_POOL;
-    Options { len, max_len, budget: 64, recovery_budget: 8, ..Options::default() }
+    Options { len, max_len, budget: 64, recovery_budget: 8, recoveries: 256, ..Options::default() }
 }
