@@ -43,17 +43,40 @@ enum Command {
     Tour(tour::Args),
     Completions(completions::CompletionArgs),
     Man(completions::ManArgs),
+}
+
+/// What this program runs itself as: no part of the contract, so not among the commands that help, completions and manual pages list.
+#[derive(Debug, Parser)]
+struct Internal {
+    #[command(subcommand)]
+    command: InternalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InternalCommand {
     /// The process that torture kills.
-    #[command(hide = true, name = torture::WRITER)]
+    #[command(name = torture::WRITER)]
     TortureWriter(torture::WriterArgs),
     /// The process that the tour kills.
-    #[command(hide = true, name = tour::WRITER)]
+    #[command(name = tour::WRITER)]
     TourWriter(tour::WriterArgs),
+}
+
+/// Does what the command line of this process says; wrong usage ends it.
+pub fn run() -> Outcome {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if [torture::WRITER, tour::WRITER].iter().any(|writer| first == *writer) {
+        return match Internal::parse().command {
+            InternalCommand::TortureWriter(args) => torture::run_writer(args),
+            InternalCommand::TourWriter(args) => tour::run_writer(args),
+        };
+    }
+    Cli::parse().run()
 }
 
 impl Cli {
     /// Does what the command line says.
-    pub fn run(self) -> Outcome {
+    fn run(self) -> Outcome {
         match self.command {
             Command::Create(args) => create::run(args),
             Command::Load(args) => load::run(args),
@@ -70,11 +93,9 @@ impl Cli {
             Command::Bench(args) => bench::run(args),
             Command::Explore(args) => explore::run(args),
             Command::Torture(args) => torture::run(args),
-            Command::TortureWriter(args) => torture::run_writer(args),
             Command::Tour(args) => tour::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => completions::run_man(args),
-            Command::TourWriter(args) => tour::run_writer(args),
         }
     }
 }
@@ -87,13 +108,14 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+        Internal::command().debug_assert();
     }
 
     #[test]
     fn every_command_shows_an_example() {
         fn look(command: &clap::Command) {
             assert!(command.get_after_help().is_some_and(|help| help.to_string().contains("Example")), "{}", command.get_name());
-            command.get_subcommands().filter(|command| !command.is_hide_set()).for_each(look);
+            command.get_subcommands().for_each(look);
         }
         look(&Cli::command());
     }

@@ -18,10 +18,8 @@ mod size;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match cli::Cli::parse().run() {
+    match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -8,13 +8,12 @@ use everleaf::Store;
 use crate::failure::{Failure, Outcome};
 
 /// Name of the hidden command.
-pub const NAME: &str = "tour-writer";
+pub const NAME: &str = "__tour-writer";
 /// It is killed long before; without a limit, a tour that was stopped itself would leave a process behind that fills the pool.
 const MOST_INSERTS: u64 = 200_000;
 
 /// Arguments of the hidden command.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: the tour runs this command itself.")]
 pub struct WriterArgs {
     pool: PathBuf,
 }
