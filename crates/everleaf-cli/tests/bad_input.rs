@@ -81,6 +81,30 @@ fn a_pool_of_another_version_names_both_versions() {
 }
 
 #[test]
+fn what_cannot_hold_a_pool_is_refused_at_once() {
+    let bench = filled();
+    bench.ok(["dump", "p", "dump"]);
+    let made = std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap();
+    assert!(made.success());
+    std::fs::create_dir(bench.path("folder")).unwrap();
+    let others: [&[&str]; 5] =
+        [&["dump", "p"], &["restore", "p", "dump"], &["copy", "p", "new"], &["shell", "p"], &["check", "p", "--salvage", "new"]];
+    for (pool, what) in
+        [("pipe", "a pipe"), ("folder", "a folder"), ("/dev/null", "a character device without persistent memory")]
+    {
+        for command in COMMANDS.iter().chain(&others) {
+            let mut command = command.to_vec();
+            command[1] = pool;
+            let sentence = bench.fails(&command);
+            assert!(sentence.contains(&format!("{pool} is {what}, which cannot hold a pool")), "{command:?}: {sentence}");
+        }
+        let sentence = bench.fails(["create", pool]);
+        assert!(sentence.contains("exists already") || sentence.contains("cannot hold a pool"), "{sentence}");
+    }
+    assert!(!bench.path("new").exists());
+}
+
+#[test]
 fn a_flipped_bit_is_named_with_its_place() {
     let bench = filled();
     let sound = content(&bench.path("p"));

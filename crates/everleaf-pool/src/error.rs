@@ -58,6 +58,14 @@ pub enum PoolError {
         /// The file.
         path: PathBuf,
     },
+    /// What cannot hold a pool: a folder, a pipe, a device that is no persistent memory.
+    #[error("{path} is {what}, which cannot hold a pool; give a regular file, or a DAX device", path = .path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
     /// Another process has it open.
     #[error("{path} is open in another process; close it there first", path = .path.display())]
     Locked {

@@ -1,9 +1,9 @@
 //! Creating, locking and opening pool files.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use everleaf_pmem::{Mapping, Region};
@@ -29,7 +29,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 1 << 40;
 /// before [`Pool::create`](crate::Pool::create) has laid it out.
 ///
 /// # Errors
-/// [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system says (a full disk above all); no file is left then.
+/// [`PoolError::Exists`], [`PoolError::NotAFile`], [`PoolError::TooSmall`], or what the system says (a full disk above all); no file is left then.
 pub fn create_file(path: &Path, size: u64, max_size: u64) -> Result<Region, PoolError> {
     if size < MIN_POOL_BYTES {
         return Err(PoolError::TooSmall { bytes: size, min_bytes: MIN_POOL_BYTES });
@@ -37,9 +37,7 @@ pub fn create_file(path: &Path, size: u64, max_size: u64) -> Result<Region, Pool
     let size = size.div_ceil(CHUNK) * CHUNK;
     let file = match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_device(path) => {
-            open_options(true).open(path).map_err(io_error("opening", path))?
-        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_device(path) => open_existing(path, true)?,
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(PoolError::Exists { path: path.into() }),
         Err(e) => return Err(io_error("creating", path)(e)),
     };
@@ -53,18 +51,17 @@ pub fn create_file(path: &Path, size: u64, max_size: u64) -> Result<Region, Pool
 /// Locks and maps a pool file after a look at its header.
 ///
 /// # Errors
-/// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::NewerVersion`], [`PoolError::Corrupt`], a truncated file, or
+/// [`PoolError::Missing`], [`PoolError::NotAFile`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::NewerVersion`], [`PoolError::Corrupt`], a truncated file, or
 /// what the system says.
 pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
     let writable = mode == OpenMode::ReadWrite;
-    let file = open_options(writable).open(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => PoolError::Missing { path: path.into() },
-        _ => io_error("opening", path)(e),
-    })?;
-    if file.metadata().is_ok_and(|m| m.is_dir()) {
-        return Err(PoolError::NotAPool { path: path.into() });
-    }
-    lock(&file, path, if writable { libc::LOCK_EX } else { libc::LOCK_SH })?;
+    let file = loop {
+        let file = open_existing(path, writable)?;
+        lock(&file, path, if writable { libc::LOCK_EX } else { libc::LOCK_SH })?;
+        if file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
+            break file;
+        } // Another file has taken its place between opening and locking.
+    };
     let mut bytes = vec![0; CHUNK as usize];
     file.read_exact_at(&mut bytes, 0).map_err(|e| match e.kind() {
         io::ErrorKind::UnexpectedEof => PoolError::NotAPool { path: path.into() },
@@ -81,10 +78,7 @@ pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
 /// # Errors
 /// As [`open_file`] if the identity cannot be read.
 pub fn open_damaged_file(path: &Path) -> Result<Region, PoolError> {
-    let file = open_options(false).open(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => PoolError::Missing { path: path.into() },
-        _ => io_error("opening", path)(e),
-    })?;
+    let file = open_existing(path, false)?;
     lock(&file, path, libc::LOCK_SH)?;
     let not_a_pool = || PoolError::NotAPool { path: path.into() };
     let mut bytes = vec![0; CHUNK as usize];
@@ -110,10 +104,39 @@ fn pool_bytes(header: &[u64]) -> Result<u64, PoolError> {
     chunks.checked_mul(CHUNK).ok_or(PoolError::corrupt(extents as u64 * 8, Corruption::Header))
 }
 
-fn open_options(writable: bool) -> OpenOptions {
+/// Opens what is there, if it can hold a pool. Never waits: a pipe would until somebody else opens it.
+fn open_existing(path: &Path, writable: bool) -> Result<File, PoolError> {
     let mut options = OpenOptions::new();
-    options.read(true).write(writable);
-    options
+    options.read(true).write(writable).custom_flags(libc::O_NONBLOCK);
+    let opened = options.open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let refused = |metadata: &Metadata| unfit(metadata).map(|what| PoolError::NotAFile { path: path.into(), what });
+    match opened {
+        Ok((metadata, file)) => refused(&metadata).map_or(Ok(file), Err),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(PoolError::Missing { path: path.into() }),
+        // Folders and sockets are refused by the system already, but not in these words.
+        Err(e) => Err(std::fs::metadata(path).ok().as_ref().and_then(refused).unwrap_or_else(|| io_error("opening", path)(e))),
+    }
+}
+
+/// What it is that cannot hold a pool; none for regular files and DAX devices.
+fn unfit(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_char_device() && is_dax(metadata.rdev()) => None,
+        () if kind.is_char_device() => Some("a character device without persistent memory"),
+        () if kind.is_dir() => Some("a folder"),
+        () if kind.is_fifo() => Some("a pipe"),
+        () if kind.is_socket() => Some("a socket"),
+        () if kind.is_block_device() => Some("a block device"),
+        () => Some("no file"),
+    }
+}
+
+/// Whether a character device is persistent memory, as the kernel files it.
+fn is_dax(device: u64) -> bool {
+    let subsystem = format!("/sys/dev/char/{}:{}/subsystem", libc::major(device), libc::minor(device));
+    std::fs::canonicalize(subsystem).is_ok_and(|subsystem| subsystem.ends_with("dax"))
 }
 
 fn is_device(path: &Path) -> bool {

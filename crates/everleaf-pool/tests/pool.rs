@@ -163,7 +163,7 @@ fn files_that_are_no_pools_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
     assert!(matches!(open_file(&path, OpenMode::ReadOnly), Err(PoolError::Missing { .. })));
-    assert!(matches!(open_file(directory.path(), OpenMode::ReadOnly), Err(PoolError::NotAPool { .. })));
+    assert!(matches!(open_file(directory.path(), OpenMode::ReadOnly), Err(PoolError::NotAFile { .. })));
     assert!(matches!(create_file(&path, 100, 100), Err(PoolError::TooSmall { .. })));
     assert!(!path.exists());
     for junk in [&b""[..], b"hello", &[0; 8192], &[0xff; 100_000]] {

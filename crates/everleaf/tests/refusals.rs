@@ -202,7 +202,7 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
         let is_right = |error: &Error| match name {
             "locked.pool" => matches!(error, Error::Pool(PoolError::Locked { .. })),
             "missing.pool" => matches!(error, Error::Pool(PoolError::Missing { .. })),
-            _ => matches!(error, Error::Pool(PoolError::NotAPool { .. } | PoolError::Io { .. })),
+            _ => matches!(error, Error::Pool(PoolError::NotAPool { .. } | PoolError::NotAFile { .. })),
         };
         let outcomes = vec![
             ("open", Store::open(path(name)).map(drop)),

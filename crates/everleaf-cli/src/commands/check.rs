@@ -112,7 +112,10 @@ fn rescue(args: &Args, new: &Path) -> Outcome {
 
 /// Whether the pool was never looked at.
 const fn says_nothing_of_the_pool(error: &Error) -> bool {
-    matches!(error, Error::Pool(PoolError::Missing { .. } | PoolError::Locked { .. } | PoolError::Io { .. }))
+    matches!(
+        error,
+        Error::Pool(PoolError::Missing { .. } | PoolError::NotAFile { .. } | PoolError::Locked { .. } | PoolError::Io { .. })
+    )
 }
 
 fn show(args: &Args, report: &Report) -> Outcome {
