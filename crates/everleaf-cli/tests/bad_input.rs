@@ -11,6 +11,7 @@ use common::{Bench, Ran, content};
 
 /// Where the words of a pool's header stand (docs/format.md).
 const VERSION: usize = 8;
+const PARAMETERS: usize = 64;
 const CHECKSUM: usize = 184;
 const STATE: usize = 192;
 const BOOT_ID: usize = 200;
@@ -102,6 +103,21 @@ fn what_cannot_hold_a_pool_is_refused_at_once() {
         assert!(sentence.contains("exists already") || sentence.contains("cannot hold a pool"), "{sentence}");
     }
     assert!(!bench.path("new").exists());
+}
+
+#[test]
+fn a_pool_with_sizes_that_there_are_not_is_a_failure_and_no_wrong_usage() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    for (parameter, complaint) in [(0, "leaf_slots = 57, which this release does not have"), (1, "inner_keys = 57")] {
+        let mut other = sound.clone();
+        other[PARAMETERS + 8 * parameter..][..8].copy_from_slice(&57u64.to_le_bytes());
+        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
+        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+        all_say(&bench, &other, complaint);
+        all_say(&bench, &other, "the pool was made with engine fptree-c");
+    }
+    still_good(&bench, &sound);
 }
 
 #[test]

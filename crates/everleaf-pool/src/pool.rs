@@ -170,16 +170,28 @@ impl<M: Media> Pool<M> {
         }
     }
 
+    /// What was decided when the pool on `media` was created. Nothing is written: whoever cannot use such a pool leaves it as it is.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`].
+    pub fn format_on(media: &M) -> Result<Format, PoolError> {
+        Ok(Self::identity_on(media)?.format)
+    }
+
+    fn identity_on(media: &M) -> Result<IdentityImage, PoolError> {
+        let corrupt = || PoolError::corrupt(0, Corruption::Header);
+        let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
+        let words: Vec<u64> = cells.iter().map(|cell| media.load(cell)).collect();
+        IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))
+    }
+
     /// Opens what `media` holds: checks the header, marks the pool open, undoes or completes what workers were doing when a crash came.
     /// The cost does not depend on the size of the pool.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OtherBoot`], or as the medium reports.
     pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
-        let corrupt = || PoolError::corrupt(0, Corruption::Header);
-        let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
-        let words: Vec<u64> = cells.iter().map(|cell| media.load(cell)).collect();
-        let identity = IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))?;
+        let identity = Self::identity_on(&media)?;
         let pool = Self::over(media, &identity);
         pool.add_extents()?;
         let shutdown = pool.check_state()?;
@@ -200,10 +212,8 @@ impl<M: Media> Pool<M> {
     /// # Errors
     /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
     pub fn open_damaged(media: M) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
-        let corrupt = || PoolError::corrupt(0, Corruption::Header);
-        let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
-        let words: Vec<u64> = cells.iter().map(|cell| media.load(cell)).collect();
-        let pool = Self::over(media, &IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))?);
+        let identity = Self::identity_on(&media)?;
+        let pool = Self::over(media, &identity);
         let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
         let (pending_links, pending_batches) = recover_intents(&pool).unwrap_or_else(|error| {
             complaints.push(error);

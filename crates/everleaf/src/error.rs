@@ -40,6 +40,21 @@ pub enum Error {
         /// The name in the pool's header.
         name: String,
     },
+    /// The pool was made with a size of nodes that this release does not have, or its header is damaged in a way that its checksum does not show.
+    #[error(
+        "the pool was made with engine {name} and {parameter} = {value}, which this release does not have (it has {offered}); open it with the \
+         release that made it, or restore a backup"
+    )]
+    ParameterOfPool {
+        /// The engine in the pool's header.
+        name: String,
+        /// The parameter.
+        parameter: &'static str,
+        /// Its value in the pool's header.
+        value: u64,
+        /// What there is.
+        offered: String,
+    },
     /// The pool was laid out for another engine, another kind of keys or other sizes.
     #[error("the pool was laid out for engine {name} with other parameters; lay it out with the format of the index to be made")]
     OtherFormat {

@@ -255,8 +255,8 @@ impl OpenOptions {
     /// the engine rebuilds what it keeps in DRAM.
     ///
     /// # Errors
-    /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`], damage, or what
-    /// the system says.
+    /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`],
+    /// [`Error::ParameterOfPool`], damage, or what the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.open_at(path.as_ref())
     }
@@ -270,6 +270,7 @@ impl OpenOptions {
         }
         let media = hardware(region, self.flush)?;
         let durability = durability_of(&media, self.flush);
+        registry::check_format(&Pool::format_on(&media)?)?;
         let (pool, opened) = Pool::open(media)?;
         match pool.format().key_type {
             KeyType::U64 => self.attach::<_, U64Keys>(pool, &opened, durability, start),

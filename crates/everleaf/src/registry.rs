@@ -103,7 +103,7 @@ pub fn create_index_with<K: StoreKey, M: Media>(
 /// Opens the index in a pool, which was left by `shutdown`, and says which engine it is.
 ///
 /// # Errors
-/// [`Error::EngineOfPool`], [`Error::WrongKeyType`], or damage.
+/// [`Error::EngineOfPool`], [`Error::ParameterOfPool`], [`Error::WrongKeyType`], or damage.
 pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
     open_index_with(pool, shutdown.into())
 }
@@ -123,10 +123,32 @@ pub fn open_index_with<K: StoreKey, M: Media>(
     }
     let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
     let engine = engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })?;
-    match kind(engine)? {
-        Kind::FpTree(variant) => Ok((fptree::open_with(pool, variant, opening)?, engine)),
-        Kind::Sorted(variant) => Ok((sorted::open(pool, variant, opening.shutdown)?, engine)),
-        Kind::BTreeMap => Err(Error::EngineOfPool { name: format.engine.clone() }),
+    let opened = match kind(engine)? {
+        Kind::FpTree(variant) => fptree::open_with(pool, variant, opening),
+        Kind::Sorted(variant) => sorted::open(pool, variant, opening.shutdown),
+        Kind::BTreeMap => return Err(Error::EngineOfPool { name: format.engine.clone() }),
+    };
+    Ok((opened.map_err(|error| of_pool(error, format))?, engine))
+}
+
+/// Whether there is code for a pool of this format: asked before anything is written to it.
+pub(crate) fn check_format(format: &Format) -> Result<(), Error> {
+    let kind = format.engine.parse::<Engine>().and_then(Engine::require_available).and_then(kind);
+    let unpacked = match kind.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })? {
+        Kind::FpTree(_) => fptree::Parameters::unpack(format.parameters).map(drop),
+        Kind::Sorted(_) => sorted::Parameters::unpack(format.parameters).map(drop),
+        Kind::BTreeMap => return Err(Error::EngineOfPool { name: format.engine.clone() }),
+    };
+    unpacked.map_err(|error| of_pool(error, format))
+}
+
+/// What is wrong with the parameters of a pool is no mistake of the caller, who has given none.
+fn of_pool(error: IndexError, format: &Format) -> Error {
+    match error {
+        IndexError::Parameter { parameter, value, offered } => {
+            Error::ParameterOfPool { name: format.engine.clone(), parameter, value, offered }
+        }
+        error => error.into(),
     }
 }
 
