@@ -121,6 +121,15 @@ fn a_pool_with_sizes_that_there_are_not_is_a_failure_and_no_wrong_usage() {
 }
 
 #[test]
+fn a_pool_that_is_larger_than_the_disk_is_refused_before_anything_is_taken() {
+    for bench in [Some(Bench::new()), Bench::on("/dev/shm")].into_iter().flatten() {
+        let sentence = bench.fails(["create", "p", "--size", "4096TiB"]);
+        assert!(sentence.contains("is to have 4503599627370496 bytes, and ") && sentence.contains(" are free"), "{sentence}");
+        assert!(!bench.path("p").exists());
+    }
+}
+
+#[test]
 fn a_flipped_bit_is_named_with_its_place() {
     let bench = filled();
     let sound = content(&bench.path("p"));

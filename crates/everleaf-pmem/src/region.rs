@@ -28,6 +28,16 @@ pub enum MapError {
         /// Bytes asked for.
         requested_bytes: u64,
     },
+    /// The file system has less room than a new file is to have: known before anything of it is taken.
+    #[error(
+        "the disk is full: the pool is to have {requested_bytes} bytes, and {free_bytes} are free; free some space or choose another size or place"
+    )]
+    NoRoom {
+        /// Bytes asked for.
+        requested_bytes: u64,
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
     /// The pool may not grow beyond its address reservation.
     #[error(
         "the pool is full: {requested_bytes} bytes would exceed its maximum of {max_bytes} bytes; create it with a larger --max-size"
@@ -112,9 +122,14 @@ impl Region {
     /// A new file's memory: `len` bytes are allocated for it (never a hole, so never a SIGBUS), and it can grow to `max_len`.
     ///
     /// # Errors
-    /// [`MapError::DiskFull`] when there is no room, [`MapError::System`] otherwise.
+    /// [`MapError::NoRoom`] or [`MapError::DiskFull`] when there is no room, [`MapError::System`] otherwise.
     pub fn create(file: File, len: u64, max_len: u64) -> Result<Self, MapError> {
         let medium = Self::medium_of(&file)?;
+        match free_bytes(&file)? {
+            // On tmpfs all memory would be taken before the last page is refused.
+            Some(free_bytes) if len > free_bytes => return Err(MapError::NoRoom { requested_bytes: len, free_bytes }),
+            _ => {}
+        }
         Self::reserve(Some(file), Mapping::Shared, medium, max_len)?.extended(len, true)
     }
 
@@ -447,6 +462,24 @@ fn file_length(file: &File) -> Result<u64, MapError> {
 /// Allocates real blocks, so that a store into the mapping cannot fail later.
 fn allocate(file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
     if file.metadata().is_ok_and(|m| m.file_type().is_char_device()) {
+/// Bytes that the file system behind a file has left, those for its administrator included; none where it does not tell, or nothing needs to be allocated.
+fn free_bytes(file: &File) -> Result<Option<u64>, MapError> {
+    let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's type", source })?;
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    // SAFETY: a zeroed statvfs is a valid out-parameter; the descriptor is open.
+    let status = unsafe {
+        let mut status: libc::statvfs = std::mem::zeroed();
+        if libc::fstatvfs(file.as_raw_fd(), &mut status) != 0 {
+            return Err(MapError::last("asking for the free space"));
+        }
+        status
+    };
+    // A tmpfs without a limit has 0 blocks.
+    Ok((status.f_blocks > 0).then(|| status.f_bfree.saturating_mul(status.f_frsize)))
+}
+
         return Ok(()); // A DAX device has the size it has.
     }
     // SAFETY: plain system call on an open descriptor.

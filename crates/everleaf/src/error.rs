@@ -152,7 +152,10 @@ impl Error {
         use everleaf_pmem::MapError;
         matches!(
             self,
-            Self::Pool(PoolError::PoolFull { .. } | PoolError::Map(MapError::DiskFull { .. } | MapError::MaxSize { .. }))
+            Self::Pool(
+                PoolError::PoolFull { .. }
+                    | PoolError::Map(MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. })
+            )
         )
     }
 }

@@ -18,6 +18,11 @@ impl Bench {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// In a folder on another file system, if there is one.
+    pub fn on(place: &str) -> Option<Self> {
+        Some(Self { folder: tempfile::tempdir_in(place).ok()? })
+    }
+
     /// With a pool `p` of byte-string keys.
     pub fn with_pool() -> Self {
         let bench = Self::new();
