@@ -16,7 +16,9 @@ use crate::word::{SEALED_BITS, Sealed};
 /// Bytes in a chunk: the unit of typing and of growth.
 pub(crate) const CHUNK: u64 = 4096;
 /// The first eight bytes of every pool, "Everleaf" read as a little-endian word.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"Everleaf");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(POOL_MAGIC);
+/// The first bytes of every pool.
+pub const POOL_MAGIC: [u8; 8] = *b"Everleaf";
 /// Version of this layout.
 pub(crate) const FORMAT_VERSION: u64 = 2;
 /// Words of the identity that the checksum covers (all but itself).

@@ -29,7 +29,7 @@ pub use batch::PendingBatch;
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open_file};
 pub use header::{Format, KeyType};
-pub use layout::layouts;
+pub use layout::{POOL_MAGIC, layouts};
 pub use lease::{Lease, Workers};
 pub use listing::NodeChunk;
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};

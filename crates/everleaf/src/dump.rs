@@ -15,7 +15,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::Direction;
-use everleaf_pool::KeyType;
+use everleaf_pool::{KeyType, POOL_MAGIC};
 
 use crate::batch::{Kind, Write as Removal};
 use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
@@ -190,6 +190,9 @@ fn read_dump(store: &Store, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resu
 fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
     let head: [u8; 16] = read_array(input)?;
     let (magic, rest) = head.split_at(8);
+    if magic == POOL_MAGIC {
+        return Err(damaged("it is a pool; `everleaf dump` makes a dump of it, `everleaf copy` another pool"));
+    }
     if magic != MAGIC {
         return Err(damaged("it does not begin like one"));
     }

@@ -37,7 +37,7 @@
 //! offset. The order in which the two become durable is in `link.rs`.
 //!
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` (named trees) · `scan` (ranges) ·
-//! `transfer` `dump` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
+//! `transfer` `dump` `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
 //! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
 //! `statistics` · `error`.
 #![forbid(unsafe_code)]
@@ -49,6 +49,7 @@ mod batch;
 mod check;
 mod clock;
 mod dump;
+mod dump_files;
 mod engine;
 mod error;
 mod expiry;
@@ -70,6 +71,7 @@ mod view;
 
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
+pub use dump_files::restore;
 pub use engine::{DEFAULT_ENGINE, Engine, EngineParameters, key_type_name};
 pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{BytesKeys, Concurrency, Conflicts, Direction, IndexError, MAX_KEY_BYTES, U64Keys};

@@ -1,4 +1,4 @@
-//! Pools that are there whole or not at all under their name: made under another one beside it, and renamed when they are complete.
+//! Pools and dumps that are there whole or not at all under their name: made under another one beside it, and renamed when they are complete.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +20,16 @@ impl Unfinished {
         if path.symlink_metadata().is_ok() {
             return Err(PoolError::Exists { path: path.into() }.into());
         }
+        Ok(Self::instead_of(path))
+    }
+
+    /// What will replace the file at `path`.
+    pub fn instead_of(path: &Path) -> Self {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.unfinished", std::process::id()));
         let part = path.with_file_name(name);
         let _ = fs::remove_file(&part); // Of a process that had this number before.
-        Ok(Self { path: path.into(), part })
+        Self { path: path.into(), part }
     }
 
     /// Where it is made.
@@ -45,10 +50,22 @@ impl Unfinished {
             io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
+        self.sync_folder();
+        Ok(())
+    }
+
+    /// Gives it its name, and takes that from what has had it.
+    pub fn replace(self) -> Result<(), Error> {
+        let failed = |source| PoolError::Io { action: "naming", path: self.path.clone(), source };
+        fs::rename(&self.part, &self.path).map_err(failed)?;
+        self.sync_folder();
+        Ok(())
+    }
+
+    fn sync_folder(&self) {
         if let Some(Ok(folder)) = self.path.parent().map(File::open) {
             let _ = folder.sync_all(); // What cannot be synced is not kept over a power failure anyway.
         }
-        Ok(())
     }
 }
 
@@ -76,6 +93,18 @@ mod tests {
         fs::write(unfinished.part(), b"content").unwrap();
         unfinished.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"content".to_vec(), 1));
+    }
+
+    #[test]
+    fn what_is_replaced_is_there_until_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("replaced");
+        fs::write(&path, b"old").unwrap();
+        let unfinished = Unfinished::instead_of(&path);
+        fs::write(unfinished.part(), b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        unfinished.replace().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"new".to_vec(), 1));
     }
 
     #[test]

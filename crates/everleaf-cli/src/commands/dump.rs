@@ -1,10 +1,9 @@
 //! `dump`: everything in a pool as a stream of bytes.
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write, stdout};
+use std::io::{self, BufWriter, IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
-use everleaf::Store;
+use everleaf::{Error, PoolError, Store};
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::progress::{entries_bar, watch_entries};
@@ -20,7 +19,7 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// The file to make; one that exists is refused. Without it, or as `-`: standard output.
+    /// The file to make; one that exists is refused. It has its name when it is complete. Without it, or as `-`: standard output.
     file: Option<PathBuf>,
 }
 
@@ -30,22 +29,23 @@ pub fn run(args: Args) -> Outcome {
     let bar = entries_bar();
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe")),
-        None => write_to(&store, &mut BufWriter::new(stdout().lock()), &bar, Failure::output),
-        Some(path) => {
-            let file = File::create_new(&path);
-            let file = file.map_err(|error| Failure::failed(format!("{} cannot be made: {error}", path.display())))?;
-            let failed = |error: &io::Error| no_room_or(error, &path);
-            let dumped = write_to(&store, &mut BufWriter::new(&file), &bar, failed)
-                .and_then(|entries| file.sync_all().map(|()| entries).map_err(|error| failed(&error)));
-            if dumped.is_err() {
-                let _ = std::fs::remove_file(&path); // The reason is what matters.
-            }
-            dumped
-        }
+        None => to_output(&store, &bar),
+        Some(path) => to_file(&store, &path, &bar),
     };
     bar.finish_and_clear();
     complain(&format!("dumped {} entries", dumped?));
     Ok(())
+}
+
+fn to_file(store: &Store, path: &Path, bar: &indicatif::ProgressBar) -> Result<u64, Failure> {
+    match store.dump_file(path, &mut |progress| watch_entries(bar, progress)) {
+        Ok(progress) => Ok(progress.entries),
+        Err(Error::Stream { source, .. }) => Err(no_room_or(&source, path)),
+        Err(Error::Pool(PoolError::Io { source, .. })) => {
+            Err(Failure::failed(format!("{} cannot be made: {source}", path.display())))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Why a file cannot be written.
@@ -60,15 +60,11 @@ fn no_room_or(error: &io::Error, path: &Path) -> Failure {
     })
 }
 
-fn write_to(
-    store: &Store,
-    output: &mut dyn Write,
-    bar: &indicatif::ProgressBar,
-    failed: impl Fn(&io::Error) -> Failure,
-) -> Result<u64, Failure> {
+fn to_output(store: &Store, bar: &indicatif::ProgressBar) -> Result<u64, Failure> {
+    let output = &mut BufWriter::new(stdout().lock());
     match store.dump(output, &mut |progress| watch_entries(bar, progress)) {
         Ok(progress) => Ok(progress.entries),
-        Err(everleaf::Error::Stream { source, .. }) => Err(failed(&source)),
+        Err(Error::Stream { source, .. }) => Err(Failure::output(&source)),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::{BufReader, Read, stdin};
 use std::path::PathBuf;
 
-use everleaf::Store;
+use everleaf::{Error, KeyType, key_type_name};
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::progress::{entries_bar, watch_entries};
 
 /// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one that was dumped; its kind of keys must be the same.
 ///
-/// Each part of the dump is checked before it is stored. If anything is wrong, the pool is empty again.
+/// A pool of the same sizes is filled beside it, as POOL.PID.unfinished, and takes its place when it is complete: whatever goes wrong, the pool is as empty as it
+/// was. The disk must have room for both. (A DAX device is filled in place.)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,24 +27,41 @@ pub struct Args {
 
 /// Restores.
 pub fn run(args: Args) -> Outcome {
-    let mut input: Box<dyn Read> = match args.file.filter(|file| file.as_os_str() != "-") {
-        None => Box::new(stdin().lock()),
+    let mut input: Box<dyn Read>;
+    let name;
+    match args.file.filter(|file| file.as_os_str() != "-") {
+        None => (input, name) = (Box::new(stdin().lock()), "standard input".to_owned()),
         Some(path) => {
-            let file = File::open(&path).and_then(|file| match file.metadata()?.is_dir() {
-                true => Err(std::io::ErrorKind::IsADirectory.into()),
-                false => Ok(file),
-            });
-            let file = file.map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))?;
-            Box::new(BufReader::with_capacity(256 << 10, file))
+            name = path.display().to_string();
+            let refuse = |error| Failure::failed(format!("{name} cannot be read: {error}"));
+            let file = File::open(&path).map_err(refuse)?;
+            if file.metadata().map_err(refuse)?.is_dir() {
+                return Err(Failure::failed(format!("{name} is a folder; give a file")));
+            }
+            input = Box::new(BufReader::with_capacity(256 << 10, file));
         }
-    };
-    let store = Store::open(&args.pool)?;
+    }
     let bar = entries_bar();
-    let restored = store.restore(&mut input, &mut |progress| watch_entries(&bar, progress));
-    let closed = store.close();
+    let restored = everleaf::restore(&args.pool, &mut input, &mut |progress| watch_entries(&bar, progress));
     bar.finish_and_clear();
-    let restored = restored?;
-    closed?;
+    let restored = restored.map_err(|error| match error {
+        Error::Dump { what } => Failure::failed(format!("{name} is no dump that can be restored: {what}")),
+        Error::WrongKeyType { expected } => {
+            let (pool, expected, other) = (args.pool.display(), key_type_name(expected), other_than(expected));
+            Failure::failed(format!(
+                "{name} is the dump of a pool with {other} keys, and {pool} has {expected} keys; make a pool with --keys {other}"
+            ))
+        }
+        error => error.into(),
+    })?;
     complain(&format!("restored {} entries", restored.entries));
     Ok(())
+}
+
+/// The name of the kind of keys that is not this one.
+const fn other_than(key_type: KeyType) -> &'static str {
+    match key_type {
+        KeyType::U64 => key_type_name(KeyType::Bytes),
+        KeyType::Bytes => key_type_name(KeyType::U64),
+    }
 }

@@ -1,0 +1,91 @@
+//! Dumps in files, and pools from dumps: both are there whole or not at all under their name, whatever ends the process.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use everleaf_pool::PoolError;
+
+use crate::transfer::{Progress, Watch};
+use crate::unfinished::Unfinished;
+use crate::{CreateOptions, Error, Store};
+
+impl Store {
+    /// As [`dump`](Store::dump), to a new file at `path`, which has this name when it is complete and on its medium.
+    ///
+    /// # Errors
+    /// [`PoolError::Exists`], [`PoolError::Io`] if the file cannot be made; as [`dump`](Store::dump). No file is left then.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = |name| folder.path().join(name);
+    /// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(path(name));
+    /// let store = create("a.pool")?;
+    /// store.put("oak", b"Quercus robur")?;
+    /// store.dump_file(path("dump"), &mut |_| ControlFlow::Continue(()))?;
+    /// create("b.pool")?.close()?;
+    /// everleaf::restore(path("b.pool"), &mut std::fs::File::open(path("dump"))?, &mut |_| ControlFlow::Continue(()))?;
+    /// assert_eq!(everleaf::Store::open(path("b.pool"))?.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dump_file(&self, path: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        self.dump_to(path.as_ref(), watch)
+    }
+
+    fn dump_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+        let unfinished = Unfinished::of(path)?;
+        let file = File::create_new(unfinished.part()).map_err(failed("creating", path))?;
+        let progress = self.dump(&mut BufWriter::new(&file), watch)?;
+        file.sync_all().map_err(|source| Error::Stream { action: "writing", source })?;
+        unfinished.finish()?;
+        Ok(progress)
+    }
+}
+
+/// Fills the empty pool at `path` from a dump. A pool with the same engine, parameters and sizes is filled beside it, and takes its place when it is complete: until then,
+/// and if anything is wrong with the dump, the pool at `path` is as empty as it was. The disk must have room for both. (A DAX device is filled in place, by
+/// [`Store::restore`], since nothing can take its place.)
+///
+/// # Errors
+/// As [`Store::open`] and [`Store::restore`]; [`Error::is_full`].
+pub fn restore(path: impl AsRef<Path>, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    restore_at(path.as_ref(), input, watch)
+}
+
+/// Not generic, so that it is compiled here, once.
+fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    let empty = Store::open(path)?; // Until the end: nobody else writes to what is to be replaced.
+    let path = fs::canonicalize(path).map_err(failed("finding", path))?;
+    let metadata = fs::metadata(&path).map_err(failed("reading", &path))?;
+    let statistics = empty.statistics()?;
+    if !metadata.is_file() {
+        let restored = empty.restore(input, watch);
+        empty.close()?;
+        return restored;
+    }
+    if statistics.keys > 0 {
+        return Err(Error::NotEmpty);
+    }
+    let unfinished = Unfinished::instead_of(&path);
+    let options = CreateOptions::new().engine(empty.engine()).key_type(empty.key_type()).parameters(empty.backend().parameters());
+    let options = options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
+    let filled = options.create(unfinished.part())?;
+    let progress = filled.restore(input, watch)?;
+    filled.close()?;
+    belong_as(unfinished.part(), &metadata).map_err(failed("setting the owner of", unfinished.part()))?;
+    unfinished.replace()?;
+    Ok(progress)
+}
+
+/// Gives a file the owner and the permissions of another, as far as this process may.
+fn belong_as(path: &Path, other: &Metadata) -> io::Result<()> {
+    let _ = std::os::unix::fs::chown(path, Some(other.uid()), Some(other.gid())); // Mostly they are our own.
+    fs::set_permissions(path, other.permissions())
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| PoolError::Io { action, path: path.into(), source }.into()
+}
