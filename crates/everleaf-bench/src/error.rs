@@ -19,7 +19,7 @@ pub enum BenchError {
     #[error(transparent)]
     Store(#[from] everleaf::Error),
     /// An engine that there is not.
-    #[error("there is no engine {name}; choose among {choices}, or give store:E for the store over engine E")]
+    #[error("there is no engine {}; choose among {choices}, or give store:E for the store over engine E", shown(.name))]
     UnknownEngine {
         /// What was asked for.
         name: String,
@@ -239,6 +239,11 @@ impl From<std::convert::Infallible> for BenchError {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
     }
+}
+
+/// A name as it was given.
+fn shown(name: &str) -> &str {
+    if name.is_empty() { "without a name" } else { name }
 }
 
 impl BenchError {

@@ -3,7 +3,9 @@
 use std::io;
 use std::process::ExitCode;
 
-use everleaf::IndexError;
+use everleaf::{IndexError, PoolError};
+
+use crate::size::display_size;
 
 /// Why a command did not succeed; it decides the exit code.
 #[derive(Debug)]
@@ -59,6 +61,10 @@ impl From<everleaf::Error> for Failure {
             Error::Index(IndexError::Parameter { parameter, value, offered }) => {
                 let option = parameter.replace('_', "-");
                 Self::Usage(format!("--{option} {value} is not offered by this engine; choose one of {offered}"))
+            }
+            Error::Pool(PoolError::TooSmall { bytes, min_bytes }) => {
+                let (size, smallest) = (display_size(bytes), display_size(min_bytes));
+                Self::Usage(format!("--size {size} is too small; the smallest pool has {smallest}"))
             }
             Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => Self::Usage(error.to_string()),
             _ => Self::Failed(error.to_string()),

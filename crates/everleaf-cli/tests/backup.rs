@@ -150,6 +150,15 @@ fn a_restored_pool_keeps_its_permissions_and_the_link_to_it() {
 }
 
 #[test]
+fn the_shell_goes_on_after_a_line_that_is_no_text() {
+    let bench = filled();
+    let ran = bench.run_with_input(["shell", "p"], b"get wood\nput \xff x\nget leaf\r\n");
+    assert!(ran.stderr.contains("line 2 is not UTF-8"), "{}", ran.stderr);
+    assert_eq!(ran.stdout, b"\na blade\n");
+    ran.failed();
+}
+
+#[test]
 fn the_shell_does_line_after_line() {
     let bench = filled();
     let shell = |lines: &str| bench.run_with_input(["shell", "p"], lines.as_bytes());

@@ -130,6 +130,24 @@ fn a_pool_that_is_larger_than_the_disk_is_refused_before_anything_is_taken() {
 }
 
 #[test]
+fn sizes_and_names_that_there_are_not_are_wrong_usage() {
+    let bench = Bench::new();
+    assert!(bench.refused(["create", "p", "--size", "1B"]).contains("--size 1 B is too small; the smallest pool has "));
+    let groups = bench.refused(["create", "p", "--engine", "fptree", "--group-bytes", "0"]);
+    assert!(groups.contains("--group-bytes 0 is not offered by this engine; choose one of the multiples of 4096"), "{groups}");
+    for command in [
+        &["create", "p", "--engine", ""][..],
+        &["bench", "micro", "--keys", "10", "--engine", ""],
+        &["explore", "--ops", "1", "--seed", "1", "--engine", ""],
+        &["torture", "--kills", "1", "--engine", ""],
+    ] {
+        let complaint = bench.refused(command);
+        assert!(complaint.contains("without a name") && complaint.contains("; choose "), "{command:?}: {complaint}");
+    }
+    assert!(!bench.path("p").exists());
+}
+
+#[test]
 fn a_flipped_bit_is_named_with_its_place() {
     let bench = filled();
     let sound = content(&bench.path("p"));

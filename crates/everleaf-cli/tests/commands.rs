@@ -103,7 +103,7 @@ fn create_refuses_wrong_usage_and_makes_nothing() {
     bench.refused(["create"]);
     assert!(bench.refused(["create", "p", "--engine", "bogus"]).contains("choose one of fptree"));
     assert!(bench.refused(["create", "p", "--leaf-slots", "3"]).contains("--leaf-slots 3 is not offered"));
-    assert!(bench.fails(["create", "p", "--size", "1KiB"]).contains("too small"));
+    assert!(bench.refused(["create", "p", "--size", "1KiB"]).contains("too small"));
     assert!(!bench.path("p").exists());
 }
 

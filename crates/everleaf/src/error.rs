@@ -27,7 +27,7 @@ pub enum Error {
         expected: KeyType,
     },
     /// No such engine, or one that is still to come.
-    #[error("engine {name} is not available in this release; choose one of {available}")]
+    #[error("{} is not available in this release; choose one of {available}", named(.name))]
     UnknownEngine {
         /// What was asked for.
         name: String,
@@ -124,6 +124,11 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed; open it again")]
     Closed,
+}
+
+/// An engine as it was asked for.
+fn named(name: &str) -> String {
+    if name.is_empty() { "an engine without a name".to_owned() } else { format!("engine {name}") }
 }
 
 /// Refuses a value that is too long.

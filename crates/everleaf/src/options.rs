@@ -17,7 +17,7 @@ pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
 /// Below this size a group of leaves of the tuned size would be a large part of the pool.
 const SMALL_POOL_BYTES: u64 = 4 << 20;
 /// The unit of groups.
-const GROUP_UNIT: u64 = 4096;
+pub(crate) const GROUP_UNIT: u64 = 4096;
 
 /// How a store is made.
 ///

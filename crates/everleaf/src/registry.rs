@@ -9,6 +9,7 @@ pub use everleaf_trees::fptree::Opening;
 use everleaf_trees::fptree::{self, Variant};
 use everleaf_trees::{circtree, fastfair, sorted};
 
+use crate::options::GROUP_UNIT;
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
 /// What the header of a pool says in which `engine` keeps values of `value_words` words. The format that a pool is laid out with decides all sizes.
@@ -32,6 +33,10 @@ pub fn pool_format(
                 value_words: value_words as u64,
             };
             chosen.validate()?;
+            if parameters.group_bytes == Some(0) {
+                let offered = format!("the multiples of {GROUP_UNIT} from {GROUP_UNIT} on");
+                return Err(IndexError::Parameter { parameter: "group_bytes", value: 0, offered }.into());
+            }
             chosen.pack()
         }
         Kind::Sorted(_) => {

@@ -5,7 +5,7 @@
 mod complete;
 mod session;
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use everleaf::Store;
@@ -86,9 +86,14 @@ fn talk(store: &Store, no_history: bool) -> Result<bool, Failure> {
 fn obey(store: &Store) -> Result<bool, Failure> {
     let mut session = Session::new(store);
     let mut failed = false;
-    for line in std::io::stdin().lines() {
+    for (number, line) in (1u64..).zip(std::io::stdin().lock().split(b'\n')) {
         let line = line.map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
-        match do_line(&mut session, &line)? {
+        let Ok(line) = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)) else {
+            complain(&format!("line {number} is not UTF-8; put such keys and values with `everleaf put` or `everleaf load`"));
+            failed = true;
+            continue;
+        };
+        match do_line(&mut session, line)? {
             After::Quit => break,
             After::Failed => failed = true,
             After::GoOn => {}
