@@ -97,6 +97,24 @@ fn compare_prints_ratios_to_the_first() {
 }
 
 #[test]
+fn leaves_have_their_size_by_entries_as_well_as_by_bytes() {
+    let bench = Bench::new();
+    let compare = ["bench", "compare", "--engines", "fptree,ptree", "--keys", "300", "--rounds", "1", "--phases", "insert"];
+    let rows: Vec<_> = bench.ok(compare.iter().chain(&["--leaf-slots", "8", "--json"])).lines().map(json).collect();
+    assert_eq!(rows.len(), 2);
+    let unoffered = bench.refused(compare.iter().chain(&["--leaf-slots", "57"]));
+    assert!(unoffered.contains("57") && unoffered.contains("choose one of"), "{unoffered}");
+    assert!(bench.refused(compare.iter().chain(&["--leaf-slots", "4294967295"])).contains("choose one of"));
+    assert!(bench.refused(compare.iter().chain(&["--leaf-slots", "8", "--node-bytes", "128"])).contains("cannot be used with"));
+    let splits = |size: [&str; 2]| {
+        let micro = ["bench", "micro", "--engine", "fptree", "--keys", "300", "--phases", "insert", "--json"];
+        json(&bench.ok(micro.iter().chain(&size)))["leaf_splits"].as_u64().unwrap()
+    };
+    assert_eq!(splits(["--leaf-slots", "8"]), splits(["--node-bytes", "128"]));
+    assert!(splits(["--leaf-slots", "8"]) > splits(["--leaf-slots", "56"]));
+}
+
+#[test]
 fn compare_says_what_a_write_to_each_peer_survives() {
     let bench = Bench::new();
     let engines = ["store", "lmdb", "redb", "fjall", "skipmap", "btreemap"];

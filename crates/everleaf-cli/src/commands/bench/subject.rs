@@ -7,6 +7,9 @@ use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
 use crate::rtm::Rtm;
 
+/// What an entry of a leaf counts for in `--node-bytes`.
+const SLOT_BYTES: u32 = 16;
+
 /// An index and its keys.
 #[derive(Debug, clap::Args)]
 pub struct Subject {
@@ -16,6 +19,9 @@ pub struct Subject {
     /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
+    /// Entries of a leaf, instead of --node-bytes [default: the engine's].
+    #[arg(long, value_name = "N", conflicts_with = "node_bytes")]
+    leaf_slots: Option<u32>,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
     inner_keys: Option<u32>,
@@ -93,7 +99,7 @@ impl Subject {
         MicroOptions {
             engine: engine.to_owned(),
             keys: self.keys,
-            node_bytes: self.node_bytes,
+            node_bytes: self.node_bytes.or(self.leaf_slots.map(|slots| slots.saturating_mul(SLOT_BYTES))),
             inner_keys: self.inner_keys,
             value_words: self.value_words,
             value_bytes: self.value_bytes,
