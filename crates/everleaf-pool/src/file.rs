@@ -58,7 +58,7 @@ pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
     let file = loop {
         let file = open_existing(path, writable)?;
         lock(&file, path, if writable { libc::LOCK_EX } else { libc::LOCK_SH })?;
-        if file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
+        if is_at(&file, path) {
             break file;
         } // Another file has taken its place between opening and locking.
     };
@@ -137,6 +137,12 @@ fn unfit(metadata: &Metadata) -> Option<&'static str> {
 fn is_dax(device: u64) -> bool {
     let subsystem = format!("/sys/dev/char/{}:{}/subsystem", libc::major(device), libc::minor(device));
     std::fs::canonicalize(subsystem).is_ok_and(|subsystem| subsystem.ends_with("dax"))
+}
+
+/// Whether the path leads to this file still; one without a name may be reached through /proc.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    file.metadata().map(identity).ok() == std::fs::metadata(path).map(identity).ok()
 }
 
 fn is_device(path: &Path) -> bool {
