@@ -3,7 +3,7 @@
 //! Two clocks look at each put: that of the wall, and that of the thread, which stands still while the system lets others run. What a put waits
 //! for the processor is no pause of ours; what the kernel does for it (faults, huge pages, room in the file) is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::keys::{BenchKey, KeySequence, String16};
 use crate::options::{within, within_threads};
 use crate::place::{Need, Place};
-use crate::{BenchError, Order, Progress, Subject};
+use crate::{BenchError, Order, Progress, Scratch, Subject};
 
 /// How many of the longest pauses are shown.
 const SHOWN: usize = 12;
@@ -40,7 +40,7 @@ pub struct GrowthOptions {
     /// Decides the keys.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
-    pub pool: Option<PathBuf>,
+    pub pool: Scratch,
 }
 
 impl Default for GrowthOptions {
@@ -52,7 +52,7 @@ impl Default for GrowthOptions {
             value_bytes: 100,
             threads: 1,
             seed: 1,
-            pool: None,
+            pool: Scratch::default(),
         }
     }
 }
@@ -129,7 +129,7 @@ pub fn run_growth_with_progress(options: &GrowthOptions, progress: &mut dyn FnMu
     }
     // The last step may go beyond the end; inner nodes and snapshots of the search for room are in DRAM.
     let need = Need { pool_bytes: options.to_bytes / 16 * 17 + (64 << 20), dram_bytes: options.to_bytes / 32 + (64 << 20) };
-    let folder = Place::find(need, options.pool.as_deref())?.create_folder()?;
+    let folder = Place::find(need, &options.pool)?.create_folder()?;
     let path = folder.path().join("pool");
     let create = CreateOptions::new().engine(options.engine).key_type(KeyType::Bytes).size_bytes(options.from_bytes);
     let store = create.create(&path)?;

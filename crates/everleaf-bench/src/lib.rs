@@ -8,7 +8,7 @@
 //! they do not, is in `docs/benchmarks.md`.
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
-//! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `session` (a run) · `micro` `compare`
+//! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `scratch` (that they go again) · `session` (a run) · `micro` `compare`
 //! `stores` `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -29,6 +29,7 @@ mod peers;
 mod place;
 mod recovery;
 mod report;
+mod scratch;
 mod session;
 mod space;
 mod stores;
@@ -48,6 +49,7 @@ pub use options::{
 pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::PhaseReport;
+pub use scratch::{Made, Scratch};
 pub use space::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 pub use stores::{StoresOptions, StoresRow, run_stores_with_progress};
 pub use subject::{Peer, Subject};

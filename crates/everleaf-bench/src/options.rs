@@ -1,11 +1,9 @@
 //! What is asked for, and whether it makes sense.
 
-use std::path::PathBuf;
-
 use everleaf::{DEFAULT_ENGINE, Engine, Transactions};
 use serde::Serialize;
 
-use crate::{BenchError, Subject};
+use crate::{BenchError, Scratch, Subject};
 
 /// Keys that `multiget` asks for at a time.
 pub const MULTIGET_KEYS: usize = 16;
@@ -149,7 +147,7 @@ pub struct MicroOptions {
     /// Decides all that is random.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
-    pub pool: Option<PathBuf>,
+    pub pool: Scratch,
 }
 
 impl Default for MicroOptions {
@@ -175,7 +173,7 @@ impl Default for MicroOptions {
             fence_ns: 0,
             read_ns: 0,
             seed: 1,
-            pool: None,
+            pool: Scratch::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use everleaf_pool::create_file;
 use rustix::fs::{statfs, statvfs};
 
 use crate::options::{BenchKeyType, Plan};
-use crate::{BenchError, Order, Peer, Subject};
+use crate::{BenchError, Made, Order, Peer, Scratch, Subject};
 
 const MIB: u64 = 1 << 20;
 /// Bytes of a pool that is only looked at.
@@ -99,26 +99,15 @@ impl Need {
     }
 }
 
-/// A folder that goes with all that is in it when it is dropped.
-#[derive(Debug)]
-pub struct Folder(PathBuf);
-
-impl Folder {
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // What cannot be removed is no reason to lose a result.
-    }
-}
-
 /// A place with room for a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    at: At,
+    scratch: Scratch,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+enum At {
     /// In this folder, under a name of its own.
     Folder(PathBuf),
     /// This file, which must not exist.
@@ -161,11 +150,70 @@ fn check_room(place: impl FnOnce() -> String, needed: u64, free: u64) -> Result<
 }
 
 impl Place {
-    /// Finds a place for what is needed before any work is done; `named` is the user's own.
-    pub fn find(need: Need, named: Option<&Path>) -> Result<Self, BenchError> {
-        Self::find_among(need, named, &[SHARED_MEMORY.into(), std::env::temp_dir()], available_memory().unwrap_or(u64::MAX))
+    /// Finds a place for what is needed before any work is done; the user may have named one.
+    pub fn find(need: Need, scratch: &Scratch) -> Result<Self, BenchError> {
+        let at = At::find_among(
+            need,
+            scratch.named(),
+            &[SHARED_MEMORY.into(), std::env::temp_dir()],
+            available_memory().unwrap_or(u64::MAX),
+        )?;
+        Ok(Self { at, scratch: scratch.clone() })
     }
 
+    /// Makes an empty folder for a peer's files, which goes with them when it is dropped.
+    pub fn create_folder(&self) -> Result<Made, BenchError> {
+        match &self.at {
+            At::Folder(folder) => self.scratch.folder_in(folder, "everleaf-bench-"),
+            At::File(path) if path.symlink_metadata().is_ok() => {
+                let source = std::io::ErrorKind::AlreadyExists.into();
+                Err(BenchError::Io { action: "making a folder at", path: path.clone(), source })
+            }
+            At::File(path) => self.scratch.folder_in(folder_of(path), path.file_name().unwrap_or_default()),
+        }
+    }
+
+    /// What a pool here lies on.
+    pub fn medium(&self) -> Result<Medium, BenchError> {
+        Ok(self.create(SMALLEST_POOL)?.medium())
+    }
+
+    /// What the medium of a pool here promises.
+    pub fn durability(&self) -> Result<Durability, BenchError> {
+        Ok(self.medium()?.durability())
+    }
+
+    /// Whether files here live in memory, where a sync does nothing.
+    pub fn is_memory(&self) -> bool {
+        let folder = match &self.at {
+            At::Folder(folder) => folder,
+            At::File(path) => folder_of(path),
+        };
+        file_system(folder).is_ok_and(|system| system.is_memory)
+    }
+
+    /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.
+    pub fn create(&self, pool_bytes: u64) -> Result<Region, BenchError> {
+        let max_bytes = pool_bytes * GROWTH_FACTOR + 1024 * MIB;
+        // Name and folder go here.
+        match &self.at {
+            At::Folder(folder) => {
+                let own = self.scratch.folder_in(folder, "everleaf-bench-")?;
+                Ok(create_file(&own.path().join("pool"), pool_bytes, max_bytes)?)
+            }
+            At::File(path) => {
+                let own = self.scratch.file_at(path);
+                let created = create_file(path, pool_bytes, max_bytes);
+                if created.is_err() {
+                    own.leave(); // It may be somebody else's by now.
+                }
+                Ok(created?)
+            }
+        }
+    }
+}
+
+impl At {
     fn find_among(need: Need, named: Option<&Path>, folders: &[PathBuf], memory: u64) -> Result<Self, BenchError> {
         if need.pool_bytes == 0 {
             check_room(|| "of memory".into(), need.dram_bytes, memory)?;
@@ -194,68 +242,6 @@ impl Place {
             available: 0,
         }))
     }
-
-    /// Makes an empty folder for a peer's files, which goes with them when it is dropped.
-    pub fn create_folder(&self) -> Result<Folder, BenchError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| BenchError::Io { action: "making a folder at", path, source }
-        };
-        match self {
-            Self::Folder(folder) => {
-                let made = tempfile::Builder::new().prefix("everleaf-bench-").tempdir_in(folder).map_err(failed(folder))?;
-                Ok(Folder(made.keep()))
-            }
-            Self::File(path) => {
-                if path.symlink_metadata().is_ok() {
-                    return Err(failed(path)(std::io::ErrorKind::AlreadyExists.into()));
-                }
-                let folder = folder_of(path);
-                let prefix = path.file_name().unwrap_or_default();
-                let made = tempfile::Builder::new().prefix(prefix).tempdir_in(folder).map_err(failed(path))?;
-                Ok(Folder(made.keep()))
-            }
-        }
-    }
-
-    /// What a pool here lies on.
-    pub fn medium(&self) -> Result<Medium, BenchError> {
-        Ok(self.create(SMALLEST_POOL)?.medium())
-    }
-
-    /// What the medium of a pool here promises.
-    pub fn durability(&self) -> Result<Durability, BenchError> {
-        Ok(self.medium()?.durability())
-    }
-
-    /// Whether files here live in memory, where a sync does nothing.
-    pub fn is_memory(&self) -> bool {
-        let folder = match self {
-            Self::Folder(folder) => folder,
-            Self::File(path) => folder_of(path),
-        };
-        file_system(folder).is_ok_and(|system| system.is_memory)
-    }
-
-    /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.
-    pub fn create(&self, pool_bytes: u64) -> Result<Region, BenchError> {
-        let max_bytes = pool_bytes * GROWTH_FACTOR + 1024 * MIB;
-        match self {
-            Self::Folder(folder) => {
-                let failed = |source| BenchError::Io { action: "making a folder in", path: folder.clone(), source };
-                let own = tempfile::Builder::new().prefix("everleaf-bench-").tempdir_in(folder).map_err(failed)?;
-                Ok(create_file(&own.path().join("pool"), pool_bytes, max_bytes)?) // Name and folder go here.
-            }
-            Self::File(path) => {
-                let region = create_file(path, pool_bytes, max_bytes)?;
-                if std::fs::symlink_metadata(path).is_ok_and(|file| file.is_file()) {
-                    let failed = |source| BenchError::Io { action: "removing", path: path.clone(), source };
-                    std::fs::remove_file(path).map_err(failed)?;
-                }
-                Ok(region)
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -271,10 +257,10 @@ mod tests {
     fn a_run_that_is_too_large_is_refused_before_it_begins() {
         let huge = need(1 << 40);
         let folder = tempfile::tempdir().unwrap();
-        let error = Place::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
+        let error = At::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")), "{error}");
         assert!(error.to_string().contains("MiB are free: use fewer keys, or name another place with --pool"), "{error}");
-        let error = Place::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
+        let error = At::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"), "{error}");
         assert!(!error.is_wrong_usage());
     }
@@ -283,18 +269,18 @@ mod tests {
     fn the_next_folder_is_taken_when_the_first_cannot_be() {
         let folder = tempfile::tempdir().unwrap();
         let folders = [folder.path().join("missing"), folder.path().into()];
-        assert_eq!(Place::find_among(need(10), None, &folders, u64::MAX).unwrap(), Place::Folder(folder.path().into()));
-        assert!(Place::find_among(need(10), None, &folders[..1], u64::MAX).is_err());
+        assert_eq!(At::find_among(need(10), None, &folders, u64::MAX).unwrap(), At::Folder(folder.path().into()));
+        assert!(At::find_among(need(10), None, &folders[..1], u64::MAX).is_err());
     }
 
     #[test]
     fn a_pool_leaves_no_file_behind_and_takes_no_file_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("named.pool");
-        let place = Place::find(need(10), Some(&path)).unwrap();
+        let place = Place::find(need(10), &Scratch::at(Some(path.clone()))).unwrap();
         let region = place.create(1 << 20).unwrap();
         assert_eq!(region.len(), 1 << 20);
-        let unnamed = Place::Folder(folder.path().into()).create(1 << 20).unwrap();
+        let unnamed = Place { at: At::Folder(folder.path().into()), scratch: Scratch::default() }.create(1 << 20).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         drop((region, unnamed));
         std::fs::write(&path, "precious").unwrap();

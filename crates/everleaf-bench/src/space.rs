@@ -1,7 +1,6 @@
 //! `bench space`: bytes of a pool for each byte that a user gave: after a random load, with half of it deleted, filled up again, and after many cycles of
 //! deleting and filling, over which a pool must not grow without bound.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use everleaf::{CreateOptions, Engine, KeyType, OwnedKey, Store};
@@ -10,7 +9,7 @@ use serde::Serialize;
 use crate::keys::{KeySequence, Shuffle, mix};
 use crate::options::within;
 use crate::place::{Need, Place};
-use crate::{BenchError, Order, Progress};
+use crate::{BenchError, Order, Progress, Scratch};
 
 /// Bytes of a pool at first; it grows.
 const FROM_BYTES: u64 = 1 << 20;
@@ -76,7 +75,7 @@ pub struct SpaceOptions {
     /// Decides the keys.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
-    pub pool: Option<PathBuf>,
+    pub pool: Scratch,
 }
 
 impl Default for SpaceOptions {
@@ -88,7 +87,7 @@ impl Default for SpaceOptions {
             keys: 1_000_000,
             cycles: 100,
             seed: 1,
-            pool: None,
+            pool: Scratch::default(),
         }
     }
 }
@@ -140,7 +139,7 @@ pub fn run_space_with_progress(options: &SpaceOptions, progress: &mut dyn FnMut(
     within("records", options.records.len() as u64, 1, 100)?;
     let largest = options.records.iter().map(|record| u64::from(record.key + record.value)).max().unwrap_or(0);
     let need = Need { pool_bytes: options.keys * (largest * 2 + 200) + (64 << 20), dram_bytes: options.keys * 16 + (64 << 20) };
-    let place = Place::find(need, options.pool.as_deref())?;
+    let place = Place::find(need, &options.pool)?;
     let mut rows = Vec::new();
     let mut told = 0;
     // A cycle writes about two thirds of the records, and removes as many.

@@ -1,10 +1,11 @@
 //! Every figure, small: what can be measured is, and what cannot is named.
 
+use everleaf_bench::Scratch;
 use everleaf_bench::figure::{Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure};
 use everleaf_bench::page::{ReportOptions, run_report};
 
 fn options(name: &str) -> FigureOptions {
-    FigureOptions { name: name.into(), keys: 1000, rounds: 1, seed: 2, pool: None }
+    FigureOptions { name: name.into(), keys: 1000, rounds: 1, seed: 2, pool: Scratch::default() }
 }
 
 fn measured(name: &str) -> Figure {
@@ -72,6 +73,6 @@ fn what_is_wrong_is_said_before_any_work() {
         let error = run_figure(&wrong).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    let huge = ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: None };
+    let huge = ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
     assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));
 }

@@ -1,6 +1,6 @@
 //! Small benchmarks of real engines: what they count is exact, whatever they time.
 
-use everleaf_bench::{BenchError, BenchKeyType, Flush, MicroOptions, Order, Phase, PhaseReport, run_micro};
+use everleaf_bench::{BenchError, BenchKeyType, Flush, MicroOptions, Order, Phase, PhaseReport, Scratch, run_micro};
 
 fn micro(options: &MicroOptions) -> Result<Vec<PhaseReport>, BenchError> {
     let mut reports = Vec::new();
@@ -120,7 +120,7 @@ fn the_peer_counts_nothing() {
 fn a_named_pool_must_not_exist_and_is_gone_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.pool");
-    let options = MicroOptions { pool: Some(path.clone()), ..options("fptree", 100) };
+    let options = MicroOptions { pool: Scratch::at(Some(path.clone())), ..options("fptree", 100) };
     micro(&options).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     std::fs::write(&path, "precious").unwrap();

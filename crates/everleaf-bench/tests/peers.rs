@@ -1,6 +1,8 @@
 //! The store and its peers, side by side: the same phases, the same keys, right answers, and nothing left behind.
 
-use everleaf_bench::{BenchKeyType, CompareOptions, MicroOptions, Peer, Phase, PhaseReport, Subject, run_compare, run_micro};
+use everleaf_bench::{
+    BenchKeyType, CompareOptions, MicroOptions, Peer, Phase, PhaseReport, Scratch, Subject, run_compare, run_micro,
+};
 
 fn reports(options: &MicroOptions) -> Vec<PhaseReport> {
     let mut reports = Vec::new();
@@ -46,7 +48,7 @@ fn each_says_what_a_write_survives() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     for engine in of_bytes().into_iter().chain(["fptree".into(), "fptree-c".into()]) {
         let value_bytes = if engine.starts_with("fptree") { None } else { Some(24) };
-        let micro = MicroOptions { pool: Some(folder.path().join("pool")), value_bytes, ..options(&engine) };
+        let micro = MicroOptions { pool: Scratch::at(Some(folder.path().join("pool"))), value_bytes, ..options(&engine) };
         let right = if ["btreemap", "skipmap"].contains(&engine.as_str()) { "none" } else { "process-crash" };
         let rows = run_compare(&CompareOptions { engines: vec![engine.clone()], rounds: 1, micro: micro.clone() }).unwrap();
         assert!(rows.iter().all(|row| row.durability == right && row.value_bytes == if value_bytes.is_some() { 24 } else { 8 }));
@@ -59,7 +61,7 @@ fn each_says_what_a_write_survives() {
 fn a_peer_on_a_disk_that_syncs_says_so() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let of = |engine: &str| {
-        let micro = MicroOptions { pool: Some(folder.path().join("pool")), keys: 3, warm: 0, ..options(engine) };
+        let micro = MicroOptions { pool: Scratch::at(Some(folder.path().join("pool"))), keys: 3, warm: 0, ..options(engine) };
         let options = CompareOptions { engines: vec![engine.into()], rounds: 1, micro };
         run_compare(&MicroPhases(options, vec![Phase::Insert]).into()).unwrap()[0].durability.clone()
     };
@@ -83,7 +85,8 @@ fn a_named_place_that_exists_is_refused_by_peers_too() {
     let path = folder.path().join("precious");
     std::fs::write(&path, "precious").unwrap();
     for engine in ["lmdb", "redb", "fjall", "store"] {
-        let error = run_micro(&MicroOptions { pool: Some(path.clone()), ..options(engine) }, &mut |_| {}).unwrap_err();
+        let error =
+            run_micro(&MicroOptions { pool: Scratch::at(Some(path.clone())), ..options(engine) }, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("exists"), "{engine}: {error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }

@@ -2,7 +2,7 @@
 //!
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the files that `load` reads) · `keys`
 //! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) ·
-//! `progress` (bars) · `scratch` (pools that a command makes for itself).
+//! `progress` (bars) · `scratch` (pools that a command makes for itself) · `signals` (what does not kill at once).
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -14,12 +14,13 @@ mod load;
 mod progress;
 mod rtm;
 mod scratch;
+mod signals;
 mod size;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::run() {
+    match signals::survive_file_size_limit().and_then(|()| cli::run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -1,55 +1,60 @@
 //! Pools that a command makes for itself, and removes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use everleaf::{CreateOptions, Store};
-use tempfile::TempDir;
+use everleaf_bench::{Made, Scratch};
 
 use crate::failure::Failure;
 
 /// Where pools of this kind are made if there is room: memory, so that no disk is worn.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The file of such a pool. It is removed when this is dropped.
+/// The file of such a pool. It is removed when this is dropped, with the folder that was made for it.
 #[derive(Debug)]
 pub struct ScratchPool {
-    path: PathBuf,
-    /// The folder that was made for it, unless its path was given.
-    _folder: Option<TempDir>,
+    file: Made,
+    _folder: Option<Made>,
 }
 
 impl ScratchPool {
-    /// Makes a pool at `wanted`, which must not exist, or else on /dev/shm, or else (there is no such place, or no room) in the
+    /// Makes a pool at the path that was asked for, which must not exist, or else on /dev/shm, or else (there is no such place, or no room) in the
     /// temporary folder.
-    pub fn create(wanted: Option<&Path>, options: &CreateOptions) -> Result<(Self, Store), Failure> {
-        if let Some(path) = wanted {
-            let store = options.create(path)?;
-            return Ok((Self { path: path.to_path_buf(), _folder: None }, store));
+    pub fn create(scratch: &Scratch, options: &CreateOptions) -> Result<(Self, Store), Failure> {
+        if let Some(path) = scratch.named() {
+            return Self::create_at(path, None, scratch, options);
         }
-        match Self::create_in(Path::new(SHARED_MEMORY), options) {
+        match Self::create_in(Path::new(SHARED_MEMORY), scratch, options) {
             Ok(made) => Ok(made),
             Err(Failure::Usage(sentence)) => Err(Failure::Usage(sentence)),
-            Err(_) => Self::create_in(&std::env::temp_dir(), options),
+            Err(_) => Self::create_in(&std::env::temp_dir(), scratch, options),
         }
     }
 
-    fn create_in(folder: &Path, options: &CreateOptions) -> Result<(Self, Store), Failure> {
-        let made = tempfile::Builder::new().prefix("everleaf-").tempdir_in(folder);
-        let made = made.map_err(|error| Failure::failed(format!("no folder can be made in {}: {error}", folder.display())))?;
-        let path = made.path().join("scratch.pool");
-        let store = options.create(&path)?;
-        Ok((Self { path, _folder: Some(made) }, store))
+    fn create_in(place: &Path, scratch: &Scratch, options: &CreateOptions) -> Result<(Self, Store), Failure> {
+        let folder = scratch.folder_in(place, "everleaf-")?;
+        let path = folder.path().join("scratch.pool");
+        Self::create_at(&path, Some(folder), scratch, options)
+    }
+
+    fn create_at(
+        path: &Path,
+        folder: Option<Made>,
+        scratch: &Scratch,
+        options: &CreateOptions,
+    ) -> Result<(Self, Store), Failure> {
+        let file = scratch.file_at(path);
+        match options.create(path) {
+            Ok(store) => Ok((Self { file, _folder: folder }, store)),
+            Err(error) => {
+                file.leave(); // It may be somebody else's by now.
+                Err(error.into())
+            }
+        }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for ScratchPool {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = std::fs::remove_file(&self.path);
+        self.file.path()
     }
 }

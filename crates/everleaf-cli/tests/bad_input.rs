@@ -82,6 +82,21 @@ fn a_pool_of_another_version_names_both_versions() {
 }
 
 #[test]
+fn a_pool_with_sizes_that_there_are_not_is_a_failure_and_no_wrong_usage() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    for (parameter, complaint) in [(0, "leaf_slots = 57, which this release does not have"), (1, "inner_keys = 57")] {
+        let mut other = sound.clone();
+        other[PARAMETERS + 8 * parameter..][..8].copy_from_slice(&57u64.to_le_bytes());
+        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
+        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+        all_say(&bench, &other, complaint);
+        all_say(&bench, &other, "the pool was made with engine fptree-c");
+    }
+    still_good(&bench, &sound);
+}
+
+#[test]
 fn what_cannot_hold_a_pool_is_refused_at_once() {
     let bench = filled();
     bench.ok(["dump", "p", "dump"]);
@@ -103,21 +118,6 @@ fn what_cannot_hold_a_pool_is_refused_at_once() {
         assert!(sentence.contains("exists already") || sentence.contains("cannot hold a pool"), "{sentence}");
     }
     assert!(!bench.path("new").exists());
-}
-
-#[test]
-fn a_pool_with_sizes_that_there_are_not_is_a_failure_and_no_wrong_usage() {
-    let bench = filled();
-    let sound = content(&bench.path("p"));
-    for (parameter, complaint) in [(0, "leaf_slots = 57, which this release does not have"), (1, "inner_keys = 57")] {
-        let mut other = sound.clone();
-        other[PARAMETERS + 8 * parameter..][..8].copy_from_slice(&57u64.to_le_bytes());
-        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
-        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
-        all_say(&bench, &other, complaint);
-        all_say(&bench, &other, "the pool was made with engine fptree-c");
-    }
-    still_good(&bench, &sound);
 }
 
 #[test]
@@ -254,9 +254,11 @@ ls
 "$EVERLEAF" check p > /dev/null; echo "check $?"
 "#;
 
+/// Files of at most 2 MiB; the system sends SIGXFSZ to who goes beyond.
+const SMALL_FILES: &str = "ulimit -f 4096 || exit 77";
+
 /// Runs the script, and `after`, in a shell that was prepared by `before`, if this is possible here; what `after` must print.
-fn on_a_full_disk(before: &str, shell: &[&str], after: &str, printed: &[&str]) {
-    let bench = Bench::new();
+fn on_a_full_disk(bench: &Bench, before: &str, shell: &[&str], after: &str, printed: &[&str]) {
     let mut command = std::process::Command::new(shell[0]);
     command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}\n{after}"));
     command.env("EVERLEAF", env!("CARGO_BIN_EXE_everleaf")).current_dir(bench.path(""));
@@ -287,10 +289,18 @@ fn a_full_tmpfs_is_one_sentence_and_loses_nothing() {
     let before = "mkdir small && mount -t tmpfs -o size=2m none small && cd small || exit 77";
     // Nothing is left of what found no room.
     let printed = ["copy 1", "dump 1", "salvage 1", "filler", "p", "check 0"];
-    on_a_full_disk(before, &["unshare", "-rm", "sh"], NO_ROOM, &printed);
+    on_a_full_disk(&Bench::new(), before, &["unshare", "-rm", "sh"], NO_ROOM, &printed);
 }
 
 #[test]
 fn a_file_that_may_not_grow_is_one_sentence_and_loses_nothing() {
-    on_a_full_disk("trap '' XFSZ; ulimit -f 4096 || exit 77", &["sh"], "", &[]);
+    on_a_full_disk(&Bench::new(), SMALL_FILES, &["sh"], "", &[]);
+}
+
+#[test]
+fn a_file_in_memory_that_may_not_grow_is_one_sentence_and_loses_nothing() {
+    match Bench::on("/dev/shm") {
+        Some(bench) => on_a_full_disk(&bench, SMALL_FILES, &["sh"], "", &[]),
+        None => println!("skipped: nothing can be made on /dev/shm"),
+    }
 }

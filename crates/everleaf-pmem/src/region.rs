@@ -229,7 +229,10 @@ impl Region {
     /// have to be copied.
     fn extend_file(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
         if self.medium == Medium::Tmpfs {
-            file.set_len(offset + bytes).map_err(|source| MapError::System { action: "lengthening the file", source })?;
+            file.set_len(offset + bytes).map_err(|source| match source.kind() {
+                io::ErrorKind::FileTooLarge | io::ErrorKind::StorageFull => MapError::DiskFull { requested_bytes: bytes },
+                _ => MapError::System { action: "lengthening the file", source },
+            })?;
             self.map(offset, bytes, true)?;
             self.settle(offset, bytes);
             return allocate(file, offset, bytes);
@@ -459,9 +462,6 @@ fn file_length(file: &File) -> Result<u64, MapError> {
     std::fs::read_to_string(path).map_err(invalid)?.trim().parse().map_err(|e| invalid(io::Error::other(e)))
 }
 
-/// Allocates real blocks, so that a store into the mapping cannot fail later.
-fn allocate(file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
-    if file.metadata().is_ok_and(|m| m.file_type().is_char_device()) {
 /// Bytes that the file system behind a file has left, those for its administrator included; none where it does not tell, or nothing needs to be allocated.
 fn free_bytes(file: &File) -> Result<Option<u64>, MapError> {
     let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's type", source })?;
@@ -480,6 +480,9 @@ fn free_bytes(file: &File) -> Result<Option<u64>, MapError> {
     Ok((status.f_blocks > 0).then(|| status.f_bfree.saturating_mul(status.f_frsize)))
 }
 
+/// Allocates real blocks, so that a store into the mapping cannot fail later.
+fn allocate(file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
+    if file.metadata().is_ok_and(|m| m.file_type().is_char_device()) {
         return Ok(()); // A DAX device has the size it has.
     }
     // SAFETY: plain system call on an open descriptor.

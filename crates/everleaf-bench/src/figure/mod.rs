@@ -15,12 +15,10 @@ mod sweep;
 mod table;
 mod ycsb;
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
 use crate::session::Steps;
-use crate::{BenchError, Progress};
+use crate::{BenchError, Progress, Scratch};
 
 pub use catalogue::{figure_list, figure_names};
 pub(crate) use table::number;
@@ -39,7 +37,7 @@ pub struct FigureOptions {
     /// Decides all that is random.
     pub seed: u64,
     /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
-    pub pool: Option<PathBuf>,
+    pub pool: Scratch,
 }
 
 /// A figure that was measured.
@@ -128,9 +126,10 @@ pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
 ///
 /// # Examples
 /// ```
+/// use everleaf_bench::Scratch;
 /// use everleaf_bench::figure::{FigureOptions, figure_svg, run_figure};
 ///
-/// let options = FigureOptions { name: "fptree-4".into(), keys: 2000, rounds: 1, seed: 1, pool: None };
+/// let options = FigureOptions { name: "fptree-4".into(), keys: 2000, rounds: 1, seed: 1, pool: Scratch::default() };
 /// let figure = run_figure(&options)?;
 /// assert!(figure.panels[0].series.iter().any(|series| series.name == "fptree"));
 /// assert!(figure_svg(&figure).contains("</svg>"));

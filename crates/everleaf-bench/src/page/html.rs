@@ -112,7 +112,7 @@ mod tests {
             panels: vec![panel],
             claims: vec![Claim { what: "twice".into(), paper: 2.0, ours: None }],
         };
-        let options = ReportOptions { quick: true, keys: Some(1000), seed: 1, pool: None };
+        let options = ReportOptions { quick: true, keys: Some(1000), seed: 1, pool: crate::Scratch::default() };
         let page = page(&options, &[section], &[("processor", "fast <one>".into())], Duration::from_secs(5));
         for words in ["A &lt; B", "words &amp; more", "<td>lmdb</td><td>7</td>", "a plot", "<td>twice</td><td>2</td><td>-</td>"] {
             assert!(page.contains(words), "{words} is not in {page}");

@@ -6,12 +6,11 @@ mod html;
 mod machine;
 mod sections;
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::figure::{Claim, Panel};
 use crate::session::Steps;
-use crate::{BenchError, Progress};
+use crate::{BenchError, Progress, Scratch};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +22,7 @@ pub struct ReportOptions {
     /// Decides all that is random.
     pub seed: u64,
     /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
-    pub pool: Option<PathBuf>,
+    pub pool: Scratch,
 }
 
 /// Sizes of a report.

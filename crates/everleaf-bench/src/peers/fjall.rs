@@ -5,16 +5,15 @@ use std::ops::Bound;
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
-use crate::BenchError;
-use crate::place::Folder;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::{BenchError, Made};
 
 /// A database with one keyspace.
 pub struct Fjall {
     keyspace: Keyspace,
     _database: Database,
-    folder: Folder,
+    folder: Made,
 }
 
 fn failed(error: ::fjall::Error) -> BenchError {
@@ -23,7 +22,7 @@ fn failed(error: ::fjall::Error) -> BenchError {
 
 impl Fjall {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, BenchError> {
+    pub fn create(folder: Made) -> Result<Self, BenchError> {
         let database = Database::builder(folder.path().join("database")).cache_size(CACHE_BYTES).open().map_err(failed)?;
         let keyspace = database.keyspace("records", KeyspaceCreateOptions::default).map_err(failed)?;
         Ok(Self { keyspace, _database: database, folder })

@@ -3,16 +3,15 @@
 use ::lmdb::{Cursor, Database, DatabaseFlags, Environment, EnvironmentFlags, Error, RoTransaction, Transaction, WriteFlags};
 
 use super::{PeerError, bytes_of_folder};
-use crate::BenchError;
-use crate::place::Folder;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry, ShowPlace};
+use crate::{BenchError, Made};
 
 /// An environment with one database.
 pub struct Lmdb {
     environment: Environment,
     database: Database,
-    folder: Folder,
+    folder: Made,
 }
 
 /// Readers at a time: as many threads as a benchmark may have, and the one that looks at the result.
@@ -24,7 +23,7 @@ fn failed(error: Error) -> BenchError {
 
 impl Lmdb {
     /// An empty one, which may grow to `map_bytes`.
-    pub fn create(folder: Folder, map_bytes: u64) -> Result<Self, BenchError> {
+    pub fn create(folder: Made, map_bytes: u64) -> Result<Self, BenchError> {
         let flags = EnvironmentFlags::WRITE_MAP | EnvironmentFlags::NO_SYNC | EnvironmentFlags::NO_META_SYNC;
         let mut builder = Environment::new();
         builder.set_flags(flags).set_map_size(map_bytes as usize).set_max_readers(READERS);

@@ -6,17 +6,16 @@ use std::ops::Bound;
 use ::redb::{Database, Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
-use crate::BenchError;
-use crate::place::Folder;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry, ShowPlace};
+use crate::{BenchError, Made};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
 
 /// A database with one table.
 pub struct Redb {
     database: Database,
-    folder: Folder,
+    folder: Made,
 }
 
 fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
@@ -25,7 +24,7 @@ fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
 
 impl Redb {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, BenchError> {
+    pub fn create(folder: Made) -> Result<Self, BenchError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES as usize);
         let database = builder.create(folder.path().join("database")).map_err(failed)?;

@@ -3,15 +3,14 @@
 use ::rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
-use crate::BenchError;
-use crate::place::Folder;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::{BenchError, Made};
 
 /// A database.
 pub struct RocksDb {
     database: DB,
-    folder: Folder,
+    folder: Made,
 }
 
 fn failed(error: Error) -> BenchError {
@@ -20,7 +19,7 @@ fn failed(error: Error) -> BenchError {
 
 impl RocksDb {
     /// An empty one.
-    pub fn create(folder: Folder) -> Result<Self, BenchError> {
+    pub fn create(folder: Made) -> Result<Self, BenchError> {
         let (mut options, mut blocks) = (Options::default(), BlockBasedOptions::default());
         blocks.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES as usize));
         options.create_if_missing(true);

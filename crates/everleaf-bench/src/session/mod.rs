@@ -128,7 +128,7 @@ impl Session {
             Subject::Peer(_) => {}
         }
         let need = Need::of(&plan);
-        let place = Place::find(need.times(indexes), options.pool.as_deref())?;
+        let place = Place::find(need.times(indexes), &options.pool)?;
         Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu: Cpu::detect() })
     }
 

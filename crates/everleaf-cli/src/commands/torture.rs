@@ -11,6 +11,7 @@ use super::create::Keys;
 use crate::failure::{Failure, Outcome};
 use crate::progress::steps_bar;
 use crate::scratch::ScratchPool;
+use crate::signals::swept;
 
 /// Name of the hidden command that is killed.
 pub const WRITER: &str = "__torture-writer";
@@ -66,7 +67,7 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
     let create = CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
-    let (scratch, store) = ScratchPool::create(args.pool.as_deref(), &create)?;
+    let (scratch, store) = ScratchPool::create(&swept(args.pool)?, &create)?;
     store.close()?;
     let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
     let child = |pool: &Path, Course { threads, batches, seed }: Course| {

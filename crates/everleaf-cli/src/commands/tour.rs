@@ -11,6 +11,7 @@ use everleaf::{CreateOptions, Durability};
 
 use crate::failure::{Failure, Outcome};
 use crate::scratch::ScratchPool;
+use crate::signals::swept;
 use crate::size::display_size;
 
 pub use writer::{NAME as WRITER, WriterArgs, run as run_writer};
@@ -37,7 +38,8 @@ pub fn run(args: Args) -> Outcome {
     let mut guide = Guide::default();
     guide.say("A tour of Everleaf: an ordered key-value store that restarts in milliseconds and loses nothing.")?;
     let options = CreateOptions { size_bytes: POOL_BYTES, ..CreateOptions::default() };
-    let (made, took) = timed(|| ScratchPool::create(args.pool.as_deref(), &options));
+    let scratch = swept(args.pool)?;
+    let (made, took) = timed(|| ScratchPool::create(&scratch, &options));
     let (pool, store) = made?;
     let (engine, path, size) = (store.engine(), pool.path().display(), display_size(POOL_BYTES));
     guide.step(&format!("Made the pool {path} of {size} with the engine {engine}"), took)?;

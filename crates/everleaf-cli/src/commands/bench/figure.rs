@@ -7,6 +7,7 @@ use everleaf_bench::figure::{Figure, FigureOptions, figure_list, figure_png, fig
 use super::{say, tell};
 use crate::failure::{Failure, Outcome};
 use crate::progress;
+use crate::signals::swept;
 
 /// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG) and a JSON file.
 #[derive(Debug, clap::Args)]
@@ -44,8 +45,13 @@ pub fn run(args: &Args) -> Outcome {
     let Some(name) = &args.name else {
         return figure_list().iter().try_for_each(|(name, title)| say(&format!("{name:<14} {title}")));
     };
-    let options =
-        FigureOptions { name: name.clone(), keys: args.keys, rounds: args.rounds, seed: args.seed, pool: args.pool.clone() };
+    let options = FigureOptions {
+        name: name.clone(),
+        keys: args.keys,
+        rounds: args.rounds,
+        seed: args.seed,
+        pool: swept(args.pool.clone())?,
+    };
     everleaf_bench::figure::check(&options)?;
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.folder.display()));
     std::fs::create_dir_all(&args.folder).map_err(failed)?; // Before the work, not after it.

@@ -8,6 +8,7 @@ use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 use super::{Printer, tell};
 use crate::failure::Outcome;
 use crate::progress;
+use crate::signals::swept;
 use crate::size::parse_size;
 
 /// Let a pool grow under load, and show the puts that took longest.
@@ -53,7 +54,7 @@ pub fn run(args: Args) -> Outcome {
         value_bytes: args.value_bytes,
         threads: args.threads,
         seed: args.seed,
-        pool: args.pool,
+        pool: swept(args.pool)?,
     };
     let bar = progress::operations_bar();
     let grown = run_growth_with_progress(&options, &mut |progress| tell(&bar, progress));

@@ -138,8 +138,8 @@ struct Load {
 }
 
 impl Load {
-    fn options(&self, engine: &str) -> MicroOptions {
-        MicroOptions {
+    fn options(&self, engine: &str) -> Result<MicroOptions, Failure> {
+        Ok(MicroOptions {
             warm: self.warm,
             threads: self.threads,
             scans: self.scans,
@@ -148,8 +148,8 @@ impl Load {
             flush_ns: self.flush_ns,
             fence_ns: self.fence_ns,
             read_ns: self.read_ns,
-            ..self.subject.options(engine)
-        }
+            ..self.subject.options(engine)?
+        })
     }
 }
 
@@ -177,12 +177,12 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn micro(args: &MicroArgs) -> Outcome {
+    let options = args.load.options(&args.engine)?;
     let bar = progress::operations_bar();
     let mut printer = Printer::new(args.load.subject.json, PhaseReport::table_heading());
-    let measured =
-        run_micro_with_progress(&args.load.options(&args.engine), &mut |progress| tell(&bar, progress), &mut |report| {
-            bar.suspend(|| printer.row(&report, PhaseReport::table_row));
-        });
+    let measured = run_micro_with_progress(&options, &mut |progress| tell(&bar, progress), &mut |report| {
+        bar.suspend(|| printer.row(&report, PhaseReport::table_row));
+    });
     bar.finish_and_clear();
     measured?;
     printer.outcome
@@ -190,7 +190,7 @@ fn micro(args: &MicroArgs) -> Outcome {
 
 fn compare(args: CompareArgs) -> Outcome {
     let bar = progress::operations_bar();
-    let micro = args.load.options(args.engines.first().map_or("", String::as_str));
+    let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
     let options = CompareOptions { engines: args.engines, rounds: args.rounds, micro };
     let compared = run_compare_with_progress(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
@@ -203,7 +203,7 @@ fn compare(args: CompareArgs) -> Outcome {
 
 fn recovery(args: RecoveryArgs) -> Outcome {
     let bar = progress::operations_bar();
-    let micro = args.subject.options(&args.engine);
+    let micro = args.subject.options(&args.engine)?;
     let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, micro };
     let recovered = run_recovery_with_progress(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();

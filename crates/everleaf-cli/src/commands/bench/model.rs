@@ -33,7 +33,7 @@ pub struct Args {
 /// Counts.
 pub fn run(args: Args) -> Outcome {
     let bar = progress::operations_bar();
-    let micro = args.load.options(args.engines.first().map_or("", String::as_str));
+    let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
     let options = ModelOptions { engines: args.engines, latencies: args.latencies, rounds: args.rounds, micro };
     let counted = run_model_with_progress(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();

@@ -9,6 +9,7 @@ use everleaf_bench::page::{ReportOptions, run_report_with_progress};
 use super::{say, tell};
 use crate::failure::{Failure, Outcome};
 use crate::progress;
+use crate::signals::swept;
 
 /// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the commands.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub struct Args {
 
 /// Measures and writes.
 pub fn run(args: &Args) -> Outcome {
-    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.seed, pool: args.pool.clone() };
+    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.seed, pool: swept(args.pool.clone())? };
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.output.display()));
     let writable = File::options().create(true).append(true).open(&args.output); // Before the work, not after it.
     writable.map_err(failed)?;

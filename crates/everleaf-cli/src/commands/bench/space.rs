@@ -8,6 +8,7 @@ use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progres
 use super::{Printer, tell};
 use crate::failure::Outcome;
 use crate::progress;
+use crate::signals::swept;
 
 /// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
 #[derive(Debug, clap::Args)]
@@ -47,7 +48,7 @@ pub fn run(args: Args) -> Outcome {
         keys: args.keys,
         cycles: args.cycles,
         seed: args.seed,
-        pool: args.pool,
+        pool: swept(args.pool)?,
     };
     let bar = progress::operations_bar();
     let measured = run_space_with_progress(&options, &mut |progress| tell(&bar, progress));

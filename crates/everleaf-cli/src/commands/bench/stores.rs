@@ -8,6 +8,7 @@ use super::subject::FlushKind;
 use super::{Printer, tell};
 use crate::failure::Outcome;
 use crate::progress;
+use crate::signals::swept;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same medium, and beside the numbers what a write survives.
 #[derive(Debug, clap::Args)]
@@ -59,7 +60,7 @@ pub fn run(args: Args) -> Outcome {
         value_bytes: Some(args.value_bytes),
         flush: args.flush.into(),
         seed: args.seed,
-        pool: args.pool,
+        pool: swept(args.pool)?,
         ..MicroOptions::default()
     };
     let options = StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use everleaf::Invented;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
+use crate::failure::Failure;
 use crate::rtm::Rtm;
+use crate::signals::swept;
 
 /// What an entry of a leaf counts for in `--node-bytes`.
 const SLOT_BYTES: u32 = 16;
@@ -20,7 +22,7 @@ pub struct Subject {
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].
-    #[arg(long, value_name = "N", conflicts_with = "node_bytes")]
+    #[arg(long, value_name = "N", conflicts_with = "node_bytes", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     leaf_slots: Option<u32>,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
@@ -95,11 +97,11 @@ impl From<FlushKind> for Flush {
 
 impl Subject {
     /// As the benchmarks take them.
-    pub fn options(&self, engine: &str) -> MicroOptions {
-        MicroOptions {
+    pub fn options(&self, engine: &str) -> Result<MicroOptions, Failure> {
+        Ok(MicroOptions {
             engine: engine.to_owned(),
             keys: self.keys,
-            node_bytes: self.node_bytes.or(self.leaf_slots.map(|slots| slots.saturating_mul(SLOT_BYTES))),
+            node_bytes: self.node_bytes.or(self.leaf_slots.map(|slots| slots * SLOT_BYTES)),
             inner_keys: self.inner_keys,
             value_words: self.value_words,
             value_bytes: self.value_bytes,
@@ -116,8 +118,8 @@ impl Subject {
             flush: self.flush.into(),
             transactions: self.rtm.with(self.seed, Invented::Nothing),
             seed: self.seed,
-            pool: self.pool.clone(),
+            pool: swept(self.pool.clone())?,
             ..MicroOptions::default()
-        }
+        })
     }
 }

@@ -7,8 +7,9 @@ use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbRepo
 
 use super::subject::FlushKind;
 use super::{Printer, tell};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::progress;
+use crate::signals::swept;
 
 /// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course, latencies, bytes a record.
 #[derive(Debug, clap::Args)]
@@ -62,7 +63,7 @@ pub struct Args {
 }
 
 impl Args {
-    fn options(&self) -> Result<YcsbOptions, everleaf_bench::BenchError> {
+    fn options(&self) -> Result<YcsbOptions, Failure> {
         let named = |name: &String| Distribution::named(name, self.deviation);
         Ok(YcsbOptions {
             engines: self.engine.clone(),
@@ -76,7 +77,7 @@ impl Args {
                 threads: self.threads,
                 flush: self.flush.into(),
                 seed: self.seed,
-                pool: self.pool.clone(),
+                pool: swept(self.pool.clone())?,
                 ..MicroOptions::default()
             },
         })

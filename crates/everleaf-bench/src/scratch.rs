@@ -1,0 +1,163 @@
+//! What a benchmark makes and takes away again, also when a signal ends the process.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::BenchError;
+
+/// How often a folder is emptied while others still write into it.
+const ATTEMPTS: u32 = 8;
+
+/// Where pools and folders are made that do not stay, and a list of those that are there now. Clones share the list.
+///
+/// Whoever wants nothing left behind when a signal ends the process gives a clone to whoever waits for the signal, and lets it call [`end`](Scratch::end).
+///
+/// # Examples
+/// ```
+/// use everleaf_bench::Scratch;
+///
+/// let folder = tempfile::tempdir()?;
+/// let scratch = Scratch::default();
+/// let made = scratch.folder_in(folder.path(), "part-")?;
+/// scratch.end(|| assert!(!made.path().exists()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    named: Option<PathBuf>,
+    made: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+/// Where they are made is what tells two apart, not what is there at the moment.
+impl PartialEq for Scratch {
+    fn eq(&self, other: &Self) -> bool {
+        self.named == other.named
+    }
+}
+
+impl Scratch {
+    /// At this path, which must not exist; none is /dev/shm, or the temporary folder if there is no room.
+    pub fn at(named: Option<PathBuf>) -> Self {
+        Self { named, ..Self::default() }
+    }
+
+    /// The path that was asked for.
+    pub fn named(&self) -> Option<&Path> {
+        self.named.as_deref()
+    }
+
+    /// Makes a folder whose name begins with `prefix`.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`].
+    pub fn folder_in(&self, folder: &Path, prefix: impl AsRef<OsStr>) -> Result<Made, BenchError> {
+        let failed = |source| BenchError::Io { action: "making a folder in", path: folder.into(), source };
+        let mut list = self.made.lock(); // There is no moment at which it is made and not listed.
+        let path = tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)?.keep();
+        list.push(path.clone());
+        Ok(Made { path, scratch: self.clone(), listed: true, ours: true })
+    }
+
+    /// The file that is about to be made at `path`. What is there already is not ours, and is left alone.
+    pub fn file_at(&self, path: &Path) -> Made {
+        let mut list = self.made.lock();
+        let ours = path.symlink_metadata().is_err();
+        if ours {
+            list.push(path.into());
+        }
+        Made { path: path.into(), scratch: self.clone(), listed: ours, ours }
+    }
+
+    /// Removes all that is there and then calls `end`, which should not return; nothing new is made meanwhile.
+    pub fn end(&self, end: impl FnOnce()) {
+        let list = self.made.lock();
+        list.iter().for_each(|path| remove(path));
+        end();
+    }
+}
+
+/// Something made that is removed when this is dropped, and by [`Scratch::end`].
+#[derive(Debug)]
+pub struct Made {
+    path: PathBuf,
+    scratch: Scratch,
+    /// Whether it is on the list.
+    listed: bool,
+    /// Whether it is removed when this is dropped.
+    ours: bool,
+}
+
+impl Made {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes it off the list and leaves it where it is.
+    pub fn leave(mut self) {
+        self.ours = false;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let mut list = self.scratch.made.lock();
+        if self.ours {
+            remove(&self.path);
+        }
+        if let Some(place) = list.iter().position(|path| self.listed && *path == self.path) {
+            list.swap_remove(place);
+        }
+    }
+}
+
+/// What cannot be removed is no reason to lose a result.
+fn remove(path: &Path) {
+    if !path.is_dir() {
+        let _ = fs::remove_file(path);
+        return;
+    }
+    for _ in 0..ATTEMPTS {
+        if fs::remove_dir_all(path).is_ok() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_goes_with_its_owner_and_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        let scratch = Scratch::default();
+        let made = scratch.folder_in(folder.path(), "a-").unwrap();
+        let other = scratch.clone().folder_in(folder.path(), "b-").unwrap();
+        fs::write(made.path().join("pool"), b"content").unwrap();
+        drop(other);
+        assert_eq!(count(), 1);
+        let file = scratch.file_at(&folder.path().join("file"));
+        fs::write(file.path(), b"content").unwrap();
+        assert_eq!(count(), 2);
+        scratch.end(|| assert_eq!(count(), 0));
+        drop((made, file));
+    }
+
+    #[test]
+    fn what_was_there_before_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        fs::write(&path, b"content").unwrap();
+        let scratch = Scratch::default();
+        let file = scratch.file_at(&path);
+        scratch.end(|| ());
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+    }
+}
