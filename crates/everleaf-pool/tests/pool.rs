@@ -206,3 +206,15 @@ fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
     forge(&path);
     Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).expect("closed cleanly");
 }
+
+#[test]
+fn a_pool_that_has_lost_its_name_is_opened_through_its_descriptor() {
+    use std::os::fd::AsRawFd;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.pool");
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    let kept = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let path = format!("/proc/self/fd/{}", kept.as_raw_fd());
+    Pool::open(hardware(open_file(path.as_ref(), OpenMode::ReadWrite).unwrap())).unwrap().0.close().unwrap();
+}
