@@ -18,7 +18,7 @@ const FOLDER: &str = "EVERLEAF_FULL_DISK";
 const LIMITED: &str = "trap '' XFSZ; ulimit -f 8000 || exit 77; exec \"$@\"";
 /// The least that the pool should grow by while there is more room than that.
 const LEAST: u64 = 256 << 10;
-const RECORD: [u8; 20_000] = [7; 20_000];
+const RECORD: &[u8] = &[7; 20_000];
 
 #[test]
 fn growth_on_a_nearly_full_disk_takes_what_is_left_in_few_steps() {
@@ -52,7 +52,7 @@ fn in_the_second_process() {
     let mut worker = pool.worker().unwrap();
     let cell = &pool.anchor::<Slots>().unwrap().records[0];
     worker.free_from(cell).unwrap();
-    worker.alloc_record_into(cell, &[&RECORD]).unwrap(); // What is freed serves again.
+    worker.alloc_record_into(cell, &[RECORD]).unwrap(); // What is freed serves again.
     drop(worker);
     assert_eq!(audit(&pool), AuditReport::default());
     pool.close().unwrap();
@@ -67,7 +67,7 @@ fn fill(pool: &std::sync::Arc<Pool<Hardware>>) -> Vec<u64> {
     let mut worker = pool.worker().unwrap();
     let mut sizes = vec![pool.space().unwrap().total_bytes];
     for cell in &pool.anchor::<Slots>().unwrap().records {
-        match worker.alloc_record_into(cell, &[&RECORD]) {
+        match worker.alloc_record_into(cell, &[RECORD]) {
             Ok(_) => {}
             Err(PoolError::Map(MapError::DiskFull { .. })) => return sizes,
             Err(error) => panic!("{error}"),
