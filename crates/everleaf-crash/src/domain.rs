@@ -200,15 +200,12 @@ impl Domain {
 
     /// Lists an outcome unless an equal one is there, and returns its place.
     fn admit(&mut self, prefix: usize, units: u128, names: &[u32], floor: &[u64]) -> usize {
-        let mut changes: Vec<(usize, u64)> = Vec::new();
-        for (store, durable) in self.judged(prefix, units, names) {
-            if durable {
-                match changes.iter_mut().find(|(word, _)| *word == store.word) {
-                    Some((_, value)) => *value = store.value,
-                    None => changes.push((store.word, store.value)),
-                }
-            }
-        }
+        let durable = self.judged(prefix, units, names).filter(|(_, durable)| *durable);
+        let mut changes: Vec<(usize, u64)> = durable.map(|(store, _)| (store.word, store.value)).collect();
+        // Of the stores to one word, the last one counts. Under eADR there may be thousands of stores to sort.
+        changes.reverse();
+        changes.sort_by_key(|(word, _)| *word);
+        changes.dedup_by_key(|(word, _)| *word);
         changes.retain(|(word, value)| floor[*word] != *value);
         let delta = changes.iter().fold(0, |delta, (w, value)| delta ^ word_hash(*w, floor[*w]) ^ word_hash(*w, *value));
         let next = self.outcomes.len();

@@ -77,6 +77,11 @@ impl<'p> Node<'p> {
         self.load(media, self.slot(state, position))
     }
 
+    /// The position of the child at `offset` in an inner node.
+    pub fn position_of_child<M: Media>(&self, media: &M, state: State, offset: u64) -> Option<usize> {
+        (0..usize::from(state.count)).find(|position| self.entry(media, state, *position).1 == offset)
+    }
+
     /// Whether two slots share a line.
     #[inline(always)]
     pub fn share_line(one: usize, other: usize) -> bool {

@@ -203,14 +203,13 @@ fn finish_split<K: NodeKey, M: Media>(
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
-    let children = 0..usize::from(state.count);
-    if children.clone().any(|position| parent.entry(media, state, position).1 == new.offset) {
+    if parent.position_of_child(media, state, new.offset).is_some() {
         return Ok(());
     }
-    let Some(position) = children.clone().find(|position| parent.entry(media, state, *position).1 == left.offset) else {
+    let Some(position) = parent.position_of_child(media, state, left.offset) else {
         return Err(IndexError::Corrupt { offset: parent.offset, what: "the log of a split speaks of the wrong parent" });
     };
-    if children.len() == shape.slots {
+    if usize::from(state.count) == shape.slots {
         return Err(IndexError::Corrupt { offset: parent.offset, what: "a split was begun without room above" });
     }
     parent.insert::<K, M>(media, state, position + 1, media.load(&log.separator), new.offset);
@@ -234,8 +233,7 @@ fn finish_merge<K: NodeKey, M: Media>(
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = settle::<K, M>(pool, worker, parent)?;
-    let known = (0..usize::from(state.count)).find(|position| parent.entry(media, state, *position).1 == removed.offset);
-    if let Some(position) = known {
+    if let Some(position) = parent.position_of_child(media, state, removed.offset) {
         parent.remove::<K, M>(media, state, position);
         K::discard(worker, &parent.head.key)?;
     }

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use everleaf_bench::figure::{Figure, FigureOptions, figure_list, figure_png, figure_svg, run_figure_with_progress};
 
-use super::{say, tell};
+use super::{Basics, say, with_bar};
 use crate::failure::{Failure, Outcome};
-use crate::progress;
-use crate::signals::swept;
 
 /// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG) and a JSON file.
 #[derive(Debug, clap::Args)]
@@ -29,12 +27,8 @@ pub struct Args {
     /// Where NAME.svg, NAME.png and NAME.json are written; made if it is missing.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make pools at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print the JSON object instead of tables.
     #[arg(long)]
     json: bool,
@@ -49,16 +43,13 @@ pub fn run(args: &Args) -> Outcome {
         name: name.clone(),
         keys: args.keys,
         rounds: args.rounds,
-        seed: args.seed,
-        pool: swept(args.pool.clone())?,
+        seed: args.basics.seed,
+        pool: args.basics.place()?,
     };
     everleaf_bench::figure::check(&options)?;
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.folder.display()));
     std::fs::create_dir_all(&args.folder).map_err(failed)?; // Before the work, not after it.
-    let bar = progress::operations_bar();
-    let measured = run_figure_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let figure = measured?;
+    let figure = with_bar(|tell| run_figure_with_progress(&options, tell))?;
     write(&figure, args, failed)?;
     let text = if args.json {
         serde_json::to_string(&figure).map_err(|error| Failure::failed(error.to_string()))?

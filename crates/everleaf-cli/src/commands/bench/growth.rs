@@ -1,14 +1,10 @@
 //! `bench growth`.
 
-use std::path::PathBuf;
-
 use everleaf::Engine;
 use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 
-use super::{Printer, tell};
+use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
-use crate::progress;
-use crate::signals::swept;
 use crate::size::parse_size;
 
 /// Let a pool grow under load, and show the puts that took longest.
@@ -34,12 +30,8 @@ pub struct Args {
     /// Threads that put.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: u32,
-    /// Decides the keys.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -53,13 +45,9 @@ pub fn run(args: Args) -> Outcome {
         to_bytes: args.to,
         value_bytes: args.value_bytes,
         threads: args.threads,
-        seed: args.seed,
-        pool: swept(args.pool)?,
+        seed: args.basics.seed,
+        pool: args.basics.place()?,
     };
-    let bar = progress::operations_bar();
-    let grown = run_growth_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.json, String::new());
-    printer.row(&grown?, Growth::table);
-    printer.outcome
+    let grown = with_bar(|tell| run_growth_with_progress(&options, tell))?;
+    show(&[grown], args.json, String::new(), Growth::table)
 }

@@ -1,5 +1,6 @@
 //! `bench`: measurements.
 
+mod basics;
 mod figure;
 mod growth;
 mod model;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::progress;
+use basics::Basics;
 use subject::Subject;
 
 /// Measure engines.
@@ -189,35 +191,38 @@ fn micro(args: &MicroArgs) -> Outcome {
 }
 
 fn compare(args: CompareArgs) -> Outcome {
-    let bar = progress::operations_bar();
     let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
     let options = CompareOptions { engines: args.engines, rounds: args.rounds, micro };
-    let compared = run_compare_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.load.subject.json, Comparison::table_heading());
-    for row in compared? {
-        printer.row(&row, Comparison::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_compare_with_progress(&options, tell))?;
+    show(&rows, args.load.subject.json, Comparison::table_heading(), Comparison::table_row)
 }
 
 fn recovery(args: RecoveryArgs) -> Outcome {
-    let bar = progress::operations_bar();
     let micro = args.subject.options(&args.engine)?;
     let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, micro };
-    let recovered = run_recovery_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.subject.json, Recovery::table_heading());
-    for row in recovered? {
-        printer.row(&row, Recovery::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_recovery_with_progress(&options, tell))?;
+    show(&rows, args.subject.json, Recovery::table_heading(), Recovery::table_row)
 }
 
 /// Prints a line.
 fn say(line: &str) -> Outcome {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// Measures beside a progress bar.
+fn with_bar<T>(measure: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, BenchError>) -> Result<T, BenchError> {
+    let bar = progress::operations_bar();
+    let measured = measure(&mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    measured
+}
+
+/// Prints all rows.
+fn show<T: Serialize>(rows: &[T], json: bool, heading: String, for_people: impl Fn(&T) -> String) -> Outcome {
+    let mut printer = Printer::new(json, heading);
+    rows.iter().for_each(|row| printer.row(row, &for_people));
+    printer.outcome
 }
 
 fn tell(bar: &ProgressBar, progress: Progress) {

@@ -2,9 +2,8 @@
 
 use everleaf_bench::model::{Latency, ModelOptions, ModelRow, run_model_with_progress};
 
-use super::{Load, Printer, tell};
+use super::{Load, show, with_bar};
 use crate::failure::Outcome;
-use crate::progress;
 
 /// Count what operations cost in lines of persistent memory, flushes, fences and allocations, and the time of it at given latencies.
 #[derive(Debug, clap::Args)]
@@ -32,15 +31,9 @@ pub struct Args {
 
 /// Counts.
 pub fn run(args: Args) -> Outcome {
-    let bar = progress::operations_bar();
     let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
     let options = ModelOptions { engines: args.engines, latencies: args.latencies, rounds: args.rounds, micro };
-    let counted = run_model_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
     let heading = ModelRow::table_heading(&options.latencies, options.rounds > 0);
-    let mut printer = Printer::new(args.load.subject.json, heading);
-    for row in counted? {
-        printer.row(&row, ModelRow::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_model_with_progress(&options, tell))?;
+    show(&rows, args.load.subject.json, heading, ModelRow::table_row)
 }

@@ -6,10 +6,8 @@ use std::path::PathBuf;
 
 use everleaf_bench::page::{ReportOptions, run_report_with_progress};
 
-use super::{say, tell};
+use super::{Basics, say, with_bar};
 use crate::failure::{Failure, Outcome};
-use crate::progress;
-use crate::signals::swept;
 
 /// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the commands.
 #[derive(Debug, clap::Args)]
@@ -27,24 +25,17 @@ pub struct Args {
     /// The page; one that is there is replaced.
     #[arg(long, value_name = "FILE", default_value = "everleaf-report.html")]
     output: PathBuf,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make pools at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
 }
 
 /// Measures and writes.
 pub fn run(args: &Args) -> Outcome {
-    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.seed, pool: swept(args.pool.clone())? };
+    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.basics.seed, pool: args.basics.place()? };
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.output.display()));
     let writable = File::options().create(true).append(true).open(&args.output); // Before the work, not after it.
     writable.map_err(failed)?;
-    let bar = progress::operations_bar();
-    let measured = run_report_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let page = measured.inspect_err(|_| remove_if_empty(args))?;
+    let page = with_bar(|tell| run_report_with_progress(&options, tell)).inspect_err(|_| remove_if_empty(args))?;
     let mut file = File::create(&args.output).map_err(failed)?;
     file.write_all(page.as_bytes()).map_err(failed)?;
     say(&format!("{}", args.output.display()))

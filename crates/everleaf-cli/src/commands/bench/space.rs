@@ -1,14 +1,10 @@
 //! `bench space`.
 
-use std::path::PathBuf;
-
 use everleaf::Engine;
 use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 
-use super::{Printer, tell};
+use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
-use crate::progress;
-use crate::signals::swept;
 
 /// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
 #[derive(Debug, clap::Args)]
@@ -29,12 +25,8 @@ pub struct Args {
     /// Cycles of deleting (half, nine tenths, all) and filling up again with other keys.
     #[arg(long, value_name = "C", default_value_t = 100)]
     cycles: u32,
-    /// Decides the keys.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -47,15 +39,9 @@ pub fn run(args: Args) -> Outcome {
         records: args.records,
         keys: args.keys,
         cycles: args.cycles,
-        seed: args.seed,
-        pool: swept(args.pool)?,
+        seed: args.basics.seed,
+        pool: args.basics.place()?,
     };
-    let bar = progress::operations_bar();
-    let measured = run_space_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.json, SpaceRow::table_heading());
-    for row in measured? {
-        printer.row(&row, SpaceRow::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_space_with_progress(&options, tell))?;
+    show(&rows, args.json, SpaceRow::table_heading(), SpaceRow::table_row)
 }

@@ -1,14 +1,10 @@
 //! `bench stores`.
 
-use std::path::PathBuf;
-
 use everleaf_bench::{BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress};
 
 use super::subject::FlushKind;
-use super::{Printer, tell};
+use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
-use crate::progress;
-use crate::signals::swept;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same medium, and beside the numbers what a write survives.
 #[derive(Debug, clap::Args)]
@@ -40,12 +36,8 @@ pub struct Args {
     /// The flush instruction of our store.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the files at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -59,17 +51,11 @@ pub fn run(args: Args) -> Outcome {
         key_type: BenchKeyType::String16,
         value_bytes: Some(args.value_bytes),
         flush: args.flush.into(),
-        seed: args.seed,
-        pool: swept(args.pool)?,
+        seed: args.basics.seed,
+        pool: args.basics.place()?,
         ..MicroOptions::default()
     };
     let options = StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };
-    let bar = progress::operations_bar();
-    let measured = run_stores_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.json, StoresRow::table_heading());
-    for row in measured? {
-        printer.row(&row, StoresRow::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_stores_with_progress(&options, tell))?;
+    show(&rows, args.json, StoresRow::table_heading(), StoresRow::table_row)
 }

@@ -1,13 +1,11 @@
 //! What is measured, as several commands ask for it.
 
-use std::path::PathBuf;
-
 use everleaf::Invented;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
+use super::basics::Basics;
 use crate::failure::Failure;
 use crate::rtm::Rtm;
-use crate::signals::swept;
 
 /// What an entry of a leaf counts for in `--node-bytes`.
 const SLOT_BYTES: u32 = 16;
@@ -48,12 +46,8 @@ pub struct Subject {
     /// Transactions of fptree-c.
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     rtm: Rtm,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder; it is removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
     pub json: bool,
@@ -116,9 +110,9 @@ impl Subject {
             },
             key_bits: self.key_bits,
             flush: self.flush.into(),
-            transactions: self.rtm.with(self.seed, Invented::Nothing),
-            seed: self.seed,
-            pool: swept(self.pool.clone())?,
+            transactions: self.rtm.with(self.basics.seed, Invented::Nothing),
+            seed: self.basics.seed,
+            pool: self.basics.place()?,
             ..MicroOptions::default()
         })
     }

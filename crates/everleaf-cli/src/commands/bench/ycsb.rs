@@ -1,15 +1,11 @@
 //! `bench ycsb`.
 
-use std::path::PathBuf;
-
 use everleaf_bench::MicroOptions;
 use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
 
 use super::subject::FlushKind;
-use super::{Printer, tell};
+use super::{Basics, show, with_bar};
 use crate::failure::{Failure, Outcome};
-use crate::progress;
-use crate::signals::swept;
 
 /// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course, latencies, bytes a record.
 #[derive(Debug, clap::Args)]
@@ -51,12 +47,8 @@ pub struct Args {
     /// The flush instruction.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
-    /// Decides all that is random.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Make pools and folders at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
-    #[arg(long, value_name = "PATH")]
-    pool: Option<PathBuf>,
+    #[command(flatten)]
+    basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -76,8 +68,8 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
-                seed: self.seed,
-                pool: swept(self.pool.clone())?,
+                seed: self.basics.seed,
+                pool: self.basics.place()?,
                 ..MicroOptions::default()
             },
         })
@@ -87,12 +79,6 @@ impl Args {
 /// Measures.
 pub fn run(args: &Args) -> Outcome {
     let options = args.options()?;
-    let bar = progress::operations_bar();
-    let measured = run_ycsb_with_progress(&options, &mut |progress| tell(&bar, progress));
-    bar.finish_and_clear();
-    let mut printer = Printer::new(args.json, YcsbReport::table_heading());
-    for row in measured? {
-        printer.row(&row, YcsbReport::table_row);
-    }
-    printer.outcome
+    let rows = with_bar(|tell| run_ycsb_with_progress(&options, tell))?;
+    show(&rows, args.json, YcsbReport::table_heading(), YcsbReport::table_row)
 }

@@ -341,11 +341,11 @@ fn large_nodes_under_fire() {
 
 #[test]
 fn threads_that_give_way_in_the_middle_of_everything() {
-    Run::<Yielding<U64Keys>, 4>::new(8, 4, 1500, number).go(0, 1);
-    Run::<Yielding<U64Keys>, 4>::new(1, 1, 3000, number).go(3, 2);
-    Run::<Yielding<BytesKeys>, 4>::new(8, 4, 1000, mixed).go(0, 3);
-    Run::<Yielding<BytesKeys>, 4>::new(1, 1, 1500, zeros).go(3, 4);
-    Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 500, long).go(0, 5);
+    Run::<Yielding<U64Keys>, 4>::new(8, 4, 400, number).go(0, 1);
+    Run::<Yielding<U64Keys>, 4>::new(1, 1, 800, number).go(3, 2);
+    Run::<Yielding<BytesKeys>, 4>::new(8, 4, 250, mixed).go(0, 3);
+    Run::<Yielding<BytesKeys>, 4>::new(1, 1, 400, zeros).go(3, 4);
+    Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 120, long).go(0, 5);
 }
 
 /// Transactions, and beside them changes under the fallback lock and descents by versions, whose share the aborts decide.
