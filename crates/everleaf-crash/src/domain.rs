@@ -94,7 +94,7 @@ impl Domain {
         ordered.enumerate().filter(|(_, store)| store.thread == thread).last().map_or(0, |(i, _)| i + 1)
     }
 
-    /// Unordered units, oldest first.
+    /// Unordered units, oldest first: in ascending order.
     fn units(&self) -> Vec<u32> {
         let mut units: Vec<u32> = self.pending.iter().filter_map(|store| store.unit).collect();
         units.dedup();
@@ -224,7 +224,7 @@ impl Domain {
             let durable = match store.unit {
                 None => ordered <= prefix,
                 Some(unit) => {
-                    let place = names.iter().position(|name| *name == unit).unwrap_or(127).min(127);
+                    let place = names.binary_search(&unit).unwrap_or(127).min(127);
                     units >> place & 1 == 1
                 }
             };

@@ -15,7 +15,7 @@ use everleaf_crash::Mutant;
 
 pub use case::{Case, CaseKind, CaseSubject};
 pub use report::{Coverage, SuiteReport};
-pub use run::{SuiteProgress, run_suite};
+pub use run::{SuiteProgress, continue_suite, run_suite};
 
 /// Mutants in which no exploration breaks and that are right all the same, each with the reason. Every other survivor is a
 /// mistake: of the code, where a barrier is redundant, or of the scenarios.
@@ -52,7 +52,7 @@ pub fn directed_cases(engine: Engine) -> Vec<Case> {
 }
 
 /// The full suite of an engine: the directed scenarios, the same under kinder assumptions about the hardware, and random ones of every key
-/// type and assumption, with more than a million distinct images together.
+/// type and assumption. [`more_cases`] are added until there are as many images as are wanted.
 pub fn full_suite(engine: Engine) -> Vec<Case> {
     let directed = directed::directed(engine);
     let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging).collect();
@@ -62,6 +62,14 @@ pub fn full_suite(engine: Engine) -> Vec<Case> {
     if sorted::has_sorted_nodes(engine) {
         cases.extend(sorted::every_base_and_fill(engine));
     }
-    cases.extend(random::random(engine));
+    cases.extend((1..=FULL_SUITE_SEEDS).flat_map(|seed| random::random(engine, seed)));
     cases
+}
+
+/// Seeds of the random scenarios in the [full suite](full_suite).
+pub const FULL_SUITE_SEEDS: u64 = 2;
+
+/// Random scenarios of another seed, greater than [`FULL_SUITE_SEEDS`].
+pub fn more_cases(engine: Engine, seed: u64) -> Vec<Case> {
+    random::random(engine, seed)
 }

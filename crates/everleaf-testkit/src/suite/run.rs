@@ -31,6 +31,19 @@ pub fn run_suite(
     threads: usize,
     progress: &mut dyn FnMut(SuiteProgress),
 ) -> SuiteReport {
+    let mut report = SuiteReport::default();
+    continue_suite(&mut report, cases, spared, threads, progress);
+    report
+}
+
+/// As [`run_suite`], and adds to a report.
+pub fn continue_suite(
+    report: &mut SuiteReport,
+    cases: &[Case],
+    spared: BTreeSet<Mutant>,
+    threads: usize,
+    progress: &mut dyn FnMut(SuiteProgress),
+) {
     let next = AtomicUsize::new(0);
     let killed = parking_lot::Mutex::new(spared);
     let (sender, outcomes) = mpsc::channel::<Outcome>();
@@ -47,7 +60,6 @@ pub fn run_suite(
             }
         }
     };
-    let mut report = SuiteReport::default();
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             let sender = sender.clone();
@@ -63,7 +75,6 @@ pub fn run_suite(
             progress(SuiteProgress { done: done + 1, of: cases.len(), images: report.images });
         }
     });
-    report
 }
 
 fn explore(case: &Case, spared: BTreeSet<Mutant>) -> Result<(Report, Vec<Trodden>), String> {

@@ -7,7 +7,8 @@ use everleaf::Engine;
 use everleaf_crash::{Mutant, Report};
 use everleaf_pmem::Site;
 use everleaf_testkit::{
-    ARGUED, Case, CaseKind, Coverage, PATHS, Path, SuiteReport, directed_cases, every_mutant, full_suite, run_suite,
+    ARGUED, Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, continue_suite, directed_cases, every_mutant,
+    full_suite, more_cases,
 };
 use serde::Serialize;
 
@@ -16,6 +17,8 @@ use crate::progress::steps_bar;
 
 /// Distinct images that the full suite of an engine explores at least.
 const LEAST_IMAGES: u64 = 1_000_000;
+/// Seeds of random scenarios that are enough for it, by far.
+const MOST_SEEDS: u64 = 100;
 
 /// The first keys are those of every exploration; what else there is comes behind them.
 #[derive(Serialize)]
@@ -157,7 +160,14 @@ impl KindCoverage {
 
 /// Explores the full suite of an engine.
 pub fn run(engine: Engine, json: bool) -> Outcome {
-    let report = explore(&full_suite(engine), BTreeSet::new());
+    let mut report = SuiteReport::default();
+    explore(&mut report, &full_suite(engine), BTreeSet::new());
+    for seed in FULL_SUITE_SEEDS + 1..=MOST_SEEDS {
+        if report.images >= LEAST_IMAGES || !report.violations.is_empty() {
+            break;
+        }
+        explore(&mut report, &more_cases(engine, seed), BTreeSet::new());
+    }
     let mut shortcomings = report.shortcomings();
     if report.images < LEAST_IMAGES {
         shortcomings.push(format!("only {} distinct images were explored, not {LEAST_IMAGES}", report.images));
@@ -222,7 +232,8 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<
     if !whole {
         spared.extend(every_mutant(engine).filter(|mutant| !report.survivors.contains(mutant)));
     }
-    let directed = explore(&cases, spared);
+    let mut directed = SuiteReport::default();
+    explore(&mut directed, &cases, spared);
     if let Some((name, violation)) = directed.violations.first() {
         complain(&format!("{name}:\n{violation}"));
         return Err(Failure::failed(format!("a crash state of the directed scenario `{name}` is not recovered from")));
@@ -248,13 +259,12 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<
     Ok(directed.cases)
 }
 
-fn explore(cases: &[Case], spared: BTreeSet<Mutant>) -> SuiteReport {
+fn explore(report: &mut SuiteReport, cases: &[Case], spared: BTreeSet<Mutant>) {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let bar = steps_bar(cases.len() as u64);
-    let report = run_suite(cases, spared, threads, &mut |progress| {
+    continue_suite(report, cases, spared, threads, &mut |progress| {
         bar.set_position(progress.done as u64);
         bar.set_message(format!("{} images", progress.images));
     });
     bar.finish_and_clear();
-    report
 }
