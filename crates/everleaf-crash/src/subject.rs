@@ -53,7 +53,8 @@ pub trait Subject: Sized {
     fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String>;
 
     /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has happened. With this the explorer goes on
-    /// from a recovery that returned before its own writes were durable: it runs the next operation and crashes in there. `None`
+    /// from a recovery that returned before its own writes were durable: a crash right then must not undo these operations, and it runs
+    /// the next one and crashes in there. `None`
     /// (the default) where that question has no answer. Must not write.
     fn completed(&self, _state: &mut Self::State, _acknowledged: usize, _cut: Option<usize>) -> Option<usize> {
         None

@@ -120,6 +120,42 @@ fn where_everything_is_read_the_rest_is_a_sample_and_said_to_be() {
     assert_eq!(report.lazily_exhaustive_points, 0);
 }
 
+/// Two writes of one line with no fence between them have 2^16 outcomes, which are too many to list. Nobody reads them.
+struct Rewritten;
+
+impl Subject for Rewritten {
+    type State = Traced;
+    fn prepare(&self, media: Traced) -> Result<Traced, String> {
+        Ok(media)
+    }
+    fn operation_count(&self) -> usize {
+        1
+    }
+    fn run(&self, media: &mut Traced, _: usize) -> Result<(), String> {
+        let line = media.region().get::<Line>(PPtr::at(64)).unwrap();
+        media.write_line(site!("rewritten.first"), line, [1; 8]);
+        media.write_line(site!("rewritten.second"), line, [2; 8]);
+        media.fence(site!("rewritten.fence"));
+        Ok(())
+    }
+    fn recover(&self, image: Traced) -> Result<Traced, String> {
+        Ok(image)
+    }
+    fn verify(&self, _: &mut Traced, _: usize, _: Option<usize>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_point_whose_outcomes_are_too_many_to_list_is_a_sample_and_counts_as_one() {
+    // With the small budget the listed outcomes are told apart by what is read, with the large one all of them are tried.
+    for (budget, lazily) in [(100, 1), (5000, 0)] {
+        let report = explore(&Rewritten, &within(budget)).unwrap();
+        assert!(!report.exhaustive && report.left_out > 0, "{report:?}");
+        assert_eq!((report.sampled_points, report.lazily_exhaustive_points), (1, lazily), "budget {budget}");
+    }
+}
+
 #[test]
 fn a_store_decides_the_words_that_it_stores_and_no_others() {
     let shallow = Options { recovery_depth: 0, ..within(100) };

@@ -140,50 +140,80 @@ impl<S: Subject> Explorer<'_, S> {
         let inherited = &first.undecided(decided);
         let during = During::Recovery;
         let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, until: outer.until, inherited };
-        let walked = self.walk(&mut machine, &walk, &mut keep);
-        if walked.is_continue() && machine.has_pending() && self.options.follow_up > 0 {
-            let traces = self.follow_up(&first, outer.moment, decided);
-            let inherited = &first.undecided(decided);
-            for (operation, trace) in traces {
-                let trace = self.mutated(&trace);
-                sites.extend(trace.events.iter().filter_map(barrier));
-                let (during, moment) = (During::FollowUp(operation), Moment::during(operation));
-                let walk = Walk { trace: &trace, during, moment, from: 0, depth: 0, budget, until: outer.until, inherited };
-                if self.walk(&mut machine, &walk, &mut keep).is_break() {
-                    break;
-                }
-                let budget = self.share_of_point(&walk, 1);
-                let walk = Walk { moment: Moment::between(operation + 1), budget, ..walk };
-                if let Err(found) = self.crash_at(&mut machine, &walk, trace.events.len(), Scope::All) {
-                    let _ = keep(found);
-                    break;
-                }
+        let _ = self.walk(&mut machine, &walk, &mut keep);
+        if failure.is_none() && machine.has_pending() && self.options.follow_up > 0 {
+            return self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Crashes right after a recovery, which has promised what it found by returning, and in the operations after it.
+    fn crash_behind_recovery(
+        &mut self,
+        machine: &mut Machine,
+        first: &First,
+        recovery: &Walk,
+        sites: &mut Vec<Site>,
+        decided: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
+        let mut failure = None;
+        let mut keep = |found| {
+            failure = Some(found);
+            Break(())
+        };
+        let FollowUp { next, traces } = self.follow_up(first, recovery.moment, decided);
+        let inherited = &first.undecided(decided);
+        let recovery = Walk { depth: 0, inherited, ..*recovery };
+        if let Some(next) = next {
+            let walk = Walk { moment: Moment::between(next), budget: self.share_of_point(&recovery, 1), ..recovery };
+            self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
+        }
+        for (operation, trace) in traces {
+            let trace = self.mutated(&trace);
+            sites.extend(trace.events.iter().filter_map(barrier));
+            let (during, moment) = (During::FollowUp(operation), Moment::during(operation));
+            let walk = Walk { trace: &trace, during, moment, ..recovery };
+            if self.walk(machine, &walk, &mut keep).is_break() {
+                break;
             }
+            let budget = self.share_of_point(&walk, 1);
+            let walk = Walk { moment: Moment::between(operation + 1), budget, ..walk };
+            self.crash_at(machine, &walk, trace.events.len(), Scope::All)?;
         }
         failure.map_or(Ok(()), Err)
     }
 
     /// Recovers once more and runs the next operations; nothing where that is not possible. What that depends on is decided too.
-    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Vec<(usize, Trace)> {
-        let Ok(media) = self.media_with(&first.image) else { return Vec::new() };
+    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> FollowUp {
+        let mut found = FollowUp::default();
+        let Ok(media) = self.media_with(&first.image) else { return found };
         media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
-        let mut traces: Vec<(usize, Trace)> = Vec::new();
         // What fails here without a crash is the business of `verify`, which has passed.
         let _ = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
-            let Some(next) = self.subject.completed(&mut state, moment.acknowledged, moment.cut) else { return Ok(()) };
+            found.next = self.subject.completed(&mut state, moment.acknowledged, moment.cut);
+            let Some(next) = found.next else { return Ok(()) };
             media.take_events();
             let end = self.subject.operation_count().min(next + self.options.follow_up);
             for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
                 self.subject.run(&mut state, operation)?;
-                traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
+                found.traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
             }
             Ok(())
         });
         decided.extend(watched_loads(&media));
-        decided.extend(traces.iter().flat_map(|(_, trace)| trace.stored_words()));
-        traces
+        decided.extend(found.traces.iter().flat_map(|(_, trace)| trace.stored_words()));
+        found
     }
+}
+
+/// What comes after a recovery.
+#[derive(Default)]
+struct FollowUp {
+    /// How many operations it found complete, where the subject can say so.
+    next: Option<usize>,
+    /// The operations after these, and what they did.
+    traces: Vec<(usize, Trace)>,
 }
 
 /// The image that a crash left, and what else it may have left.

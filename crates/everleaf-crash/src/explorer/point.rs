@@ -39,6 +39,10 @@ impl<S: Subject> Explorer<'_, S> {
         let (mut choice, mut found) = match tried {
             Ok(left_out) => {
                 self.tally.left_out = self.tally.left_out.saturating_add(left_out);
+                if !walk.is_inner() {
+                    self.tally.sampled_points += u64::from(left_out > 0);
+                    self.tally.lazily_exhaustive_points += u64::from(left_out == 0 && !few);
+                }
                 return Ok(left_out);
             }
             Err(broken) => broken,
@@ -80,10 +84,6 @@ impl<S: Subject> Explorer<'_, S> {
         let left = if self.is_known_point(walk, hash) { 0 } else { self.try_one_of_each(machine, walk, ranges, &space)? };
         if left == 0 {
             self.known.insert_point(walk.moment, hash, walk.depth);
-        }
-        if !walk.is_inner() {
-            self.tally.lazily_exhaustive_points += u64::from(left == 0);
-            self.tally.sampled_points += u64::from(left > 0);
         }
         Ok(images::unlisted(ranges).saturating_add(u64::try_from(left).unwrap_or(u64::MAX)))
     }
