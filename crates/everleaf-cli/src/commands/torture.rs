@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
     /// How often to kill.
-    #[arg(long, value_name = "K", default_value_t = 100)]
+    #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub kills: u64,
     /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or not at all.
     #[arg(long, value_name = "P", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]

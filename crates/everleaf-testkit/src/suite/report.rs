@@ -27,6 +27,8 @@ pub struct SuiteReport {
     pub recoveries: u64,
     /// Possible images that were not tried, at most.
     pub left_out: u64,
+    /// Interleavings of threads that were not run, at most.
+    pub interleavings_left_out: u64,
     /// Crash points with too many images to list, of which all were accounted for by what recovery and checks read.
     pub lazily_exhaustive_points: u64,
     /// Crash points of which only a sample of the images was tried.
@@ -79,6 +81,7 @@ impl SuiteReport {
         self.images += report.images;
         self.recoveries += report.recoveries;
         self.left_out = self.left_out.saturating_add(report.left_out);
+        self.interleavings_left_out = self.interleavings_left_out.saturating_add(report.interleavings_left_out);
         self.lazily_exhaustive_points += report.lazily_exhaustive_points;
         self.sampled_points += report.sampled_points;
         self.redundant_flushes += report.redundant_flush_count();

@@ -39,6 +39,7 @@ struct Summary {
     explorations: usize,
     exhaustive_explorations: usize,
     left_out: u64,
+    interleavings_left_out: u64,
     lazily_exhaustive_points: u64,
     sampled_points: u64,
     redundant_fences: u64,
@@ -108,11 +109,12 @@ impl Summary {
             mutants: report.mutants.len(),
             mutants_killed: report.killed.len(),
             redundant_flushes: report.redundant_flushes,
-            exhaustive: report.exhaustive_cases == report.cases,
+            exhaustive: report.exhaustive_cases == report.cases && report.failures.is_empty(),
             images: report.images,
             explorations: report.cases,
             exhaustive_explorations: report.exhaustive_cases,
             left_out: report.left_out,
+            interleavings_left_out: report.interleavings_left_out,
             lazily_exhaustive_points: report.lazily_exhaustive_points,
             sampled_points: report.sampled_points,
             redundant_fences: report.redundant_fences.values().sum(),
@@ -188,11 +190,12 @@ pub fn run(engine: Engine, json: bool) -> Outcome {
 fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     let Summary { engine, operations, crash_points, states, images, recoveries, explorations, .. } = summary;
     let mut text = format!(
-        "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images left out), {operations} operations, \
+        "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images and {} interleavings left out), {operations} operations, \
          {crash_points} crash points ({} of them exhausted by what is read, {} sampled), {states} states with {images} distinct images, {recoveries} recoveries\n\
          {} violations; {} of {} sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
         summary.exhaustive_explorations,
         summary.left_out,
+        summary.interleavings_left_out,
         summary.lazily_exhaustive_points,
         summary.sampled_points,
         summary.violations,
