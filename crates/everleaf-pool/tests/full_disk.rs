@@ -1,10 +1,12 @@
 //! Growth on a disk that is nearly full. A limit on the size of files stands in for the disk: a shell sets it for a second process of this test.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
 use everleaf_pmem::{Cpu, Hardware, MapError, Media, PCell, PPtr, persistent};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file};
+use everleaf_pool::{AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file};
 
 persistent! {
     struct Slots {
@@ -85,17 +87,7 @@ fn hardware(region: everleaf_pmem::Region) -> Hardware {
 }
 
 fn audit(pool: &Pool<Hardware>) -> AuditReport {
-    let mut audit = Audit::new();
-    for cell in &pool.anchor::<Slots>().unwrap().records {
-        let pointer = pool.media().load(cell);
-        if !pointer.is_null() {
-            audit.reach(pointer.offset());
-        }
-    }
-    for run in pool.runs().unwrap() {
-        audit.reach(run.offset);
-    }
-    pool.finish_audit(audit)
+    common::audit(pool, &pool.anchor::<Slots>().unwrap().records)
 }
 
 /// Bytes that a file of this process may have.

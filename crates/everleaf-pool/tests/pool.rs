@@ -1,9 +1,11 @@
 //! The pool from outside: allocation, growth, reopening, refusals, damage.
 
+mod common;
+
 use std::sync::Arc;
 
 use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
-use everleaf_pool::{Audit, Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file};
+use everleaf_pool::{Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file};
 
 persistent! {
     struct Slots {
@@ -21,17 +23,7 @@ fn pool(bytes: u64, max_bytes: u64) -> Arc<Pool<Hardware>> {
 }
 
 fn audit(pool: &Pool<Hardware>) -> everleaf_pool::AuditReport {
-    let mut audit = Audit::new();
-    for cell in &pool.anchor::<Slots>().unwrap().records {
-        let pointer = pool.media().load(cell);
-        if !pointer.is_null() {
-            audit.reach(pointer.offset());
-        }
-    }
-    for run in pool.runs().unwrap() {
-        audit.reach(run.offset);
-    }
-    pool.finish_audit(audit)
+    common::audit(pool, &pool.anchor::<Slots>().unwrap().records)
 }
 
 fn clean(pool: &Pool<Hardware>) {
