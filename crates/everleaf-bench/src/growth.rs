@@ -132,7 +132,7 @@ pub fn run_growth_with_progress(options: &GrowthOptions, progress: &mut dyn FnMu
     let folder = Place::find(need, &options.pool)?.create_folder()?;
     let path = folder.path().join("pool");
     let create = CreateOptions::new().engine(options.engine).key_type(KeyType::Bytes).size_bytes(options.from_bytes);
-    let store = create.create(&path)?;
+    let store = folder.fill(|_| create.create(&path))?;
     let load = Load { options, store: &store, path: &path, next_key: AtomicU64::new(0), ended: AtomicBool::new(false) };
     let start = Instant::now();
     let watched = std::thread::scope(|scope| {

@@ -199,11 +199,11 @@ impl Place {
         match &self.at {
             At::Folder(folder) => {
                 let own = self.scratch.folder_in(folder, "everleaf-bench-")?;
-                Ok(create_file(&own.path().join("pool"), pool_bytes, max_bytes)?)
+                Ok(own.fill(|path| create_file(&path.join("pool"), pool_bytes, max_bytes))?)
             }
             At::File(path) => {
                 let own = self.scratch.file_at(path);
-                let created = create_file(path, pool_bytes, max_bytes);
+                let created = own.fill(|path| create_file(path, pool_bytes, max_bytes));
                 if created.is_err() {
                     own.leave(); // It may be somebody else's by now.
                 }

@@ -4,13 +4,19 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::BenchError;
 
-/// How often a folder is emptied while others still write into it.
-const ATTEMPTS: u32 = 8;
+/// How often a folder is emptied while others still write into it, and the pause before the next time.
+const ATTEMPTS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long [`Scratch::end`] waits for files that are being made. Their names are there at once; what takes longer is to give them their size.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where pools and folders are made that do not stay, and a list of those that are there now. Clones share the list.
 ///
@@ -30,6 +36,8 @@ const ATTEMPTS: u32 = 8;
 pub struct Scratch {
     named: Option<PathBuf>,
     made: Arc<Mutex<Vec<PathBuf>>>,
+    /// Held by whoever makes files with [`Made::fill`]. Taken before the list.
+    filling: Arc<Mutex<()>>,
 }
 
 /// Where they are made is what tells two apart, not what is there at the moment.
@@ -62,7 +70,7 @@ impl Scratch {
         Ok(Made { path, scratch: self.clone(), listed: true, ours: true })
     }
 
-    /// The file that is about to be made at `path`. What is there already is not ours, and is left alone.
+    /// The file that is about to be made at `path`, with [`Made::fill`]. What is there already is not ours, and is left alone.
     pub fn file_at(&self, path: &Path) -> Made {
         let mut list = self.made.lock();
         let ours = path.symlink_metadata().is_err();
@@ -74,6 +82,7 @@ impl Scratch {
 
     /// Removes all that is there and then calls `end`, which should not return; nothing new is made meanwhile.
     pub fn end(&self, end: impl FnOnce()) {
+        let _filled = self.filling.try_lock_for(PATIENCE);
         let list = self.made.lock();
         list.iter().for_each(|path| remove(path));
         end();
@@ -95,6 +104,13 @@ impl Made {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Calls `make`, which makes the file or files in the folder. [`Scratch::end`] waits for it, so that no name appears after all were removed: some
+    /// stores make the folder anew that they were told to make their files in.
+    pub fn fill<T>(&self, make: impl FnOnce(&Path) -> T) -> T {
+        let _filling = self.scratch.filling.lock();
+        make(&self.path)
     }
 
     /// Takes it off the list and leaves it where it is.
@@ -125,6 +141,7 @@ fn remove(path: &Path) {
         if fs::remove_dir_all(path).is_ok() {
             return;
         }
+        sleep(PAUSE);
     }
 }
 
@@ -147,6 +164,27 @@ mod tests {
         assert_eq!(count(), 2);
         scratch.end(|| assert_eq!(count(), 0));
         drop((made, file));
+    }
+
+    #[test]
+    fn the_end_waits_for_what_is_being_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::default();
+        let made = scratch.folder_in(folder.path(), "a-").unwrap();
+        std::thread::scope(|scope| {
+            let (begun, begins) = std::sync::mpsc::channel();
+            let filling = &made;
+            scope.spawn(move || {
+                filling.fill(|path| {
+                    begun.send(()).unwrap();
+                    sleep(Duration::from_millis(20)); // Time for the end to come too early.
+                    fs::create_dir_all(path.join("database")).unwrap();
+                });
+            });
+            begins.recv().unwrap();
+            scratch.end(|| assert!(!made.path().exists()));
+        });
+        assert!(!made.path().exists());
     }
 
     #[test]

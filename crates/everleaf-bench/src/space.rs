@@ -147,7 +147,7 @@ pub fn run_space_with_progress(options: &SpaceOptions, progress: &mut dyn FnMut(
     for record in &options.records {
         let folder = place.create_folder()?;
         let create = CreateOptions::new().engine(options.engine).key_type(record.key_type()).size_bytes(FROM_BYTES);
-        let store = create.create(folder.path().join("pool"))?;
+        let store = folder.fill(|path| create.create(path.join("pool")))?;
         let total = work(options.records.len());
         let mut tell = |count: u64, doing: &str| {
             told += count;

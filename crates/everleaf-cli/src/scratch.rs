@@ -44,7 +44,7 @@ impl ScratchPool {
         options: &CreateOptions,
     ) -> Result<(Self, Store), Failure> {
         let file = scratch.file_at(path);
-        match options.create(path) {
+        match file.fill(|path| options.create(path)) {
             Ok(store) => Ok((Self { file, _folder: folder }, store)),
             Err(error) => {
                 file.leave(); // It may be somebody else's by now.

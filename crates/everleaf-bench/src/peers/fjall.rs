@@ -1,6 +1,7 @@
 //! fjall. By default each write is handed to the system before it returns, and so outlives the process.
 
 use std::ops::Bound;
+use std::path::Path;
 
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
@@ -23,8 +24,12 @@ fn failed(error: ::fjall::Error) -> BenchError {
 impl Fjall {
     /// An empty one.
     pub fn create(folder: Made) -> Result<Self, BenchError> {
-        let database = Database::builder(folder.path().join("database")).cache_size(CACHE_BYTES).open().map_err(failed)?;
-        let keyspace = database.keyspace("records", KeyspaceCreateOptions::default).map_err(failed)?;
+        let make = |path: &Path| {
+            let database = Database::builder(path.join("database")).cache_size(CACHE_BYTES).open()?;
+            let keyspace = database.keyspace("records", KeyspaceCreateOptions::default)?;
+            Ok((database, keyspace))
+        };
+        let (database, keyspace) = folder.fill(make).map_err(failed)?;
         Ok(Self { keyspace, _database: database, folder })
     }
 }

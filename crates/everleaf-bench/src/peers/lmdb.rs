@@ -27,7 +27,7 @@ impl Lmdb {
         let flags = EnvironmentFlags::WRITE_MAP | EnvironmentFlags::NO_SYNC | EnvironmentFlags::NO_META_SYNC;
         let mut builder = Environment::new();
         builder.set_flags(flags).set_map_size(map_bytes as usize).set_max_readers(READERS);
-        let environment = builder.open(folder.path()).map_err(failed)?;
+        let environment = folder.fill(|path| builder.open(path)).map_err(failed)?;
         let database = environment.create_db(None, DatabaseFlags::empty()).map_err(failed)?;
         Ok(Self { environment, database, folder })
     }

@@ -27,7 +27,7 @@ impl Redb {
     pub fn create(folder: Made) -> Result<Self, BenchError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES as usize);
-        let database = builder.create(folder.path().join("database")).map_err(failed)?;
+        let database = folder.fill(|path| builder.create(path.join("database"))).map_err(failed)?;
         let made = Self { database, folder };
         made.change(|_| Ok(()))?; // So that the table is there.
         Ok(made)

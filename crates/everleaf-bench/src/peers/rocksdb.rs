@@ -25,7 +25,7 @@ impl RocksDb {
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         options.set_block_based_table_factory(&blocks);
-        let database = DB::open(&options, folder.path().join("database")).map_err(failed)?;
+        let database = folder.fill(|path| DB::open(&options, path.join("database"))).map_err(failed)?;
         Ok(Self { database, folder })
     }
 }
