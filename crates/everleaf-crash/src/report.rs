@@ -47,7 +47,7 @@ pub struct Report {
     /// Crash points with more images than the budget allows, of which all were accounted for nevertheless: for each there was one
     /// tried that recovery and checks could not tell from it, since they do not read what differs.
     pub lazily_exhaustive_points: u64,
-    /// Crash points of which only a sample of the images was tried.
+    /// Crash points where only a sample was tried: of their images, or of those that a second crash, inside the recovery of one, can leave.
     pub sampled_points: u64,
     /// Possible images that were not tried, nor any that could not be told from them, at most (an image that is possible at several crash points may be counted more than once).
     pub left_out: u64,

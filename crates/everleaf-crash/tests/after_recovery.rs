@@ -2,7 +2,7 @@
 
 mod toys;
 
-use everleaf_crash::{During, Options, Report, explore};
+use everleaf_crash::{During, Options, Report, Subject, explore};
 use everleaf_pmem::{Media, Site, Traced, site};
 use toys::{Structure, Toy, flush, load, options, store};
 
@@ -74,4 +74,44 @@ fn what_a_recovery_returned_may_not_be_lost_where_no_operation_comes_after_it() 
     let violation = &explored(false, 1).violations[0];
     assert_eq!(violation.crashes[1].during, During::Recovery, "{violation}");
     assert_eq!(explored(true, 1).violations, []);
+}
+
+/// A register whose recovery leaves a mark without a fence, and whose operations are refused where there is one.
+struct Trap;
+
+impl Subject for Trap {
+    type State = Traced;
+    fn prepare(&self, media: Traced) -> Result<Traced, String> {
+        write(&media, VALUE, 0, site!("trap.create.value"));
+        write(&media, LOG, 0, site!("trap.create.mark"));
+        media.fence(site!("trap.create.fence"));
+        Ok(media)
+    }
+    fn operation_count(&self) -> usize {
+        2
+    }
+    fn run(&self, media: &mut Traced, operation: usize) -> Result<(), String> {
+        if load(media, LOG, 0) != 0 {
+            return Err("there is a mark".into());
+        }
+        write(media, VALUE, operation as u64 + 1, site!("trap.value"));
+        media.fence(site!("trap.fence"));
+        Ok(())
+    }
+    fn recover(&self, image: Traced) -> Result<Traced, String> {
+        write(&image, LOG, 1, site!("trap.recover.mark"));
+        Ok(image)
+    }
+    fn verify(&self, _: &mut Traced, _: usize, _: Option<usize>) -> Result<(), String> {
+        Ok(())
+    }
+    fn completed(&self, media: &mut Traced, _: usize, _: Option<usize>) -> Option<usize> {
+        Some(load(media, VALUE, 0) as usize)
+    }
+}
+
+#[test]
+fn an_operation_that_fails_after_a_recovery_is_a_violation() {
+    let report = explore(&Trap, &Options { mutate: false, ..options() }).expect("nothing fails without a crash");
+    assert_eq!(report.violations[0].error, "after recovery, operation 0: there is a mark");
 }

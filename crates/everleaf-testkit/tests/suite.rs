@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use everleaf::Engine;
-use everleaf_testkit::{ARGUED, Case, directed_cases, run_suite};
+use everleaf_testkit::{Case, directed_cases, run_suite};
 
 fn suffices(engine: Engine) {
     let cases: Vec<Case> = directed_cases(engine).into_iter().map(Case::judging).collect();
@@ -25,8 +25,8 @@ fn suffices(engine: Engine) {
     }
     assert_eq!(report.shortcomings(), Vec::<String>::new());
     assert_eq!(report.reached, report.sites, "every declared barrier");
-    let argued = report.mutants.iter().filter(|mutant| ARGUED.iter().any(|(name, _)| *name == mutant.to_string()));
-    assert_eq!(report.killed.len() + argued.count(), report.mutants.len());
+    assert_eq!(report.killed.len(), report.mutants.len());
+    assert!(report.argued.len() <= 3, "{:?}", report.argued);
 }
 
 #[test]

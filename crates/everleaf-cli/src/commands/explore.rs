@@ -136,6 +136,7 @@ struct Summary {
     directed_scenarios: usize,
     unreached: Vec<String>,
     survivors: Vec<String>,
+    argued: suite::Arguments,
     mutants_by_kind: Option<suite::MutantsByKind>,
 }
 
@@ -165,6 +166,7 @@ impl Summary {
             directed_scenarios: 0,
             unreached: report.unreached.iter().map(ToString::to_string).collect(),
             survivors: report.survivors.iter().map(ToString::to_string).collect(),
+            argued: suite::Arguments::new(),
             mutants_by_kind: report.mutants.map(|_| suite::MutantsByKind::of(report)),
         }
     }
@@ -209,11 +211,12 @@ pub fn run(args: Args) -> Outcome {
     };
     let subject = subject(&args, engine, scenario)?;
     let mut report = explore(&args, subject, &options)?;
+    let mut argued = suite::set_argued_apart(&mut report);
     let mut directed_scenarios = 0;
     if args.mutate && args.assume.is_none() && report.violations.is_empty() {
-        directed_scenarios = suite::ask_directed(engine, args.script.is_none(), &mut report)?;
+        directed_scenarios = suite::ask_directed(engine, args.script.is_none(), &mut report, &mut argued)?;
     }
-    let summary = Summary { directed_scenarios, ..Summary::new(engine, &report) };
+    let summary = Summary { directed_scenarios, argued, ..Summary::new(engine, &report) };
     show(&summary, args.json)?;
     verdict(&report)
 }

@@ -89,7 +89,14 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
         self.known.covers(moment, hash, depth, None)
-            || self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
+            || self.spares(depth)
+                && self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
+    }
+
+    /// Whether what is known of an image may excuse it in the mutant: its own recovery's barriers were noted, but not those of recoveries
+    /// inside which another crash came.
+    fn spares(&self, depth: u8) -> bool {
+        depth < 2 || self.spares_recoveries
     }
 
     /// What the recovery did, and the watched words that were loaded until all was checked.
@@ -161,7 +168,7 @@ impl<S: Subject> Explorer<'_, S> {
             failure = Some(found);
             Break(())
         };
-        let FollowUp { next, traces } = self.follow_up(first, recovery.moment, decided);
+        let FollowUp { next, traces } = self.follow_up(first, recovery.moment, decided)?;
         let inherited = &first.undecided(decided);
         let recovery = Walk { depth: 0, inherited, ..*recovery };
         if let Some(next) = next {
@@ -183,27 +190,29 @@ impl<S: Subject> Explorer<'_, S> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Recovers once more and runs the next operations; nothing where that is not possible. What that depends on is decided too.
-    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> FollowUp {
+    /// Recovers once more and runs the next operations. What that depends on is decided too.
+    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Result<FollowUp, Failure> {
         let mut found = FollowUp::default();
-        let Ok(media) = self.media_with(&first.image) else { return found };
+        let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
+        let media = self.media_with(&first.image).map_err(failed)?;
         media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
-        // What fails here without a crash is the business of `verify`, which has passed.
-        let _ = caught(|| {
+        let outcome = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
             found.next = self.subject.completed(&mut state, moment.acknowledged, moment.cut);
             let Some(next) = found.next else { return Ok(()) };
             media.take_events();
             let end = self.subject.operation_count().min(next + self.options.follow_up);
             for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
-                self.subject.run(&mut state, operation)?;
+                let outcome = self.subject.run(&mut state, operation);
+                outcome.map_err(|error| format!("after recovery, {}: {error}", self.subject.describe_operation(operation)))?;
                 found.traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
             }
             Ok(())
         });
         decided.extend(watched_loads(&media));
         decided.extend(found.traces.iter().flat_map(|(_, trace)| trace.stored_words()));
-        found
+        outcome.map_err(failed)?;
+        Ok(found)
     }
 }
 

@@ -36,9 +36,11 @@ pub(crate) struct Tally {
     pub states: u64,
     pub recoveries: u64,
     pub left_out: u64,
+    /// Crash points, inside recoveries and behind them as well, of whose images some were left out.
+    pub samples: u64,
     /// Crash points of the operations with too many images to list, of which all were accounted for.
     pub lazily_exhaustive_points: u64,
-    /// Those of which not all were.
+    /// Crash points of the operations where some were left out, of their images or of those of a crash inside a recovery.
     pub sampled_points: u64,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,

@@ -27,6 +27,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub(super) fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
         let until = if walk.is_inner() { walk.until } else { self.tally.recoveries.saturating_add(self.options.recoveries) };
         let walk = &Walk { moment: walk.moment_after(event), until, ..*walk };
+        let samples = self.tally.samples;
         let ranges = ranges(machine, walk, scope);
         let few = images::listed(&ranges) <= walk.budget;
         let tried = if walk.budget == 0 {
@@ -39,9 +40,11 @@ impl<S: Subject> Explorer<'_, S> {
         let (mut choice, mut found) = match tried {
             Ok(left_out) => {
                 self.tally.left_out = self.tally.left_out.saturating_add(left_out);
+                self.tally.samples += u64::from(left_out > 0);
                 if !walk.is_inner() {
-                    self.tally.sampled_points += u64::from(left_out > 0);
-                    self.tally.lazily_exhaustive_points += u64::from(left_out == 0 && !few);
+                    let is_sample = self.tally.samples > samples;
+                    self.tally.sampled_points += u64::from(is_sample);
+                    self.tally.lazily_exhaustive_points += u64::from(!is_sample && !few);
                 }
                 return Ok(left_out);
             }
@@ -132,7 +135,9 @@ impl<S: Subject> Explorer<'_, S> {
                         continue;
                     }
                     let before = std::mem::replace(&mut choice[i], goal[i]);
-                    match self.try_image(machine, &choice, walk, Fresh::Any, None) {
+                    // What the search has spent is not missing here: a recovery is looked into as far as any.
+                    let until = self.tally.recoveries.saturating_add(self.options.recoveries);
+                    match self.try_image(machine, &choice, &Walk { until, ..*walk }, Fresh::Any, None) {
                         Err(still) => found = still,
                         Ok(_) => choice[i] = before,
                     }

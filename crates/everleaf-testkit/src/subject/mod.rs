@@ -212,7 +212,7 @@ impl Subject for EngineSubject {
     }
 
     fn thread(&self, operation: usize) -> u16 {
-        operation as u16 + 1
+        (operation % usize::from(u16::MAX)) as u16 + 1
     }
 
     fn recover(&self, image: Traced) -> Result<Self::State, String> {

@@ -40,6 +40,12 @@ pub const ARGUED: &[(&str, &str)] = &[
     ),
 ];
 
+/// The reason, if this mutant is [argued for](ARGUED).
+pub fn argument(mutant: Mutant) -> Option<&'static str> {
+    let name = mutant.to_string();
+    ARGUED.iter().find(|(argued, _)| *argued == name).map(|(_, reason)| *reason)
+}
+
 /// Every mutant that an engine, or the pool beneath it, can have, and some that it cannot.
 pub fn every_mutant(engine: Engine) -> impl Iterator<Item = Mutant> {
     let sites = registry::sites(engine).iter().chain(everleaf_pool::SITES).copied();

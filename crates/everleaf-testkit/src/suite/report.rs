@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use everleaf_crash::{Mutant, Report, Violation};
 use everleaf_pmem::Site;
 
-use super::{ARGUED, CaseKind};
+use super::{CaseKind, argument};
 use crate::{ALLOCATOR_PATHS, PATHS, Path, Trodden, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
@@ -43,8 +43,10 @@ pub struct SuiteReport {
     pub reached: BTreeSet<Site>,
     /// Barriers that were executed and not declared, but for those of the test's own structures.
     pub undeclared: BTreeSet<Site>,
-    /// Mutants that were explored.
+    /// Mutants that were explored, but for the next.
     pub mutants: BTreeSet<Mutant>,
+    /// Those that were explored and are [argued for](crate::ARGUED): they behave as the program does, so nothing broke.
+    pub argued: BTreeSet<Mutant>,
     /// Those of them in which something broke, with the exploration that found it.
     pub killed: BTreeMap<Mutant, String>,
     /// Times that a flush had nothing to do.
@@ -99,7 +101,10 @@ impl SuiteReport {
         }
         self.reached.extend(report.sites_reached);
         self.sites.extend(report.sites);
-        self.mutants.extend(report.survivors.into_iter().filter(|mutant| !own(&mutant.site())));
+        for mutant in report.survivors.into_iter().filter(|mutant| !own(&mutant.site())) {
+            let list = if argument(mutant).is_some() { &mut self.argued } else { &mut self.mutants };
+            list.insert(mutant);
+        }
         for (mutant, _) in report.killed.into_iter().filter(|(mutant, _)| !own(&mutant.site())) {
             self.mutants.insert(mutant);
             self.killed.entry(mutant).or_insert_with(|| name.to_owned());
@@ -112,10 +117,9 @@ impl SuiteReport {
         self.sites.difference(&self.reached).copied().collect()
     }
 
-    /// Mutants in which nothing broke, but for those that are argued for.
+    /// Mutants in which nothing broke.
     pub fn survivors(&self) -> Vec<Mutant> {
-        let argued = |mutant: &Mutant| ARGUED.iter().any(|(name, _)| *name == mutant.to_string());
-        self.mutants.iter().filter(|mutant| !self.killed.contains_key(mutant) && !argued(mutant)).copied().collect()
+        self.mutants.iter().filter(|mutant| !self.killed.contains_key(mutant)).copied().collect()
     }
 
     /// How often explorations of a kind took a path.
@@ -144,6 +148,9 @@ impl SuiteReport {
             if !missing.is_empty() {
                 sentences.push(format!("{what} {}", missing.join(", ")));
             }
+        }
+        for mutant in self.argued.intersection(&self.mutants) {
+            sentences.push(format!("`{mutant}` is argued for and breaks something"));
         }
         sentences.extend(self.untrodden().iter().map(|(operation, path)| format!("no {operation} took the path `{path}`")));
         if self.redundant_flushes > 0 {

@@ -7,7 +7,7 @@ use everleaf::Engine;
 use everleaf_crash::{Mutant, Report};
 use everleaf_pmem::Site;
 use everleaf_testkit::{
-    ARGUED, Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, continue_suite, directed_cases, every_mutant,
+    Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, argument, continue_suite, directed_cases, every_mutant,
     full_suite, more_cases,
 };
 use serde::Serialize;
@@ -46,7 +46,7 @@ struct Summary {
     unreached: Vec<&'static str>,
     survivors: Vec<String>,
     mutants_by_kind: MutantsByKind,
-    argued: BTreeMap<&'static str, &'static str>,
+    argued: Arguments,
     /// How many explored operations took which path.
     paths: BTreeMap<String, u64>,
     /// By kind of exploration: which barriers were reached, which path was taken how often, and which barriers are on it.
@@ -123,7 +123,7 @@ impl Summary {
             mutants_by_kind: MutantsByKind::count(
                 report.mutants.iter().map(|mutant| (mutant, report.killed.contains_key(mutant))),
             ),
-            argued: ARGUED.iter().copied().collect(),
+            argued: arguments(&report.argued),
             paths: PATHS.iter().map(|path| (format!("{}: {}", path.0, path.1), report.times(CaseKind::Index, path))).collect(),
             coverage: report.coverage.iter().map(|(kind, coverage)| (kind.name(), KindCoverage::of(coverage))).collect(),
             missed_by: report.killed.iter().map(|(mutant, case)| (mutant.to_string(), case.clone())).collect(),
@@ -218,15 +218,30 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     for (mutant, case) in &report.killed {
         text += &format!("{:<37} {case}\n", mutant.to_string());
     }
-    for (mutant, reason) in ARGUED {
+    for (mutant, reason) in &summary.argued {
         text += &format!("{mutant:<37} breaks nothing and is right: {reason}\n");
     }
     text
 }
 
+/// Mutants that are [argued for](everleaf_testkit::ARGUED), each with the reason. They are the program in another order, so they count as no mutants.
+pub type Arguments = BTreeMap<String, &'static str>;
+
+fn arguments<'m>(mutants: impl IntoIterator<Item = &'m Mutant>) -> Arguments {
+    mutants.into_iter().filter_map(|mutant| Some((mutant.to_string(), argument(*mutant)?))).collect()
+}
+
+/// Takes those that are argued for out of a report.
+pub fn set_argued_apart(report: &mut Report) -> Arguments {
+    let argued = arguments(&report.survivors);
+    report.survivors.retain(|mutant| argument(*mutant).is_none());
+    report.mutants = report.mutants.map(|mutants| mutants - argued.len());
+    argued
+}
+
 /// Lets the directed scenarios of an engine judge the mutants in which an exploration did not break: all of the engine, or
 /// with `whole` unset those only that the exploration met. Returns how many scenarios were explored.
-pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<usize, Failure> {
+pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report, argued: &mut Arguments) -> Result<usize, Failure> {
     if !whole && report.survivors.is_empty() {
         return Ok(0);
     }
@@ -254,6 +269,7 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report) -> Result<
         let sites: BTreeSet<Site> = report.sites.iter().chain(&directed.sites).copied().collect();
         let reached: BTreeSet<Site> = report.sites_reached.iter().chain(&directed.reached).copied().collect();
         report.mutants = Some(report.killed.len() + report.survivors.len());
+        argued.extend(arguments(&directed.argued));
         report.unreached = sites.difference(&reached).copied().collect();
         report.sites = sites.into_iter().collect();
         report.sites_reached = reached.into_iter().collect();
