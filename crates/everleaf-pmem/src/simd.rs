@@ -61,6 +61,12 @@ impl DramLine {
     }
 }
 
+/// Asks for the line where an object of DRAM begins, ahead of its use.
+#[inline(always)]
+pub fn prefetch<T>(object: &T) {
+    crate::instructions::prefetch((object as *const T).addr());
+}
+
 /// The first word of the line, and the mask of its bytes that equal `byte`.
 #[inline(always)]
 pub(crate) fn match_line(level: SimdLevel, line: &Line, byte: u8) -> (u64, u64) {

@@ -130,9 +130,16 @@ pub(super) fn within<'e, 'p, K: LeafKey>(
         Bound::Excluded(key) => (key, false),
     };
     let equal_is_before = included == (direction == Direction::Backward);
-    let (before, after) = entries.split_at(entries.partition_point(|entry| {
+    let is_before = |entry: &Entry<'_, K>| {
         let order = K::cmp_keys(entry.0, key);
         order.is_lt() || order.is_eq() && equal_is_before
-    }));
+    };
+    // All of them, in most leaves of a scan.
+    match direction {
+        Direction::Forward if !entries.first().is_some_and(is_before) => return entries,
+        Direction::Backward if entries.last().is_none_or(is_before) => return entries,
+        _ => {}
+    }
+    let (before, after) = entries.split_at(entries.partition_point(is_before));
     if direction == Direction::Forward { after } else { before }
 }

@@ -9,10 +9,11 @@
 //! Beside each latch is a counter that only its holder changes: what the leaves of all latches hold can be counted without an atomic
 //! addition of its own.
 
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{DramArena, DramSource, MapError, SimdLevel};
+use everleaf_pmem::{MapError, prefetch};
 
 use super::latch::{self, LatchWord};
 
@@ -47,8 +48,8 @@ impl LatchWord for Version {
     }
 }
 
-/// Latches in a line, each with its counter.
-const LATCHES: usize = 4;
+/// A latch and its counter: four of them in a line.
+type Latch = [AtomicU64; 2];
 
 /// The latches of all leaves of a tree.
 ///
@@ -66,20 +67,25 @@ const LATCHES: usize = 4;
 /// ```
 #[derive(Debug)]
 pub struct VersionLocks {
-    /// Four latches a line, each followed by its counter.
-    lines: DramArena,
-    mask: usize,
+    /// A plain slice, for what a search pays for every leaf that it reads: nothing but a multiplication to find the latch.
+    latches: Box<[Latch]>,
     waits: CachePadded<AtomicU64>,
 }
 
-/// The latch of a leaf, and the version that it had when it was read: unlocked.
+/// The latch of a leaf, and the version that it had when it was read: unlocked, but for [`VersionLocks::look`].
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    latch: &'a [AtomicU64; 2],
+    latch: &'a Latch,
     version: Version,
 }
 
 impl<'a> Seen<'a> {
+    /// Whether somebody had the leaf locked; only [`look`](VersionLocks::look) gives such a version.
+    #[inline(always)]
+    pub fn is_locked(self) -> bool {
+        self.version.is_locked()
+    }
+
     /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there
     /// together. One load.
     #[inline(always)]
@@ -91,6 +97,7 @@ impl<'a> Seen<'a> {
     /// locked a leaf of the same latch. One atomic exchange.
     #[inline(always)]
     pub fn try_lock(self) -> Option<Locked<'a>> {
+        debug_assert!(!self.is_locked());
         latch::try_lock(&self.latch[0], self.version).then(|| Locked(self.latch))
     }
 }
@@ -98,7 +105,7 @@ impl<'a> Seen<'a> {
 /// A locked latch. Dropped, it unlocks with a new version: readers of the leaf start again.
 #[derive(Debug)]
 #[must_use = "the leaf is unlocked when this is dropped"]
-pub struct Locked<'a>(&'a [AtomicU64; 2]);
+pub struct Locked<'a>(&'a Latch);
 
 impl VersionLocks {
     /// Latches for many threads: a megabyte, so two writers meet on one latch by chance once in 65536 times.
@@ -111,31 +118,24 @@ impl VersionLocks {
     /// # Errors
     /// [`MapError::System`] when the system has no memory.
     pub fn new(stripes: usize) -> Result<Self, MapError> {
-        Self::within(SimdLevel::Scalar.into(), stripes)
-    }
-
-    /// The same in memory from `dram`.
-    ///
-    /// # Errors
-    /// As [`new`](VersionLocks::new).
-    pub fn within(dram: DramSource<'_>, stripes: usize) -> Result<Self, MapError> {
         let stripes = stripes.clamp(1, Self::MAX_STRIPES).next_power_of_two();
-        let lines = dram.reserve(stripes as u64 * 16)?;
-        lines.ensure(stripes.div_ceil(LATCHES))?;
-        Ok(Self { lines, mask: stripes - 1, waits: CachePadded::default() })
+        let mut latches = Vec::new();
+        let exhausted = |_| MapError::System { action: "taking memory for locks", source: ErrorKind::OutOfMemory.into() };
+        latches.try_reserve_exact(stripes).map_err(exhausted)?;
+        latches.resize_with(stripes, Latch::default);
+        Ok(Self { latches: latches.into(), waits: CachePadded::default() })
     }
 
     /// Which latch a leaf has. Leaves begin at lines; the multiplication spreads those that lie side by side.
     #[inline(always)]
     fn stripe(&self, leaf_offset: u64) -> usize {
-        ((leaf_offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.mask
+        ((leaf_offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (self.latches.len() - 1)
     }
 
     /// A latch and its counter.
     #[inline(always)]
-    fn latch(&self, stripe: usize) -> &[AtomicU64; 2] {
-        let (latches, _) = self.lines.line((stripe / LATCHES) as u32).0.as_chunks();
-        &latches[stripe % LATCHES]
+    fn latch(&self, stripe: usize) -> &Latch {
+        &self.latches[stripe]
     }
 
     /// Counts a turn of waiting, and takes it.
@@ -152,12 +152,18 @@ impl VersionLocks {
         Seen { latch, version: latch::read(&latch[0], || self.wait(relax)) }
     }
 
+    /// The version of a leaf as it is: what is read of the leaf counts only if it [is not locked](Seen::is_locked). One load, and no
+    /// wait.
+    #[inline(always)]
+    pub fn look(&self, leaf_offset: u64) -> Seen<'_> {
+        let latch = self.latch(self.stripe(leaf_offset));
+        Seen { latch, version: latch::load(&latch[0]) }
+    }
+
     /// The version of a leaf; none while somebody has it locked. One load, and no wait: for transactions.
     #[inline(always)]
     pub fn peek(&self, leaf_offset: u64) -> Option<Seen<'_>> {
-        let latch = self.latch(self.stripe(leaf_offset));
-        let version: Version = latch::load(&latch[0]);
-        (!version.is_locked()).then_some(Seen { latch, version })
+        Some(self.look(leaf_offset)).filter(|seen| !seen.is_locked())
     }
 
     /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the same latch.
@@ -170,7 +176,7 @@ impl VersionLocks {
     /// Asks for the latch ahead of its use.
     #[inline(always)]
     pub fn prefetch(&self, leaf_offset: u64) {
-        self.lines.prefetch((self.stripe(leaf_offset) / LATCHES) as u32);
+        prefetch(self.latch(self.stripe(leaf_offset)));
     }
 
     /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a
@@ -194,7 +200,7 @@ impl VersionLocks {
 
     /// The sum of all counters, from 0 when the table was made; exact while no leaf is locked. Reads the whole table.
     pub fn counted(&self) -> i64 {
-        (0..=self.mask).map(|stripe| self.latch(stripe)[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add) as i64
+        self.latches.iter().map(|latch| latch[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add) as i64
     }
 
     /// Turns of waiting for locks, since the table was made.
@@ -204,7 +210,7 @@ impl VersionLocks {
 
     /// Bytes of DRAM taken.
     pub fn dram_bytes(&self) -> u64 {
-        self.lines.bytes() + size_of::<Self>() as u64
+        (size_of_val(&*self.latches) + size_of::<Self>()) as u64
     }
 }
 

@@ -18,8 +18,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     pub(super) fn insert(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
+        let inserted = match self.lock_at_first(key, hash, Unless::Present) {
+            Some(Found::Absent(locked)) => self.insert_absent(locked, key, hash, value)?,
+            Some(Found::Present(..) | Found::Nothing) => return Ok(false),
+            None => false,
+        };
+        if inserted { Ok(true) } else { self.insert_patiently(key, hash, value) }
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
+    fn insert_patiently(&self, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool, IndexError> {
         loop {
-            let Some(Found::Absent(locked)) = self.lock_leaf(key, hash, Unless::Present)? else { return Ok(false) };
+            let Found::Absent(locked) = self.lock_leaf(key, hash, Unless::Present)? else { return Ok(false) };
             if self.insert_absent(locked, key, hash, value)? {
                 return Ok(true);
             }
@@ -60,9 +71,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let hash = K::hash(key);
         loop {
             let (done, present) = match self.lock_leaf(key, hash, Unless::Never)? {
-                Some(Found::Present(locked, slot)) => (self.replace(locked, slot, key, hash, value, old)?, true),
-                Some(Found::Absent(locked)) => (self.insert_absent(locked, key, hash, value)?, false),
-                None => continue,
+                Found::Present(locked, slot) => (self.replace(locked, slot, key, hash, value, old)?, true),
+                Found::Absent(locked) => (self.insert_absent(locked, key, hash, value)?, false),
+                Found::Nothing => continue,
             };
             if done {
                 return Ok(present);

@@ -26,6 +26,7 @@
 //!   again if the version has changed. While it has not, nothing they saw was less than durable: no reader acts on what a crash can
 //!   still undo.
 //! * L4: *scans* lock one leaf at a time and show what it holds. Keys that are shown are lent, not copied: the lock keeps their records.
+//!   From leaf to leaf they step within the node above while that has not changed: its ticket says of the next leaf what it said of this one.
 //! * L5: *memory*. A record or leaf may be freed, and reused, while a reader without a lock still looks at it. It loads cells, every
 //!   one of which is defined whatever it holds, lends nothing, and finds by L3 that what it read does not count. So nothing has to be
 //!   kept until readers have gone, and no reader can delay a writer.
@@ -35,6 +36,9 @@
 //!   holds it. Attempts are bounded; then a descent goes by versions, and a change takes the structure lock. Changes give every node they touch a new
 //!   version, so that tickets, scans and batches, which go by versions, are right beside them. A leaf that is found locked is waited for
 //!   outside.
+//!
+//! Every operation is attempted once without waiting and without an error to report (`find_at_first`, `lock_at_first`), in straight code that
+//! is inlined; if that fails, for whatever reason, the same is done as often as it takes (`find`, `lock_leaf`).
 //!
 //! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each other needlessly and rarely.
 //!
@@ -224,7 +228,10 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     #[inline]
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         self.expect_words(value.len())?;
-        self.ended(self.find(key, value))
+        match self.find_at_first(key, value) {
+            Some(present) => self.ended(Ok(present)),
+            None => self.ended(self.find(key, value)),
+        }
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {

@@ -42,20 +42,28 @@ macro_rules! capacities {
                 }
             }
 
-            /// The leaf that covers `key`, and a ticket that holds until the node above it changes. The default capacity is inlined
-            /// into every operation, the others are a call away.
-            #[inline(always)]
+            /// The leaf that covers `key`, and a ticket that holds until the node above it changes.
+            #[inline(never)]
             pub fn find(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
                 match self {
-                    Self::$default(inner) => inner.find(&relax, key),
-                    _ => self.find_by_call(relax, key),
+                    $(Self::$variant(inner) => inner.find(&relax, key),)+
+                }
+            }
+
+            /// The same without a wait or a second attempt: the leaf may be any number until the ticket is found current. The default
+            /// capacity is inlined into every operation, the others are a call away.
+            #[inline(always)]
+            pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+                match self {
+                    Self::$default(inner) => inner.glance(key),
+                    _ => self.glance_by_call(key),
                 }
             }
 
             #[inline(never)]
-            fn find_by_call(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
+            fn glance_by_call(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
                 match self {
-                    $(Self::$variant(inner) => inner.find(&relax, key),)+
+                    $(Self::$variant(inner) => inner.glance(key),)+
                 }
             }
 
@@ -74,16 +82,10 @@ macro_rules! capacities {
                 }
             }
 
-            /// The leaves that cover `keys`, each with its ticket.
-            pub fn find_many<'t>(
-                &'t self,
-                relax: &dyn Fn(),
-                keys: &[K::Ref<'_>],
-                leaves: &mut [u64],
-                tickets: &mut [Ticket<'t>],
-            ) {
+            /// The leaves of a batch of keys, each any number until its ticket is found current.
+            pub fn glance_many<'t>(&'t self, keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket<'t>]) {
                 match self {
-                    $(Self::$variant(inner) => inner.find_many(&relax, keys, leaves, tickets),)+
+                    $(Self::$variant(inner) => inner.glance_many(keys, leaves, tickets),)+
                 }
             }
 
@@ -126,6 +128,14 @@ macro_rules! capacities {
                             Some(inner.seek(&relax, key, direction))
                         }
                     )+
+                }
+            }
+
+            /// The leaf after `sought`, if the node above it can tell and has not changed.
+            #[inline]
+            pub fn seek_on<'t>(&'t self, sought: &Sought<'t, K::Owned>, direction: Direction) -> Option<Sought<'t, K::Owned>> {
+                match self {
+                    $(Self::$variant(inner) => inner.seek_on(sought, direction),)+
                 }
             }
 

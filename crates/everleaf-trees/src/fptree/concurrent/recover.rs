@@ -78,7 +78,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             pool: Arc::clone(pool),
             workers,
             inner,
-            locks: VersionLocks::within(pool.media().dram(), LOCKS).map_err(PoolError::Map)?,
+            locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             shape,
             transactional,
             concurrency,

@@ -10,9 +10,9 @@ use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
 use super::log_of;
-use super::search::{Found, Unless};
+use super::search::{Found, Locked, Unless};
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{LeafHead, Shape};
+use crate::fptree::layout::{KeyHash, LeafHead, Shape};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::remove::clear_bit;
 
@@ -21,7 +21,25 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        let Some(Found::Present(locked, slot)) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
+        match self.lock_at_first(key, hash, Unless::Absent) {
+            Some(Found::Present(locked, slot)) => self.remove_present(locked, slot, key, old),
+            Some(Found::Absent(_) | Found::Nothing) => Ok(false),
+            None => self.remove_patiently(key, hash, old),
+        }
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
+    fn remove_patiently(&self, key: K::Ref<'_>, hash: KeyHash, old: &mut [u64]) -> Result<bool, IndexError> {
+        match self.lock_leaf(key, hash, Unless::Absent)? {
+            Found::Present(locked, slot) => self.remove_present(locked, slot, key, old),
+            Found::Absent(_) | Found::Nothing => Ok(false),
+        }
+    }
+
+    /// Removes the key in a live slot of the locked leaf.
+    #[inline(always)]
+    fn remove_present(&self, locked: Locked<'_, S>, slot: usize, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
         locked.guard.count(-1);
@@ -31,13 +49,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             K::discard(&mut *self.workers.lease()?, locked.leaf.key(slot))?;
         }
         if remaining.is_empty() && locked.offset != self.leftmost {
-            // The removal is durable: from here on its range falls to its left neighbour, where others find nothing. Whoever is on his way
-            // to this leaf waits for its lock, and then looks for another (L1).
-            self.inner.remove(&self.relax(), key);
-            self.leaves.fetch_sub(1, Ordering::Relaxed);
-            free_leaf::<K, M, S>(&mut *self.workers.lease()?, locked.leaf, locked.offset)?;
+            self.leave(&locked, key)?;
         }
         Ok(true)
+    }
+
+    /// The locked leaf, now empty, leaves the tree.
+    #[cold]
+    fn leave(&self, locked: &Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
+        // The removal is durable: from here on its range falls to its left neighbour, where others find nothing. Whoever is on his way
+        // to this leaf waits for its lock, and then looks for another (L1).
+        self.inner.remove(&self.relax(), key);
+        self.leaves.fetch_sub(1, Ordering::Relaxed);
+        free_leaf::<K, M, S>(&mut *self.workers.lease()?, locked.leaf, locked.offset)
     }
 }
 

@@ -13,16 +13,6 @@ use crate::fptree::layout::Shape;
 use crate::fptree::scan::{collect, no_entries, show, within};
 use crate::support::inner::Sought;
 
-/// How far a scan has come.
-enum Shown<Owned> {
-    /// The leaf changed before it was locked: it is to be looked for again.
-    Nothing,
-    /// All up to this key, where the next leaf is to be looked for.
-    Until(Owned),
-    /// All that there is, or all that the visitor wants.
-    Everything,
-}
-
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it must not call the tree.
     pub(super) fn scan_from(
@@ -31,38 +21,52 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
-        // Where the next leaf began, or the one before ended, when this one was looked for.
+        // Where the next leaf began, or the one before ended, when this one was looked for; and the next leaf, if it was easily found.
         let mut border: Option<K::Owned> = None;
+        let mut ahead: Option<Sought<'_, K::Owned>> = None;
         loop {
-            let shown = match (&border, direction) {
-                (None, _) => self.show_next(from, direction, visit)?,
-                (Some(key), Direction::Forward) => self.show_next(Bound::Included(K::borrow(key)), direction, visit)?,
-                (Some(key), Direction::Backward) => self.show_next(Bound::Excluded(K::borrow(key)), direction, visit)?,
+            let sought = match (ahead.take(), &border) {
+                (Some(sought), _) => Some(sought),
+                (None, None) => self.seek(from, direction)?,
+                (None, Some(key)) => self.seek(beyond(K::borrow(key), direction), direction)?,
+            };
+            let Some(sought) = sought else { return Ok(()) };
+            let shown = match &border {
+                None => self.show_leaf(&sought, from, direction, visit)?,
+                Some(key) => self.show_leaf(&sought, beyond(K::borrow(key), direction), direction, visit)?,
             };
             match shown {
-                Shown::Nothing => self.restarted(),
-                Shown::Until(next) => border = Some(next),
-                Shown::Everything => return Ok(()),
+                None => self.restarted(),
+                Some(ControlFlow::Break(())) => return Ok(()),
+                Some(ControlFlow::Continue(())) => {
+                    ahead = self.inner.seek_on(&sought, direction);
+                    border = sought.bound;
+                    if border.is_none() {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
 
-    /// Shows the part of one leaf that follows the bound.
-    fn show_next(
-        &self,
-        bound: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown<K::Owned>, IndexError> {
-        let Some(sought) = self.inner.seek(&self.relax(), bound, direction) else { return Ok(Shown::Everything) };
-        Ok(match self.show_leaf(&sought, bound, direction, visit)? {
-            None => Shown::Nothing,
-            Some(ControlFlow::Break(())) => Shown::Everything,
-            Some(ControlFlow::Continue(())) => sought.bound.map_or(Shown::Everything, Shown::Until),
-        })
+    /// Looks for the leaf where what follows a bound begins, and asks for its lines.
+    fn seek(&self, bound: Bound<K::Ref<'_>>, direction: Direction) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
+        let sought = self.inner.seek(&self.relax(), bound, direction);
+        if let Some(sought) = &sought {
+            self.ask_for(sought.child)?;
+        }
+        Ok(sought)
     }
 
-    /// Locks a leaf and shows its part within the bound; none if it no longer covers what it was looked for by.
+    /// Asks for all that a scan reads of a leaf, and for its lock.
+    #[inline(always)]
+    fn ask_for(&self, offset: u64) -> Result<(), IndexError> {
+        self.leaf(offset)?.prefetch_all(self.pool.media());
+        self.locks.prefetch(offset);
+        Ok(())
+    }
+
+    /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it no longer covers what it was looked for by.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
@@ -72,7 +76,6 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     ) -> Result<Option<ControlFlow<()>>, IndexError> {
         let media = self.pool.media();
         let leaf = self.leaf(sought.child)?;
-        leaf.prefetch_all(media);
         let guard = self.locks.lock(&self.relax(), sought.child);
         if !sought.ticket.is_current() {
             guard.unlock_unchanged();
@@ -81,8 +84,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(&self.pool, leaf, leaf.live(media).and(self.shape.all()), &mut entries)?;
         // The next leaf is on its way while this one is sorted and shown.
-        if let Some(Ok(next)) = sought.hint.map(|next| self.leaf(next)) {
-            next.prefetch_all(media);
+        if let Some(next) = sought.hint {
+            _ = self.ask_for(next); // It may be no leaf by now.
         }
         K::sort(entries);
         let mut part = within::<K>(entries, bound, direction);
@@ -94,4 +97,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         guard.unlock_unchanged();
         Ok(Some(shown))
     }
+}
+
+/// What follows a border in a direction: the border itself is the first key of a range.
+fn beyond<R>(border: R, direction: Direction) -> Bound<R> {
+    if direction == Direction::Forward { Bound::Included(border) } else { Bound::Excluded(border) }
 }

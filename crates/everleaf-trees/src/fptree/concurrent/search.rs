@@ -5,7 +5,7 @@ use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, Shape, SlotSet};
+use crate::fptree::layout::{KeyHash, MAX_VALUE_WORDS, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
 use crate::support::version_locks;
@@ -31,6 +31,8 @@ pub(super) enum Found<'t, S> {
     Present(Locked<'t, S>, usize),
     /// It is not there; the leaf where it belongs is locked.
     Absent(Locked<'t, S>),
+    /// What there is nothing to do about, and nothing is locked.
+    Nothing,
 }
 
 /// In which case a writer has nothing to do, and the leaf is not locked.
@@ -53,8 +55,17 @@ struct Located<'t, S> {
 }
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile (L1).
+    /// The leaf of `key`, on its way into the cache, by versions and at the first attempt: none if others are in the way. Neither waits nor
+    /// begins again, so that the operations, into which it is inlined, are straight code; [`locate`](Self::locate) is for the rest.
     #[inline(always)]
+    fn glance(&self, key: K::Ref<'_>, hash: KeyHash) -> Option<Located<'_, S>> {
+        let (offset, ticket) = self.inner.glance(key)?;
+        let leaf = self.fetched(offset, hash).ok()?;
+        let seen = self.locks.look(offset);
+        (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
+    }
+
+    /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile (L1).
     fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>, IndexError> {
         if self.transactional
             && let Some((offset, seen)) = self.locate_at_once(key)
@@ -90,31 +101,58 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
     }
 
-    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read; none if there is nothing to do. The
-    /// exchange that locks waits for the fence of the operation before: all that can be read comes before it.
+    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The exchange that locks waits for the fence
+    /// of the operation before: all that can be read comes before it. None if others are in the way, or something is the matter:
+    /// [`lock_leaf`](Self::lock_leaf) tells.
     #[inline(always)]
-    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Result<Option<Found<'_, S>>, IndexError> {
+    pub(super) fn lock_at_first(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Option<Found<'_, S>> {
+        if self.transactional {
+            return None;
+        }
+        let located = self.glance(key, hash);
+        let Some(Ok(found)) = located.and_then(|located| self.lock_located(located, key, hash, unless)) else {
+            self.restarted();
+            return None;
+        };
+        Some(found)
+    }
+
+    /// The same, as often as it takes.
+    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Result<Found<'_, S>, IndexError> {
         loop {
-            if let Some(Located { offset, leaf, seen }) = self.locate(key, hash)? {
-                let found = self.search(leaf, key, hash);
-                let idle = match &found {
-                    Ok((_, Some(_))) => unless == Unless::Present,
-                    Ok((_, None)) => unless == Unless::Absent,
-                    Err(_) => true,
-                };
-                if idle && seen.is_current() {
-                    return found.map(|_| None);
-                }
-                if let (false, Ok((live, slot)), Some(guard)) = (idle, found, seen.try_lock()) {
-                    let locked = Locked { offset, leaf, live, guard };
-                    return Ok(Some(match slot {
-                        Some(slot) => Found::Present(locked, slot),
-                        None => Found::Absent(locked),
-                    }));
-                }
+            if let Some(located) = self.locate(key, hash)?
+                && let Some(found) = self.lock_located(located, key, hash, unless)
+            {
+                return found;
             }
             self.restarted();
         }
+    }
+
+    /// Looks for `key` in the leaf that covers it, and locks the leaf; none if the leaf changed meanwhile.
+    #[inline(always)]
+    fn lock_located<'t>(
+        &'t self,
+        Located { offset, leaf, seen }: Located<'t, S>,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        unless: Unless,
+    ) -> Option<Result<Found<'t, S>, IndexError>> {
+        let found = self.search(leaf, key, hash);
+        let idle = match &found {
+            Ok((_, Some(_))) => unless == Unless::Present,
+            Ok((_, None)) => unless == Unless::Absent,
+            Err(_) => true,
+        };
+        if idle {
+            return seen.is_current().then(|| found.map(|_| Found::Nothing));
+        }
+        let (live, slot) = found.ok()?;
+        let locked = Locked { offset, leaf, live, guard: seen.try_lock()? };
+        Some(Ok(match slot {
+            Some(slot) => Found::Present(locked, slot),
+            None => Found::Absent(locked),
+        }))
     }
 
     /// The live slots of a leaf, and the slot of `key` if it is there.
@@ -129,8 +167,23 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
     }
 
-    /// Copies the value of `key` to `value`.
+    /// Copies the value of `key` to `value`; none if others are in the way, or something is the matter: [`find`](Self::find) tells.
     #[inline(always)]
+    pub(super) fn find_at_first(&self, key: K::Ref<'_>, value: &mut [u64]) -> Option<bool> {
+        if self.transactional {
+            return None;
+        }
+        let hash = K::hash(key);
+        let located = self.glance(key, hash);
+        let Some(Ok(present)) = located.and_then(|located| self.read_leaf(located, key, hash, value)) else {
+            self.restarted();
+            return None;
+        };
+        Some(present)
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
         loop {
@@ -172,51 +225,57 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(())
     }
 
-    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once. A key whose leaf changed
-    /// meanwhile is looked up again by itself.
+    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once. A key that others were in the way of
+    /// is looked up again by itself.
     fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut tickets = [self.inner.stale_ticket(); GROUP];
-        let children = &mut children[..keys.len()];
-        self.inner.find_many(&self.relax(), keys, children, &mut tickets[..keys.len()]);
-        for (child, key) in children.iter().zip(keys) {
-            let leaf = self.leaf(*child)?;
-            leaf.prefetch_head(media);
-            leaf.prefetch_home(media, K::hash(*key));
+        self.inner.glance_many(keys, &mut children[..keys.len()], &mut tickets[..keys.len()]);
+        let mut leaves = [None; GROUP];
+        for ((child, key), leaf) in children.iter().zip(keys).zip(&mut leaves) {
+            *leaf = self.fetched(*child, K::hash(*key)).ok();
             self.locks.prefetch(*child);
         }
         let mut views = [None; GROUP];
-        for ((child, key), view) in children.iter().zip(keys).zip(&mut views) {
-            let leaf = self.leaf(*child)?;
-            let seen = self.locks.read(&self.relax(), *child);
-            let candidates = candidates(media, leaf, K::hash(*key)).1;
-            if let Some(slot) = candidates.lowest() {
-                leaf.prefetch_key(media, slot);
+        for (i, key) in keys.iter().enumerate() {
+            let (Some(leaf), seen) = (leaves[i], self.locks.look(children[i])) else { continue };
+            // As in `glance`: from here on the leaf's version vouches for all.
+            if !seen.is_locked() && tickets[i].is_current() {
+                let candidates = candidates(media, leaf, K::hash(*key)).1;
+                if let Some(slot) = candidates.lowest() {
+                    leaf.prefetch_key(media, slot);
+                }
+                views[i] = Some((seen, candidates));
             }
-            *view = Some((leaf, seen, candidates));
         }
         if K::RECORDS {
-            for (leaf, _, candidates) in views.iter().flatten() {
-                if let Some(slot) = candidates.lowest() {
+            for (leaf, view) in leaves.iter().zip(&views) {
+                if let (Some(leaf), Some(slot)) = (leaf, view.and_then(|(_, candidates)| candidates.lowest())) {
                     K::prefetch(media, media.load(leaf.key(slot)));
                     K::prefetch_value(media, &leaf.value(slot)[0]);
                 }
             }
         }
-        let mut words = [0; crate::fptree::layout::MAX_VALUE_WORDS];
-        let words = &mut words[..self.shape.value_words()];
-        for (i, ((leaf, seen, candidates), key)) in views.into_iter().flatten().zip(keys).enumerate() {
-            let found = probe::<K, M, S>(&self.pool, leaf, candidates, *key).map(|slot| {
-                slot.is_some_and(|slot| {
-                    leaf.read_value(media, slot, words);
-                    true
-                })
-            });
-            // L1, L3: what was read counts if the leaf covered the key and did not change; the ticket was drawn before its version was read.
-            let found = if tickets[i].is_current() && seen.is_current() { found? } else { self.find(*key, words)? };
-            values[i] = found.then(|| words[0]);
+        for (i, key) in keys.iter().enumerate() {
+            values[i] = match (leaves[i], views[i]) {
+                (Some(leaf), Some((seen, candidates))) => {
+                    let slot = probe::<K, M, S>(&self.pool, leaf, candidates, *key);
+                    let value = slot.map(|slot| slot.map(|slot| media.load(&leaf.value(slot)[0])));
+                    if seen.is_current() { value? } else { self.find_first_word(*key)? }
+                }
+                _ => self.find_first_word(*key)?,
+            };
         }
         Ok(())
+    }
+
+    /// The first word of the value of `key`.
+    #[cold]
+    fn find_first_word(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let mut words = [0; MAX_VALUE_WORDS];
+        let words = &mut words[..self.shape.value_words()];
+        self.restarted();
+        Ok(self.find(key, words)?.then(|| words[0]))
     }
 }

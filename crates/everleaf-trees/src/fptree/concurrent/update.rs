@@ -17,8 +17,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn update(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
+        let updated = match self.lock_at_first(key, hash, Unless::Absent) {
+            Some(Found::Present(locked, slot)) => self.replace(locked, slot, key, hash, value, old)?,
+            Some(Found::Absent(_) | Found::Nothing) => return Ok(false),
+            None => false,
+        };
+        if updated { Ok(true) } else { self.update_patiently(key, hash, value, old) }
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
+    fn update_patiently(&self, key: K::Ref<'_>, hash: KeyHash, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
         loop {
-            let Some(Found::Present(locked, slot)) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
+            let Found::Present(locked, slot) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
             if self.replace(locked, slot, key, hash, value, old)? {
                 return Ok(true);
             }

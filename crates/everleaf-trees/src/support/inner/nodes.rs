@@ -106,6 +106,12 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.arena.lines_at(node, Self::NODE_LINES)
     }
 
+    /// The lines of all nodes.
+    #[inline(always)]
+    pub(super) fn all_lines(&self) -> &[DramLine] {
+        self.arena.all()
+    }
+
     /// The lines of the node that a child number leads to, if that may be a node; racing readers come with any number.
     #[inline(always)]
     pub(super) fn lines_of_child(&self, child: u64) -> Option<&[DramLine]> {

@@ -22,7 +22,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or the first. `lines` are those of `node`.
     #[inline(always)]
     pub(super) fn search(&self, separators: &K::Separators, lines: &[DramLine], node: u32, key: K::Ref<'_>) -> (usize, u64) {
-        self.arrive(separators, node, key, self.approach(separators, lines, node, key))
+        let approach = self.choose_block(separators, lines, node, key);
+        if let Approach::Block { lines, .. } = approach {
+            lines[1].prefetch(); // The words are read at once, the child only after them.
+        }
+        self.arrive(separators, node, key, approach)
     }
 
     /// Finds the block that holds the slot, and prefetches it.
@@ -34,6 +38,16 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         node: u32,
         key: K::Ref<'_>,
     ) -> Approach<'n> {
+        let approach = self.choose_block(separators, lines, node, key);
+        if let Approach::Block { lines, .. } = approach {
+            lines.iter().for_each(DramLine::prefetch);
+        }
+        approach
+    }
+
+    /// Finds the block that holds the slot.
+    #[inline(always)]
+    fn choose_block<'n>(&'n self, separators: &K::Separators, lines: &'n [DramLine], node: u32, key: K::Ref<'_>) -> Approach<'n> {
         let mut skip = 0;
         if !K::EXACT {
             let prefix = &lines[0];
@@ -60,7 +74,6 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>() % Self::SEGMENT_BLOCKS;
         let start = Self::PIVOT_LINES + block * Self::BLOCK_LINES;
         let lines = &segment[start..start + 2];
-        lines.iter().for_each(DramLine::prefetch);
         Approach::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
     }
 

@@ -17,6 +17,8 @@ use crate::support::latch;
 pub struct Prepared<'i, 'k, K: InnerKey> {
     separator: K::Ref<'k>,
     kept: Kept,
+    /// The node above the child to the left, and its slot there: still right while the node is what it was.
+    place: Option<(Stand<'i>, usize)>,
     /// Whether the tree has the kept separator now.
     inserted: bool,
     separators: &'i K::Separators,
@@ -63,14 +65,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
         let room = self.tree.nodes.promise(|| self.height())?;
         let kept = Kept { word: K::word(separator, 0), handle: K::keep(&self.tree.separators, separator)? };
-        Ok(Prepared { separator, kept, inserted: false, separators: &self.tree.separators, _room: room })
+        let separators = &self.tree.separators;
+        Ok(Prepared { separator, kept, place: place.slot, inserted: false, separators, _room: room })
     }
 
     /// Adds the prepared child: it takes over the keys from its separator on. Returns how many inner nodes were split. The
     /// caller still holds the lock of the leaf to the left.
     ///
-    /// Where the node has room: a find, one atomic exchange and one store to lock and unlock, and the move of the words behind
-    /// the slot.
+    /// Where the node has room: one atomic exchange and one store to lock and unlock, and the move of the words behind the slot; a find
+    /// if the node has changed since the insertion was prepared.
     pub fn insert(&self, relax: &impl Fn(), mut prepared: Prepared<'_, '_, K>, child: u64) -> u64 {
         debug_assert!(std::ptr::eq(prepared.separators, &self.tree.separators), "prepared for another tree");
         let entry = Entry { kept: prepared.kept, child };
@@ -79,7 +82,13 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return splits;
         }
         while !self.is_transactional() {
-            match self.insert_into_one(relax, prepared.separator, entry) {
+            let place = prepared.place.take();
+            let quick = match place {
+                Some(place) => self.insert_at_place(place, entry),
+                None => self.insert_into_one(relax, prepared.separator, entry),
+            };
+            match quick {
+                Quick::Conflict if place.is_some() => {}
                 Quick::Done => {
                     prepared.inserted = true;
                     self.tree.len.fetch_add(1, Relaxed);
@@ -100,12 +109,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Inserts if the bottom node has room.
     fn insert_into_one(&self, relax: &impl Fn(), separator: K::Ref<'_>, entry: Entry) -> Quick {
         let (place, ()) = self.visit(relax, separator, Which::Covering, |_| ());
-        match place.slot {
-            Some((at, slot)) if at.seen.count() < CAPACITY => {
-                self.change_one(at, || self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry))
-            }
-            _ => Quick::Structure,
+        place.slot.map_or(Quick::Structure, |place| self.insert_at_place(place, entry))
+    }
+
+    /// Inserts behind a slot of a node, if that has room and is still as it was seen.
+    fn insert_at_place(&self, (at, slot): (Stand<'_>, usize), entry: Entry) -> Quick {
+        if at.seen.count() == CAPACITY {
+            return Quick::Structure;
         }
+        self.change_one(at, || self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry))
     }
 
     /// Removes the child that covers `key`; its left neighbour covers its range from now on. False, and nothing is done, if it

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use everleaf_pmem::DramLine;
+
 use super::super::nodes::Nodes;
 use super::super::search::Approach;
 use super::super::{BATCH, InnerKey};
-use super::{RootWord, SharedInner, Stand, Ticket};
+use super::{NodeWord, RootWord, SharedInner, Stand, Ticket};
 use crate::support::latch::{self, LatchWord};
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
@@ -35,6 +37,38 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             ticket = at.ticket();
         }
         ticket.is_current().then_some((child, ticket))
+    }
+
+    /// What may be the child that covers `key`, and its ticket, which the caller must ask before he believes it: until then the child
+    /// may be any number. Saves who asks the ticket anyway, after he has read something of the child, to ask it twice. None
+    /// where [`find`](SharedInner::find) would wait or start again.
+    #[inline(always)]
+    pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+        let root = self.load_root();
+        let mut ticket = self.ticket_of_root(root);
+        if root.height() == 0 {
+            return Some((self.tree.only_child.load(Relaxed), ticket));
+        }
+        // Asked for once: a node that was made since is one that this attempt does not find.
+        let all = self.tree.nodes.all_lines();
+        let mut child = u64::from(root.node());
+        for _ in 0..root.height() {
+            let (lines, next) = self.step(all, child, ticket)?;
+            child = self.tree.nodes.search(&self.tree.separators, lines, child as u32, key).1;
+            ticket = next;
+        }
+        Some((child, ticket))
+    }
+
+    /// The lines of the node that a child number may lead to, and its ticket; none if where it came from is no longer current, or the node
+    /// is locked.
+    #[inline(always)]
+    fn step<'t>(&self, all: &'t [DramLine], child: u64, came_from: Ticket<'_>) -> Option<(&'t [DramLine], Ticket<'t>)> {
+        let start = child as u32 as usize;
+        let lines = all.get(start..start + Nodes::<K, CAPACITY>::NODE_LINES)?;
+        let atom = Nodes::<K, CAPACITY>::atom_in(lines);
+        let seen: NodeWord = latch::load(atom);
+        (came_from.is_current() && !seen.is_locked()).then_some((lines, Ticket { atom, seen: seen.bits() }))
     }
 
     #[inline(always)]
@@ -77,7 +111,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let count = keys.len().min(children.len()).min(tickets.len());
         let (keys, children, tickets) = (&keys[..count], &mut children[..count], &mut tickets[..count]);
         for ((keys, children), tickets) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)).zip(tickets.chunks_mut(BATCH)) {
-            self.find_batch(keys, children, tickets);
+            self.glance_many(keys, children, tickets);
             for ((key, child), ticket) in keys.iter().zip(children).zip(tickets) {
                 if !ticket.is_current() {
                     self.restarted(relax);
@@ -87,8 +121,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Looks for at most [`BATCH`] keys; the ticket of a key that met a change is not current.
-    fn find_batch<'t>(&'t self, keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
+    /// Looks for at most [`BATCH`] keys together; the slices have one length. Each child is as [`glance`](SharedInner::glance) says it,
+    /// and the ticket of a key that met a change is not current.
+    pub fn glance_many<'t>(&'t self, keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
         let root = self.load_root();
         tickets.fill(self.ticket_of_root(root));
         if root.height() == 0 {
@@ -96,14 +131,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return;
         }
         children.fill(u64::from(root.node()));
+        let all = self.tree.nodes.all_lines();
         for level in (0..root.height()).rev() {
             let mut approaches = [Approach::Slot(0); BATCH];
-            for (number, ((key, child), ticket)) in keys.iter().zip(&mut *children).zip(&mut *tickets).enumerate() {
+            for (((key, child), ticket), approach) in keys.iter().zip(&mut *children).zip(&mut *tickets).zip(&mut approaches) {
                 // A ticket tells, on the way, where its key came from.
-                match self.look_at(*child).filter(|at| ticket.is_current() && !at.seen.is_locked()) {
-                    Some(at) => {
-                        *ticket = at.ticket();
-                        approaches[number] = self.tree.nodes.approach(&self.tree.separators, at.lines, at.node, *key);
+                match self.step(all, *child, *ticket) {
+                    Some((lines, next)) => {
+                        *ticket = next;
+                        *approach = self.tree.nodes.approach(&self.tree.separators, lines, *child as u32, *key);
                     }
                     None => (*child, *ticket) = (u64::from(root.node()), self.stale_ticket()), // and on to nowhere in particular
                 }

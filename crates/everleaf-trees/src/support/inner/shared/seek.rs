@@ -20,6 +20,8 @@ pub struct Sought<'t, O> {
     pub bound: Option<O>,
     /// The child after it (before it, backward), if the same node leads to it: for prefetching. It may be another one by now.
     pub hint: Option<u64>,
+    /// The bottom node and the slot in it, as for [`Place`].
+    slot: Option<(Stand<'t>, usize)>,
 }
 
 /// Where a descent ended.
@@ -131,7 +133,29 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                 (lower.map(|lower| self.owned(lower)), before.map(|(at, slot)| nodes.child(at.node, slot - 1)))
             }
         });
-        Sought { child: place.child, ticket: place.ticket, bound, hint }
+        Sought { child: place.child, ticket: place.ticket, bound, hint, slot: place.slot }
+    }
+
+    /// What [`seek`](SharedInner::seek) (backward [`seek_before`](SharedInner::seek_before)) would find from the bound of `sought`, if the
+    /// node that led there leads on and has not changed since: a few loads, in place of a descent. None else: look for it from the bound.
+    pub fn seek_on<'t>(&'t self, sought: &Sought<'t, K::Owned>, direction: Direction) -> Option<Sought<'t, K::Owned>> {
+        let nodes = &self.tree.nodes;
+        let (at, slot) = sought.slot?;
+        let child_in = |slot: usize| nodes.child(at.node, slot);
+        let (slot, bound, hint) = match direction {
+            // The bound of the node's last child stands further up, where it may have risen.
+            Direction::Forward if slot + 2 < at.seen.count() => {
+                (slot + 1, Some(self.owned(nodes.kept(at.node, slot + 2))), Some(child_in(slot + 2)))
+            }
+            Direction::Forward => return None,
+            Direction::Backward => {
+                let slot = slot.checked_sub(1)?;
+                let lower = Some(nodes.kept(at.node, slot)).filter(|lower| !lower.is_smallest::<K>());
+                (slot, lower.map(|lower| self.owned(lower)), slot.checked_sub(1).map(child_in))
+            }
+        };
+        let next = Sought { child: child_in(slot), ticket: sought.ticket, bound, hint, slot: Some((at, slot)) };
+        next.ticket.is_current().then_some(next)
     }
 
     /// The child that covers `key`, and where its range ends in this direction: a forward scan goes on with `seek` from there,

@@ -12,6 +12,7 @@ use super::super::nodes::Nodes;
 use super::*;
 
 mod elision;
+mod steps;
 mod stress;
 
 fn simd() -> SimdLevel {
@@ -108,12 +109,14 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         let first = self.model.keys().next() == Some(&separator);
         let (found, ticket) = self.inner.find(&relax, reference);
         assert!(found == child && ticket.is_current());
+        assert_eq!(self.inner.glance(reference).map(|(found, ticket)| (found, ticket.is_current())), Some((child, true)));
         assert_eq!(self.inner.lower_bound(&relax, reference), separator);
         assert_eq!(self.inner.is_last(&relax, reference), upper.is_none());
         let sought = self.inner.seek(&relax, reference, Direction::Forward);
         assert_eq!((sought.child, sought.bound.as_ref()), (child, upper.map(|(upper, _)| upper)));
         assert!(sought.ticket.is_current());
         assert!(sought.hint.is_none_or(|hint| upper.is_some_and(|(_, child)| *child == hint)));
+        self.step_on(&sought, Direction::Forward);
         let sought = self.inner.seek(&relax, reference, Direction::Backward);
         let before = self.model.range(..separator.clone()).next_back().map(|(_, child)| *child);
         assert_eq!((sought.child, sought.bound), (child, (!first).then_some(separator)));
@@ -139,6 +142,9 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         self.inner.for_each_child(|child| all.push(child));
         assert_eq!(all, self.model.values().copied().collect::<Vec<_>>());
         assert_eq!(self.inner.seek_edge(&relax, Direction::Forward).child, all[0]);
+        let steps = [Direction::Forward, Direction::Backward].map(|direction| self.walk(direction));
+        // A node of n children is left by a descent: forward from its last two, backward from its first.
+        assert!(self.inner.height() != 1 || steps == [all.len().saturating_sub(2), all.len() - 1], "{steps:?} steps");
         let last = self.inner.seek_edge(&relax, Direction::Backward);
         assert_eq!((last.child, last.bound.as_ref()), (all[all.len() - 1], self.model.keys().skip(1).next_back()));
         assert_eq!(self.inner.conflicts().restarts, 0, "nobody was in the way");
