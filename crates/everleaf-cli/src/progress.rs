@@ -1,7 +1,6 @@
 //! Progress bars: on a terminal only.
 
 use std::io::{IsTerminal, Read, stderr};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -34,11 +33,10 @@ pub fn entries_bar() -> ProgressBar {
     steps_bar(0)
 }
 
-/// Moves it; nobody stops the work but who kills the process.
-pub fn watch_entries(bar: &ProgressBar, progress: &everleaf::Progress) -> ControlFlow<()> {
+/// Moves it.
+pub fn show_entries(bar: &ProgressBar, progress: &everleaf::Progress) {
     bar.set_length(progress.of_entries.unwrap_or(progress.entries));
     bar.set_position(progress.entries);
-    ControlFlow::Continue(())
 }
 
 /// Counts what is read through it.

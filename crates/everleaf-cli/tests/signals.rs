@@ -2,27 +2,68 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
-use common::Bench;
+use common::{Bench, json};
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// Sends the signal; whether it was this that ended the process.
-fn end(mut child: Child, signal: i32) {
-    let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-    assert_eq!(child.wait().unwrap().signal(), Some(signal));
+/// Sends the signal; it must be this that ends the process.
+#[track_caller]
+fn end(child: Child, signal: i32) {
+    assert_eq!(send(child, signal).signal(), Some(signal));
 }
 
-/// Names in the folder in which commands are run.
+/// Sends the signal to a process that nobody has waited for yet; how it ended.
+fn send(mut child: Child, signal: i32) -> ExitStatus {
+    let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    child.wait().unwrap()
+}
+
+/// Names in the folder in which commands are run, in order.
 fn names(bench: &Bench) -> Vec<String> {
     let entries = std::fs::read_dir(bench.path("")).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A pool `p` of 8 MB.
+fn large() -> Bench {
+    let bench = Bench::with_pool();
+    let value = "x".repeat(1000);
+    bench.write("lines", (0..8000).map(|i| format!("key {i}\t{value}\n")).collect::<String>());
+    bench.ok(["load", "p", "lines", "--format", "tsv"]);
+    std::fs::remove_file(bench.path("lines")).unwrap();
+    bench
+}
+
+/// Runs what makes the file `new`, sends the signal when there is something of it, and this again until the signal came before the end.
+/// Whenever it comes, the file is there whole or not at all, and nothing else is.
+fn whole_or_not_at_all(bench: &Bench, arguments: &[&str], signal: i32) {
+    let before = names(bench);
+    loop {
+        let mut child = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status, // It has no number any more that a signal could be sent to.
+                None if names(bench) != before => break send(child, signal),
+                None => std::thread::yield_now(),
+            }
+        };
+        if status.signal() == Some(signal) {
+            assert_eq!(names(bench), before, "{arguments:?}");
+            return;
+        }
+        assert!(status.success(), "{arguments:?}: {status}");
+        std::fs::remove_file(bench.path("new")).unwrap();
+        assert_eq!(names(bench), before, "{arguments:?}");
+    }
 }
 
 /// Runs until there is something that it made, and then sends the signal.
@@ -59,9 +100,43 @@ fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
 }
 
 #[test]
+fn a_copy_a_dump_or_a_salvage_that_is_ended_leaves_nothing() {
+    let bench = large();
+    whole_or_not_at_all(&bench, &["copy", "p", "new"], SIGINT);
+    whole_or_not_at_all(&bench, &["dump", "p", "new"], SIGTERM);
+    whole_or_not_at_all(&bench, &["check", "p", "--salvage", "new"], SIGINT);
+}
+
+#[test]
+fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() {
+    let bench = large();
+    let dump = bench.run(["dump", "p"]).stdout;
+    bench.ok(["create", "q", "--size", "1MiB"]);
+    let empty = common::content(&bench.path("q"));
+    for signal in [SIGINT, SIGTERM] {
+        let mut child = bench.command(["restore", "q"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&dump[..dump.len() - 10]).unwrap(); // Most of it was read, as in a pipe there is little room.
+        assert_eq!(names(&bench), ["p", "q", &format!("q.{}.unfinished", child.id())]);
+        end(child, signal);
+        assert_eq!(names(&bench), ["p", "q"]);
+        assert_eq!(json(&bench.ok(["info", "q", "--json"]))["keys"], 0);
+    }
+    assert_eq!(common::content(&bench.path("q")).len(), empty.len());
+    bench.write("d", &dump);
+    bench.ok(["restore", "q", "d"]);
+    assert_eq!(bench.ok(["scan", "q"]), bench.ok(["scan", "p"]));
+}
+
+#[test]
 fn what_somebody_else_has_at_the_place_is_left_alone() {
     let bench = Bench::new();
     bench.write("scratch", "precious");
     assert!(bench.fails(["torture", "--kills", "1", "--pool", "scratch"]).contains("exists already"));
     assert_eq!(common::content(&bench.path("scratch")), b"precious");
+    bench.ok(["create", "p", "--size", "1MiB"]);
+    for arguments in [&["copy", "p", "scratch"][..], &["dump", "p", "scratch"]] {
+        bench.fails(arguments);
+        assert_eq!(common::content(&bench.path("scratch")), b"precious");
+    }
 }

@@ -193,7 +193,7 @@ impl Region {
     }
 
     /// Lengthens the region in place to `new_len` bytes; the new part is allocated, mapped, faulted in, and reads as zeros if the
-    /// file had nothing there. The file's new length is durable on return. Only one thread may grow a region at a time (a second
+    /// file had nothing there. The file's new length survives on return what stores to the medium survive. Only one thread may grow a region at a time (a second
     /// one finds nothing to do).
     ///
     /// # Errors
@@ -238,7 +238,10 @@ impl Region {
             return allocate(file, offset, bytes);
         }
         allocate(file, offset, bytes)?;
-        file.sync_all().map_err(|source| MapError::System { action: "syncing the grown file", source })?;
+        if self.medium == Medium::Dax {
+            // Elsewhere only the process can die, and the caller would wait for all that was ever stored and not written back.
+            file.sync_all().map_err(|source| MapError::System { action: "syncing the grown file", source })?;
+        }
         self.map(offset, bytes, true)?;
         self.settle(offset, bytes);
         Ok(())

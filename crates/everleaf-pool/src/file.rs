@@ -8,6 +8,7 @@ use std::path::Path;
 
 use everleaf_pmem::{Mapping, Region};
 
+use crate::chunks::Extent;
 use crate::header::IdentityImage;
 use crate::layout::{CHUNK, FIRST_EXTENT_CHUNK, MAX_EXTENTS, MIN_POOL_BYTES};
 use crate::word::Sealed;
@@ -93,15 +94,16 @@ pub fn open_damaged_file(path: &Path) -> Result<Region, PoolError> {
 /// The length that the header's extents add up to.
 fn pool_bytes(header: &[u64]) -> Result<u64, PoolError> {
     let extents = std::mem::offset_of!(crate::layout::Header, extents) / 8;
-    let mut chunks = FIRST_EXTENT_CHUNK;
+    let mut end = FIRST_EXTENT_CHUNK;
     for (i, word) in header[extents..extents + MAX_EXTENTS].iter().enumerate() {
-        let content = <Sealed as everleaf_pmem::Word>::from_word(*word).open();
-        match content.ok_or(PoolError::corrupt((extents + i) as u64 * 8, Corruption::Word))? {
-            0 => break,
-            extent => chunks += extent,
+        let extent = Extent::unseal(<Sealed as everleaf_pmem::Word>::from_word(*word), end);
+        let extent = extent.ok_or(PoolError::corrupt((extents + i) as u64 * 8, Corruption::Word))?;
+        if extent.chunks == 0 {
+            break;
         }
+        end = extent.end();
     }
-    chunks.checked_mul(CHUNK).ok_or(PoolError::corrupt(extents as u64 * 8, Corruption::Header))
+    end.checked_mul(CHUNK).ok_or(PoolError::corrupt(extents as u64 * 8, Corruption::Header))
 }
 
 /// Opens what is there, if it can hold a pool. Never waits: a pipe would until somebody else opens it.

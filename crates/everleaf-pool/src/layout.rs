@@ -23,7 +23,7 @@ pub const POOL_MAGIC: [u8; 8] = *b"Everleaf";
 pub(crate) const FORMAT_VERSION: u64 = 2;
 /// Words of the identity that the checksum covers (all but itself).
 pub(crate) const IDENTITY_WORDS: usize = 23;
-/// How many times a pool can grow.
+/// How many extents a pool can have.
 pub(crate) const MAX_EXTENTS: usize = 456;
 /// Workers that a pool serves at a time.
 pub(crate) const WORKER_SLOTS: usize = 64;
@@ -74,7 +74,7 @@ persistent! {
         pub boot_id: [PCell<Sealed>; 3],
         /// Nothing.
         pub _reserved: [PCell; 4],
-        /// Chunks of each extent, its table included; 0 ends the list.
+        /// Of each extent the chunks, its table included (30 bits), and above, if its table has lines for more, the chunks of that; 0 ends the list.
         pub extents: [PCell<Sealed>; MAX_EXTENTS],
     }
 

@@ -5,7 +5,7 @@ use everleaf_pmem::{Media, PPtr};
 use crate::PoolError;
 use crate::chunks::Chunks;
 use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK};
+use crate::layout::{CHUNK, ChunkLine};
 use crate::pool::{Pool, Run, Space};
 
 /// A chunk that holds nodes: the first of a run, or blocks of one size.
@@ -87,8 +87,7 @@ impl<M: Media> Pool<M> {
     /// # Errors
     /// [`PoolError::Corrupt`] if a descriptor is damaged.
     pub fn space(&self) -> Result<Space, PoolError> {
-        let end = self.chunks().last_extent().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
-        let total_bytes = end * CHUNK;
+        let total_bytes = self.chunks().end() * CHUNK;
         let (in_chunks, free_in_blocks_bytes) = self.chunks().free_bytes(self.media())?;
         let free_bytes = in_chunks + free_in_blocks_bytes;
         Ok(Space {

@@ -1,4 +1,4 @@
-//! Laying out, opening, growing and closing a pool.
+//! Laying out, opening and closing a pool.
 
 use std::sync::Arc;
 
@@ -6,23 +6,16 @@ use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Wo
 use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
-use crate::chunks::{Chunks, lock_relaxing, table_chunks};
+use crate::chunks::{Chunks, Extent};
 use crate::file::boot_id;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
-    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC, MAX_EXTENTS, MIN_POOL_BYTES, STATE_CLEAN,
-    STATE_OPEN, WORKER_SLOTS,
+    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN,
+    WORKER_SLOTS,
 };
 use crate::recover::recover_intents;
 use crate::word::Sealed;
 use crate::{Corruption, PoolError, Record, Worker};
-
-/// The growth step of large pools, and the largest extent of a pool below 16 GiB: small enough that no caller waits for long.
-const GROWTH_STEP: u64 = 64 << 20;
-/// A pool grows by at least this part of its size, so that its extents suffice for every size.
-const GROWTH_DIVISOR: u64 = 64;
-/// The least that a pool grows by while it may grow further.
-const LEAST_GROWTH: u64 = 256 << 10;
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +79,7 @@ pub struct Pool<M: Media> {
     uuid: u128,
     chunks: Chunks,
     pub(crate) slots: Mutex<u64>,
-    growing: Mutex<()>,
+    pub(crate) growing: Mutex<()>,
 }
 
 impl<M: Media> Pool<M> {
@@ -132,22 +125,11 @@ impl<M: Media> Pool<M> {
         }
         self.fill(INTENTS_OFFSET, CHUNK, Sealed::ZERO)?;
         self.fill(ANCHOR_OFFSET, CHUNK, 0)?;
-        let total = bytes / CHUNK;
-        let largest = (GROWTH_STEP / CHUNK).max(total / (MAX_EXTENTS as u64 / 2));
-        let mut laid_out = FIRST_EXTENT_CHUNK;
-        while laid_out < total {
-            let rest = total - laid_out;
-            let chunks = if rest < largest + largest / 8 { rest } else { largest };
-            if chunks > table_chunks(chunks) {
-                self.publish_extent(chunks)?;
-            }
-            laid_out += chunks;
-        }
-        Ok(())
+        self.add_first_extents(bytes / CHUNK)
     }
 
     /// Stores `word` in every word of whole lines, and flushes them.
-    fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
+    pub(crate) fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
         for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
             let line = self.media.region().at::<Line>(line).ok_or(PoolError::corrupt(line, Corruption::Pointer))?;
             for cell in &line.0 {
@@ -227,15 +209,15 @@ impl<M: Media> Pool<M> {
         let mut end = FIRST_EXTENT_CHUNK;
         for (i, cell) in header.extents.iter().enumerate() {
             let place = (std::mem::offset_of!(Header, extents) + i * 8) as u64;
-            let chunks = self.media.load(cell).open().ok_or(PoolError::corrupt(place, Corruption::Word))?;
-            if chunks == 0 {
+            let extent = Extent::unseal(self.media.load(cell), end).ok_or(PoolError::corrupt(place, Corruption::Word))?;
+            if extent.chunks == 0 {
                 break;
             }
-            end = end
-                .checked_add(chunks)
-                .filter(|end| *end <= self.media.region().len() / CHUNK)
-                .ok_or(PoolError::corrupt(place, Corruption::Header))?;
-            self.chunks.add_extent(chunks);
+            end = extent.end();
+            if end > self.media.region().len() / CHUNK {
+                return Err(PoolError::corrupt(place, Corruption::Header));
+            }
+            self.chunks.add_extent(extent);
         }
         Ok(())
     }
@@ -290,55 +272,6 @@ impl<M: Media> Pool<M> {
         self.media.region().sync().map_err(|source| PoolError::Io { action: "syncing", path: "the pool".into(), source })
     }
 
-    // ---- growth -----------------------------------------------------------------------------------------------------
-
-    /// Grows so that a run of `chunks` fits. Order: the file is allocated, durably; the new table is emptied, durably; COMMIT the extent's
-    /// word in the header. A crash before it leaves a file that is longer than the pool, which the next growth uses.
-    pub(crate) fn grow(&self, chunks: u64) -> Result<(), PoolError> {
-        let full = || PoolError::PoolFull { requested_bytes: chunks * CHUNK };
-        let before = self.chunks.extent_count();
-        let _growing = lock_relaxing(&self.growing, &self.media);
-        if self.chunks.extent_count() > before {
-            return Ok(()); // Another thread grew it meanwhile; the caller looks again.
-        }
-        let end = self.chunks.last_extent().map_or(FIRST_EXTENT_CHUNK, |extent| extent.end());
-        let room = (self.media.region().max_len() / CHUNK).saturating_sub(end);
-        let needed = chunks + table_chunks(chunks) + 1;
-        let step = (end / GROWTH_DIVISOR).max(end.min(GROWTH_STEP / CHUNK));
-        if needed > room || before == MAX_EXTENTS {
-            return Err(full());
-        }
-        let wish = step.max(needed).min(room);
-        self.publish_extent(self.lengthen(end, wish, needed)?)
-    }
-
-    /// Lengthens the region by as many chunks as there is room for on the disk, at most `wish` and at least `needed`; returns how many. Each time takes one of
-    /// the few places for extents in the header: so a disk that is nearly full is not used up in the smallest steps.
-    fn lengthen(&self, end: u64, wish: u64, needed: u64) -> Result<u64, PoolError> {
-        let least = needed.max(LEAST_GROWTH / CHUNK).min(wish);
-        let mut step = wish;
-        loop {
-            match self.media.grow((end + step) * CHUNK) {
-                Ok(()) => return Ok(step),
-                Err(_) if step > least => step = (step / 2).max(least),
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-
-    fn publish_extent(&self, chunks: u64) -> Result<(), PoolError> {
-        let (extents, start) =
-            (self.chunks.extent_count(), self.chunks.last_extent().map_or(FIRST_EXTENT_CHUNK, |last| last.end()));
-        self.fill(start * CHUNK, table_chunks(chunks) * CHUNK, Sealed::ZERO)?;
-        self.media.fence(site!("pool.grow.table.fence"));
-        let cell = self.header()?.extents.get(extents).ok_or(PoolError::PoolFull { requested_bytes: chunks * CHUNK })?;
-        self.media.store(cell, Sealed::of(chunks));
-        self.media.flush(site!("pool.grow.extent"), cell);
-        self.media.fence(site!("pool.grow.extent.fence"));
-        self.chunks.add_extent(chunks);
-        Ok(())
-    }
-
     // ---- reaching things ------------------------------------------------------------------------------------------
 
     /// The media.
@@ -361,7 +294,7 @@ impl<M: Media> Pool<M> {
         &self.chunks
     }
 
-    fn header(&self) -> Result<&Header, PoolError> {
+    pub(crate) fn header(&self) -> Result<&Header, PoolError> {
         self.media.region().at::<Header>(0).ok_or(PoolError::corrupt(0, Corruption::Header))
     }
 

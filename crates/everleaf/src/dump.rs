@@ -159,7 +159,8 @@ fn read_array<const N: usize>(input: &mut dyn Read) -> Result<[u8; N], Error> {
     }
 }
 
-fn read_dump(store: &Store, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+/// Stores what a dump holds; what was stored before an error stays.
+pub(crate) fn read_dump(store: &Store, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
     let key_type = read_head(input)?;
     let expected = store.backend().key_type();
     if key_type != expected {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use everleaf_pool::PoolError;
 
+use crate::dump::read_dump;
 use crate::transfer::{Progress, Watch};
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Error, Store};
@@ -72,8 +73,9 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     let unfinished = Unfinished::instead_of(&path);
     let options = CreateOptions::new().engine(empty.engine()).key_type(empty.key_type()).parameters(empty.backend().parameters());
     let options = options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
-    let filled = options.create(unfinished.part())?;
-    let progress = filled.restore(input, watch)?;
+    // The name is dropped before the pool, which is closed then: that can take long, and whoever has aborted the work may not wait for it.
+    let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);
+    let progress = read_dump(&filled, input, watch)?; // If it fails there is no need to empty the pool: it goes.
     filled.close()?;
     belong_as(unfinished.part(), &metadata).map_err(failed("setting the owner of", unfinished.part()))?;
     unfinished.replace()?;

@@ -81,7 +81,7 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     let parameters = registry::parameters_of(pool.format());
     let options = CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters).size_bytes(NEW_BYTES);
     let unfinished = Unfinished::of(new_path)?;
-    let new = options.create(unfinished.part())?;
+    let (new, unfinished) = (options.create(unfinished.part())?, unfinished); // The name is dropped before the pool: see `restore`.
     let mut work = Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     complaints.iter().for_each(|error| work.salvaged.complain(error));
     let done = match key_type {

@@ -122,7 +122,7 @@ impl Store {
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
         let options = CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
         let options = options.parameters(self.backend().parameters()).size_bytes(size).max_size_bytes(statistics.max_bytes);
-        let copy = options.create(unfinished.part())?;
+        let (copy, unfinished) = (options.create(unfinished.part())?, unfinished); // The name is dropped before the pool: see `restore`.
         let progress = self.copy_entries(&copy, statistics.keys, watch)?;
         copy.close()?;
         unfinished.finish()?;

@@ -7,7 +7,7 @@ use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::progress::{entries_bar, watch_entries};
+use crate::signals::Ending;
 use crate::size::display_counted;
 
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1 if anything is wrong.
@@ -88,10 +88,8 @@ struct Rescued {
 
 /// Copies what can be read.
 fn rescue(args: &Args, new: &Path) -> Outcome {
-    let bar = entries_bar();
-    let salvaged = salvage(&args.pool, new, &mut |progress| watch_entries(&bar, progress));
-    bar.finish_and_clear();
-    let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged?;
+    let salvaged = Ending::awaited()?.during(|watch| salvage(&args.pool, new, watch))?;
+    let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged;
     let text = if args.json {
         let report = Rescued { from_index, from_records, unreadable, details: complaints };
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"

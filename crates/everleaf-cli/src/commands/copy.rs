@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use everleaf::Store;
 
 use crate::failure::{Outcome, complain};
-use crate::progress::{entries_bar, watch_entries};
+use crate::signals::Ending;
 
 /// Copy a pool to a new one with the same engine and sizes. The copy is compact: what was fragmented is not, and what has expired is left out.
 ///
@@ -24,9 +24,7 @@ pub struct Args {
 /// Copies.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let bar = entries_bar();
-    let copied = store.copy(&args.new, &mut |progress| watch_entries(&bar, progress));
-    bar.finish_and_clear();
-    complain(&format!("copied {} entries", copied?.entries));
+    let copied = Ending::awaited()?.during(|watch| store.copy(&args.new, watch))?;
+    complain(&format!("copied {} entries", copied.entries));
     Ok(())
 }

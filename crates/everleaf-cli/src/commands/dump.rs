@@ -1,12 +1,14 @@
 //! `dump`: everything in a pool as a stream of bytes.
 
 use std::io::{self, BufWriter, IsTerminal, stdout};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use everleaf::{Error, PoolError, Store};
 
 use crate::failure::{Failure, Outcome, complain};
-use crate::progress::{entries_bar, watch_entries};
+use crate::progress::{entries_bar, show_entries};
+use crate::signals::Ending;
 
 /// Write everything in a pool to a file: a backup that any engine can be restored from.
 ///
@@ -26,19 +28,17 @@ pub struct Args {
 /// Dumps.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let bar = entries_bar();
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe")),
-        None => to_output(&store, &bar),
-        Some(path) => to_file(&store, &path, &bar),
+        None => to_output(&store),
+        Some(path) => to_file(&store, &path),
     };
-    bar.finish_and_clear();
     complain(&format!("dumped {} entries", dumped?));
     Ok(())
 }
 
-fn to_file(store: &Store, path: &Path, bar: &indicatif::ProgressBar) -> Result<u64, Failure> {
-    match store.dump_file(path, &mut |progress| watch_entries(bar, progress)) {
+fn to_file(store: &Store, path: &Path) -> Result<u64, Failure> {
+    match Ending::awaited()?.during(|watch| store.dump_file(path, watch)) {
         Ok(progress) => Ok(progress.entries),
         Err(Error::Stream { source, .. }) => Err(no_room_or(&source, path)),
         Err(Error::Pool(PoolError::Io { source, .. })) => {
@@ -60,9 +60,16 @@ fn no_room_or(error: &io::Error, path: &Path) -> Failure {
     })
 }
 
-fn to_output(store: &Store, bar: &indicatif::ProgressBar) -> Result<u64, Failure> {
+/// Nothing is made that a signal would have to remove.
+fn to_output(store: &Store) -> Result<u64, Failure> {
     let output = &mut BufWriter::new(stdout().lock());
-    match store.dump(output, &mut |progress| watch_entries(bar, progress)) {
+    let bar = entries_bar();
+    let dumped = store.dump(output, &mut |progress| {
+        show_entries(&bar, progress);
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    match dumped {
         Ok(progress) => Ok(progress.entries),
         Err(Error::Stream { source, .. }) => Err(Failure::output(&source)),
         Err(error) => Err(error.into()),

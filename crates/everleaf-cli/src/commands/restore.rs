@@ -1,13 +1,14 @@
 //! `restore`: a dump into an empty pool.
 
 use std::fs::File;
-use std::io::{BufReader, Read, stdin};
+use std::io::{BufReader, stdin};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use everleaf::{Error, KeyType, key_type_name};
 
 use crate::failure::{Failure, Outcome, complain};
-use crate::progress::{entries_bar, watch_entries};
+use crate::signals::Ending;
 
 /// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one that was dumped; its kind of keys must be the same.
 ///
@@ -27,23 +28,26 @@ pub struct Args {
 
 /// Restores.
 pub fn run(args: Args) -> Outcome {
-    let mut input: Box<dyn Read>;
-    let name;
-    match args.file.filter(|file| file.as_os_str() != "-") {
-        None => (input, name) = (Box::new(stdin().lock()), "standard input".to_owned()),
+    let (file, name) = match args.file.filter(|file| file.as_os_str() != "-") {
+        None => {
+            // Not by way of its buffer: what waits for more must know what is there.
+            let input = stdin().as_fd().try_clone_to_owned();
+            let refuse = |error| Failure::failed(format!("standard input cannot be read: {error}"));
+            (File::from(input.map_err(refuse)?), "standard input".to_owned())
+        }
         Some(path) => {
-            name = path.display().to_string();
+            let name = path.display().to_string();
             let refuse = |error| Failure::failed(format!("{name} cannot be read: {error}"));
             let file = File::open(&path).map_err(refuse)?;
             if file.metadata().map_err(refuse)?.is_dir() {
                 return Err(Failure::failed(format!("{name} is a folder; give a file")));
             }
-            input = Box::new(BufReader::with_capacity(256 << 10, file));
+            (file, name)
         }
-    }
-    let bar = entries_bar();
-    let restored = everleaf::restore(&args.pool, &mut input, &mut |progress| watch_entries(&bar, progress));
-    bar.finish_and_clear();
+    };
+    let ending = Ending::awaited()?;
+    let mut input = BufReader::with_capacity(256 << 10, ending.input(file));
+    let restored = ending.during(|watch| everleaf::restore(&args.pool, &mut input, watch));
     let restored = restored.map_err(|error| match error {
         Error::Dump { what } => Failure::failed(format!("{name} is no dump that can be restored: {what}")),
         Error::WrongKeyType { expected } => {

@@ -219,7 +219,7 @@ impl Chunks {
         Ok(())
     }
 
-    fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
+    pub(super) fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
         self.fill(chunk, chunks, shadow::FREE);
         free.chunks += chunks;
         free.chunk_hint = free.chunk_hint.min(chunk);

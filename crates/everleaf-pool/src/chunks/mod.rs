@@ -101,8 +101,18 @@ impl Chunks {
     }
 
     /// Adds the next extent, whose table is laid out.
-    pub fn add_extent(&self, chunks: u64) {
-        self.extents.add(chunks);
+    pub fn add_extent(&self, extent: Extent) {
+        self.extents.add(extent);
+    }
+
+    /// The last extent got more chunks, whose lines are laid out.
+    pub fn lengthen_last<M: Media>(&self, media: &M, chunks: u64) {
+        let mut free = lock_relaxing(&self.free, media);
+        // Where the extent was not scanned yet, its scan will come to them.
+        if self.extents.count().checked_sub(1).is_some_and(|last| self.extents.is_scanned(last)) {
+            self.release(&mut free, self.extents.end(), chunks);
+        }
+        self.extents.lengthen(chunks);
     }
 
     /// How many extents there are.
@@ -113,6 +123,11 @@ impl Chunks {
     /// The last extent.
     pub fn last_extent(&self) -> Option<Extent> {
         self.extents.count().checked_sub(1).map(|at| self.extents.get(at))
+    }
+
+    /// The chunk behind the last one.
+    pub fn end(&self) -> u64 {
+        self.extents.end()
     }
 
     /// Where the line of `chunk` is.

@@ -1,4 +1,8 @@
 //! What several tests of the pool look at.
+#![allow(dead_code)] // Each test file uses its part.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use everleaf_pmem::{Hardware, Media, PCell, PPtr};
 use everleaf_pool::{Audit, AuditReport, Pool, Record};
@@ -16,4 +20,12 @@ pub fn audit(pool: &Pool<Hardware>, records: &[PCell<PPtr<Record>>]) -> AuditRep
         audit.reach(run.offset);
     }
     pool.finish_audit(audit)
+}
+
+/// The chunks of each extent of a pool's file, and those of its table where that has lines for more.
+pub fn extents(path: &Path) -> Vec<(u64, u64)> {
+    let mut words = [0; 456 * 8];
+    std::fs::File::open(path).unwrap().read_exact_at(&mut words, 256).unwrap();
+    let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    words.map(|word| (word & 0x3fff_ffff, word >> 30 & 0x3_ffff)).take_while(|(chunks, _)| *chunks > 0).collect()
 }

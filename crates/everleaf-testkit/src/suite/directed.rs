@@ -266,6 +266,8 @@ fn allocators() -> Vec<Case> {
     let unlinked = [a(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
     let runs = [a(Action::Run(0, 2)), b(Action::FreeRun(0)), b(Action::Run(1, 1)), a(Action::Run(0, 2)), a(Action::FreeRun(1))];
     let grown = [a(Action::RefusedRun(3)), b(Action::Run(1, 2)), b(Action::Record(0, 100)), a(Action::FreeRun(1))];
+    let extended =
+        [a(Action::Run(1, 52)), b(Action::Run(2, 3)), b(Action::Reopen), a(Action::Record(0, 100)), a(Action::FreeRun(1))];
     let reopened = [a(Action::RefusedRun(1)), a(Action::Run(0, 1)), b(Action::Reopen), b(Action::FreeRun(0))];
     let create = [a(Action::Create), b(Action::Record(0, 40)), a(Action::Run(0, 1))];
     vec![
@@ -290,6 +292,11 @@ fn allocators() -> Vec<Case> {
         .with_budget(6),
         Case::allocating("runs are taken and given back", &[], &runs),
         Case::allocating("a run whose caller gives up, and the pool closed and opened", &[], &reopened),
+        // The table of the smallest pool has lines for more chunks: its extent becomes longer. A run that is larger than these needs
+        // another extent, which is lengthened next.
         Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 11))], &grown).in_pool(64 << 10, 128 << 10),
+        Case::allocating("growth by an extent, and of this", &[a(Action::Run(0, 11))], &extended)
+            .in_pool(64 << 10, 320 << 10)
+            .with_budget(8),
     ]
 }
