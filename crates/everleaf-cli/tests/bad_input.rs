@@ -232,14 +232,14 @@ fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
     assert!(!bench.path("p").exists());
 }
 
-/// What a pool does when its disk is full: a creation leaves nothing, a load keeps a prefix.
+/// What a pool does when its disk is full: a creation leaves nothing, a load keeps a prefix, and where a record was there is room for one of its size.
 const FILL: &str = r#"
 "$EVERLEAF" create large --size 16MiB; echo "create $?"
 ls
 "$EVERLEAF" create p --size 128KiB || exit 1
 seq 1 200000 | "$EVERLEAF" load p -; echo "load $?"
 "$EVERLEAF" put p 1 replaced; echo "put $?"
-"$EVERLEAF" del p 2 && "$EVERLEAF" put p 2 again; echo "reuse $?"
+"$EVERLEAF" del p 20000 && "$EVERLEAF" put p 20000 again; echo "reuse $?"
 "$EVERLEAF" check p > /dev/null; echo "check $?"
 "$EVERLEAF" scan p | wc -l
 "#;
