@@ -12,7 +12,7 @@ impl EngineSubject {
     /// Leaves in `media`, durably, what the preparation and then the operation of `cut` have stored before its barrier.
     pub(super) fn prepare_cut(&self, media: &Traced, cut: &Cut) -> Result<(), String> {
         let scratch = Traced::new(media.region().len(), media.region().max_len(), 0).map_err(sentence)?;
-        let mut state = Live { target: None, shutdown: None, media: scratch.clone() };
+        let mut state = Live { target: None, shutdown: None, is_recovered: false, media: scratch.clone() };
         self.prepare_whole(&mut state)?;
         scratch.take_events();
         self.step(&mut state, &cut.operation)?;

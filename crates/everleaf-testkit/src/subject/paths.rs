@@ -62,7 +62,7 @@ impl EngineSubject {
             return Ok(Vec::new());
         }
         let media = Traced::new(len, max_len, 0).map_err(sentence)?;
-        let mut state = Live { target: None, shutdown: None, media: media.clone() };
+        let mut state = Live { target: None, shutdown: None, is_recovered: false, media: media.clone() };
         match &self.scenario.cut {
             Some(cut) => self.prepare_cut(&media, cut)?,
             None => self.prepare_whole(&mut state)?,
