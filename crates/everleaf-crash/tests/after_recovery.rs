@@ -115,3 +115,64 @@ fn an_operation_that_fails_after_a_recovery_is_a_violation() {
     let report = explore(&Trap, &Options { mutate: false, ..options() }).expect("nothing fails without a crash");
     assert_eq!(report.violations[0].error, "after recovery, operation 0: there is a mark");
 }
+
+const MARK: usize = 3;
+
+/// A counter behind a log, whose recovery leaves the log to whoever looks first. If `settles` is not set, only who asks how far it came looks.
+struct Lazy {
+    settles: bool,
+}
+
+impl Lazy {
+    fn settle(media: &Traced) {
+        let logged = load(media, LOG, 0);
+        if logged != 0 {
+            write(media, VALUE, logged, site!("lazy.settle.value"));
+            media.fence(site!("lazy.settle.value.fence"));
+            write(media, LOG, 0, site!("lazy.settle.reset"));
+            media.fence(site!("lazy.settle.reset.fence"));
+        }
+    }
+}
+
+impl Structure for Lazy {
+    fn create(&self, media: &Traced) {
+        for line in [VALUE, LOG, MARK] {
+            write(media, line, 0, site!("lazy.create"));
+        }
+        media.fence(site!("lazy.create.fence"));
+    }
+    fn operate(&self, media: &Traced, _: usize) {
+        if self.settles {
+            Self::settle(media);
+        }
+        let next = load(media, VALUE, 0) + 1;
+        write(media, LOG, next, site!("lazy.log"));
+        media.fence(site!("lazy.log.fence"));
+        write(media, VALUE, next, site!("lazy.value"));
+        media.fence(site!("lazy.value.fence"));
+        write(media, LOG, 0, site!("lazy.reset"));
+        media.fence(site!("lazy.reset.fence"));
+    }
+    fn recover(&self, media: &Traced) {
+        store(media, MARK, 0, 1); // Something that is not durable yet: operations after it may crash too.
+    }
+    fn completed(&self, media: &Traced) -> Result<usize, String> {
+        Self::settle(media);
+        Ok(load(media, VALUE, 0) as usize)
+    }
+    fn sites(&self) -> Vec<Site> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn who_asks_how_far_a_recovery_came_changes_nothing_for_the_operations_after_it() {
+    let explored = |settles| {
+        let options = Options { mutate: false, ..options() };
+        explore(&Toy { structure: Lazy { settles }, operations: 3 }, &options).expect("nothing fails without a crash")
+    };
+    assert_eq!(explored(true).violations, []);
+    let violation = &explored(false).violations[0];
+    assert!(matches!(violation.crashes[1].during, During::FollowUp(_)), "{violation}");
+}

@@ -190,29 +190,44 @@ impl<S: Subject> Explorer<'_, S> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Recovers once more and runs the next operations. What that depends on is decided too.
+    /// Recovers once more and runs the next operations, on what a recovery that nobody has asked anything has left: the question how far
+    /// it came may itself end what the crash had cut. What all that depends on is decided too.
     fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Result<FollowUp, Failure> {
-        let mut found = FollowUp::default();
+        let completed = self.recovered(first, moment, decided, |subject, state, _| {
+            Ok(subject.completed(state, moment.acknowledged, moment.cut))
+        })?;
+        let Some(next) = completed else { return Ok(FollowUp::default()) };
+        let end = self.subject.operation_count().min(next + self.options.follow_up);
+        let traces: Vec<(usize, Trace)> = self.recovered(first, moment, decided, |subject, state, media| {
+            let run = |operation| {
+                let outcome = subject.run(state, operation);
+                outcome.map_err(|error| format!("after recovery, {}: {error}", subject.describe_operation(operation)))?;
+                Ok((operation, Trace::take(media).on_thread(subject.thread(operation))))
+            };
+            (next..end).take_while(|operation| !subject.is_crash(*operation)).map(run).collect()
+        })?;
+        decided.extend(traces.iter().flat_map(|(_, trace)| trace.stored_words()));
+        Ok(FollowUp { next: Some(next), traces })
+    }
+
+    /// Recovers once more and does something with what there is then. What that depends on is decided too.
+    fn recovered<T>(
+        &mut self,
+        first: &First,
+        moment: Moment,
+        decided: &mut Vec<usize>,
+        act: impl FnOnce(&S, &mut S::State, &Traced) -> Result<T, String>,
+    ) -> Result<T, Failure> {
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
         let media = self.media_with(&first.image).map_err(failed)?;
         media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
         let outcome = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
-            found.next = self.subject.completed(&mut state, moment.acknowledged, moment.cut);
-            let Some(next) = found.next else { return Ok(()) };
             media.take_events();
-            let end = self.subject.operation_count().min(next + self.options.follow_up);
-            for operation in (next..end).take_while(|operation| !self.subject.is_crash(*operation)) {
-                let outcome = self.subject.run(&mut state, operation);
-                outcome.map_err(|error| format!("after recovery, {}: {error}", self.subject.describe_operation(operation)))?;
-                found.traces.push((operation, Trace::take(&media).on_thread(self.subject.thread(operation))));
-            }
-            Ok(())
+            act(self.subject, &mut state, &media)
         });
         decided.extend(watched_loads(&media));
-        decided.extend(found.traces.iter().flat_map(|(_, trace)| trace.stored_words()));
-        outcome.map_err(failed)?;
-        Ok(found)
+        outcome.map_err(failed)
     }
 }
 
