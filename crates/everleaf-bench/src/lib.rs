@@ -10,7 +10,7 @@
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
 //! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `scratch` (that they go again) · `session` (a run) · `micro` `compare`
 //! `stores` `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
 mod compare;

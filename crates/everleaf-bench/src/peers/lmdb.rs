@@ -1,6 +1,9 @@
 //! LMDB. The map is written in place and nothing is synced: what is committed lies in pages that the system shares, so it outlives the process.
 
-use ::lmdb::{Cursor, Database, DatabaseFlags, Environment, EnvironmentFlags, Error, RoTransaction, Transaction, WriteFlags};
+use std::ops::Bound;
+
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, PutFlags, RoTxn, WithTls};
 
 use super::{PeerError, bytes_of_folder};
 use crate::subject::Peer;
@@ -9,10 +12,13 @@ use crate::{BenchError, Made};
 
 /// An environment with one database.
 pub struct Lmdb {
-    environment: Environment,
-    database: Database,
+    environment: Env,
+    database: Database<Bytes, Bytes>,
     folder: Made,
 }
+
+/// Every system's pages fit into so much.
+const PAGES: usize = 64 << 10;
 
 /// Readers at a time: as many threads as a benchmark may have, and the one that looks at the result.
 const READERS: u32 = 128;
@@ -21,75 +27,83 @@ fn failed(error: Error) -> BenchError {
     PeerError::of(Peer::Lmdb)(error).into()
 }
 
+/// Opens what is in a new folder: the one unsafe call of the benchmarks, for which LMDB's binding leaves no other way.
+#[expect(
+    unsafe_code,
+    reason = "a map of a file is sound only while nobody else changes the file, and LMDB leaves that to its caller"
+)]
+fn open(folder: &Made, map_bytes: u64) -> Result<Env, Error> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size((map_bytes as usize).next_multiple_of(PAGES)).max_readers(READERS);
+    folder.fill(|path| {
+        // SAFETY: the folder was made for this environment, nobody else knows its name, and it is opened once. A map that is written in place could be
+        // damaged by stray writes only, and what is not synced is lost with the machine only, which takes the benchmark with it.
+        unsafe { options.flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC).open(path) }
+    })
+}
+
 impl Lmdb {
     /// An empty one, which may grow to `map_bytes`.
     pub fn create(folder: Made, map_bytes: u64) -> Result<Self, BenchError> {
-        let flags = EnvironmentFlags::WRITE_MAP | EnvironmentFlags::NO_SYNC | EnvironmentFlags::NO_META_SYNC;
-        let mut builder = Environment::new();
-        builder.set_flags(flags).set_map_size(map_bytes as usize).set_max_readers(READERS);
-        let environment = folder.fill(|path| builder.open(path)).map_err(failed)?;
-        let database = environment.create_db(None, DatabaseFlags::empty()).map_err(failed)?;
+        let environment = open(&folder, map_bytes).map_err(failed)?;
+        let mut transaction = environment.write_txn().map_err(failed)?;
+        let database = environment.create_database(&mut transaction, None).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
         Ok(Self { environment, database, folder })
     }
 
-    fn reader(&self) -> Result<RoTransaction<'_>, BenchError> {
-        self.environment.begin_ro_txn().map_err(failed)
+    fn reader(&self) -> Result<RoTxn<'_, WithTls>, BenchError> {
+        self.environment.read_txn().map_err(failed)
     }
 
-    fn write(&self, key: &[u8], value: &[u8], flags: WriteFlags) -> Result<bool, BenchError> {
-        let mut transaction = self.environment.begin_rw_txn().map_err(failed)?;
-        match transaction.put(self.database, &key, &value, flags) {
+    fn write(&self, key: &[u8], value: &[u8], flags: PutFlags) -> Result<bool, BenchError> {
+        let mut transaction = self.environment.write_txn().map_err(failed)?;
+        match self.database.put_with_flags(&mut transaction, flags, key, value) {
             Ok(()) => transaction.commit().map(|()| true).map_err(failed),
-            Err(Error::KeyExist) => Ok(false),
+            Err(Error::Mdb(MdbError::KeyExist)) => Ok(false),
             Err(error) => Err(failed(error)),
         }
-    }
-}
-
-fn found(outcome: Result<&[u8], Error>) -> Result<Option<&[u8]>, BenchError> {
-    match outcome {
-        Ok(value) => Ok(Some(value)),
-        Err(Error::NotFound) => Ok(None),
-        Err(error) => Err(failed(error)),
     }
 }
 
 impl<K: PeerKey> ByteStore<K> for Lmdb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         let transaction = self.reader()?;
-        Ok(found(transaction.get(self.database, &key.bytes()))?.map(&mut *show).is_some())
+        let found = self.database.get(&transaction, key.bytes().as_ref()).map_err(failed)?;
+        Ok(found.map(&mut *show).is_some())
     }
     fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
         let transaction = self.reader()?;
         for (place, key) in keys.iter().enumerate() {
-            if let Some(value) = found(transaction.get(self.database, &key.bytes()))? {
+            if let Some(value) = self.database.get(&transaction, key.bytes().as_ref()).map_err(failed)? {
                 show(place, value);
             }
         }
         Ok(())
     }
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
-        self.write(key.bytes().as_ref(), value, WriteFlags::NO_OVERWRITE)
+        self.write(key.bytes().as_ref(), value, PutFlags::NO_OVERWRITE)
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
-        self.write(key.bytes().as_ref(), value, WriteFlags::empty()).map(drop)
+        self.write(key.bytes().as_ref(), value, PutFlags::empty()).map(drop)
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
-        let mut transaction = self.environment.begin_rw_txn().map_err(failed)?;
-        transaction.del(self.database, &key.bytes(), None).map_err(failed)?;
+        let mut transaction = self.environment.write_txn().map_err(failed)?;
+        self.database.delete(&mut transaction, key.bytes().as_ref()).map_err(failed)?;
         transaction.commit().map_err(failed)
     }
     fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let transaction = self.reader()?;
-        let mut cursor = transaction.open_ro_cursor(self.database).map_err(failed)?;
-        for entry in cursor.iter_from(key.bytes()).take(records) {
+        let bytes = key.bytes();
+        let range = (Bound::Included(bytes.as_ref()), Bound::Unbounded);
+        for entry in self.database.range(&transaction, &range).map_err(failed)?.take(records) {
             let (key, value) = entry.map_err(failed)?;
             show(key, value);
         }
         Ok(())
     }
     fn len(&self) -> u64 {
-        self.environment.stat().map_or(0, |stat| stat.entries() as u64)
+        self.reader().map_or(0, |transaction| self.database.len(&transaction).unwrap_or(0))
     }
     fn medium_bytes(&self) -> Option<u64> {
         bytes_of_folder(self.folder.path())

@@ -17,7 +17,6 @@ pub(crate) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> Sta
         state.after_step(node.slots())
     } else {
         shift_back(media, node, moves, media.load(&node.head.edge));
-        media.fence(site!("sorted.recover.B3.undone"));
         state.without_step()
     };
     // B3: at rest. Crash: all of the above is done again, and changes nothing.

@@ -112,7 +112,7 @@ pub(super) fn shift<M: Media>(media: &M, node: Node<'_>, moves: Moves, from: usi
 }
 
 /// Takes the moves of an insertion back, the last one first, so that at every moment the state is one that the same moves could have left.
-/// The last line is flushed, and not fenced.
+/// Durable when it returns.
 pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge: u64) {
     let done = moves.done(media, node);
     for index in (0..done).rev() {
@@ -128,6 +128,8 @@ pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge
             media.flush(site!("sorted.recover.B2.line"), node.key(source));
             if index > 0 {
                 media.fence(site!("sorted.recover.B2.fence"));
+            } else {
+                media.fence(site!("sorted.recover.B3.undone"));
             }
         } else {
             media.order(site!("sorted.recover.B2.order"));
