@@ -51,7 +51,8 @@ pub fn continue_suite(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(case) = cases.get(at) else { break };
-            let outcome = explore(case, killed.lock().clone());
+            let spared = killed.lock().clone(); // A statement of its own: the lock is not to be held while the case is explored.
+            let outcome = explore(case, spared);
             if let Ok((report, _)) = &outcome {
                 killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
             }
