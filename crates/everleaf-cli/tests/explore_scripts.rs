@@ -77,8 +77,13 @@ fn what_says_nothing_is_refused_and_never_passes() {
         ("insert 1 one\n", "line 1: `one` is no number"),
         ("insert 1 1\nexplore\n", "no operation to explore"),
         ("cut fptree.split.S3.fence\n", "line 1: write `cut SITE OPERATION`"),
-        ("refused\n", "line 1: write `refused OPERATION`"),
+        ("refused\n", "line 1: write `refused OPERATION"),
         ("", "no operation to explore"),
+        ("refused explore\n", "line 1: write `refused OPERATION"),
+        (
+            "insert 1 1\ncut fptree.split.S3.fence insert 2 2\nexplore\nremove 1\n",
+            "line 3: what follows `cut` is explored anyway",
+        ),
     ] {
         bench.write("s", script);
         let said = bench.refused(["explore", "--script", "s"]);
@@ -123,6 +128,31 @@ fn threads_are_refused_where_an_engine_has_none_and_what_does_not_go_together() 
     refused(&["--ops", "4", "--seed", "1", "--threads", "2"], "fptree is single-threaded; use --threads 1");
     refused(&["--script", "alone", "--interleaving", "0:1"], "--interleaving is for programs of several threads");
     refused(&["--script", "alone", "--interleaving", "nonsense"], "an interleaving is written as");
+    refused(&["--script", "alone", "--preemptions", "1"], "--preemptions is for programs of several threads");
+    for script in ["close\nthread 1 get 1\n", "refused insert 2 2\nthread 1 get 1\n", "cut x insert 1 1\nthread 1 get 1\n"] {
+        bench.write("mixed", format!("insert 1 1\n{script}"));
+        let said = bench.refused(["explore", "--engine", "fptree-c", "--script", "mixed"]);
+        assert!(said.contains("a script with `thread` cannot have"), "{script}: {said}");
+    }
+    bench.write("threads2", "thread 1 insert 1 1\nthread 2 get 1\n");
+    let wide = ["explore", "--engine", "fptree-c", "--script", "threads2", "--value-words", "2"];
+    assert!(bench.refused(wide).contains("leave out --value-words"));
+}
+
+#[test]
+fn a_crash_may_be_part_of_the_preparation() {
+    let bench = Bench::new();
+    let explored = |level: &str, crash: &str| {
+        bench.write("s", format!("insert 1 1\ninsert 2 2\ninsert 3 3\nremove 2\n{crash}explore\ninsert 4 4\n"));
+        let arguments = ["explore", "--engine", "circtree", "--script", "s", "--json"];
+        let report = json(&bench.ok(arguments.into_iter().chain(level.split_whitespace())));
+        assert_eq!((&report["operations"], &report["violations"]), (&1.into(), &0.into()));
+        report["states"].as_u64().unwrap()
+    };
+    for level in ["", "--store"] {
+        // The end of a removal is not flushed, so both of its states meet the insertion; unless there was a crash in between.
+        assert!(explored(level, "crash\n") < explored(level, ""), "{level}");
+    }
 }
 
 #[test]

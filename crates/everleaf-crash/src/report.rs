@@ -73,6 +73,11 @@ impl Report {
     pub fn redundant_flush_count(&self) -> u64 {
         self.redundant_flushes.iter().map(|row| row.redundant).sum()
     }
+
+    /// The flushes and the fences that had nothing to do.
+    pub fn redundant(&self) -> impl Iterator<Item = &Redundant> {
+        self.redundant_flushes.iter().chain(&self.redundant_fences)
+    }
 }
 
 /// How far an exploration is.

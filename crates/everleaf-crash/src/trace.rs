@@ -42,11 +42,21 @@ pub enum ExploreError {
         message: String,
     },
     /// A step has more threads than can be scheduled, or one of them twice.
-    #[error("step {step} must name different threads, at most {limit}")]
+    #[error("step {step} must name different threads by numbers from 1 to 32767, at most {limit}")]
     Threads {
         /// Its index.
         step: usize,
         /// The most threads.
+        limit: usize,
+    },
+    /// A step has more operations than a promise can be made of.
+    #[error("step {step} has {operations} operations; make steps of at most {limit}")]
+    Operations {
+        /// Its index.
+        step: usize,
+        /// How many it has.
+        operations: usize,
+        /// The most.
         limit: usize,
     },
     /// The program does not do what it was asked to do, or did before.

@@ -118,9 +118,21 @@ fn an_operation_that_fails_after_a_recovery_is_a_violation() {
 
 const MARK: usize = 3;
 
-/// A counter behind a log, whose recovery leaves the log to whoever looks first. If `settles` is not set, only who asks how far it came looks.
+/// What an operation does about the log that a crash has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settling {
+    Right,
+    /// Only who asks how far it came looks.
+    Never,
+    /// The log is gone before what it says is done.
+    ResetFirst,
+}
+
+/// A counter behind a log, whose recovery leaves the log to whoever looks first.
 struct Lazy {
-    settles: bool,
+    settling: Settling,
+    /// Whether what the recovery itself writes is durable when it returns.
+    fenced: bool,
 }
 
 impl Lazy {
@@ -143,7 +155,14 @@ impl Structure for Lazy {
         media.fence(site!("lazy.create.fence"));
     }
     fn operate(&self, media: &Traced, _: usize) {
-        if self.settles {
+        if self.settling == Settling::ResetFirst && load(media, LOG, 0) != 0 {
+            let logged = load(media, LOG, 0);
+            write(media, LOG, 0, site!("lazy.early.reset"));
+            media.fence(site!("lazy.early.reset.fence"));
+            write(media, VALUE, logged, site!("lazy.late.value"));
+            media.fence(site!("lazy.late.value.fence"));
+        }
+        if self.settling == Settling::Right {
             Self::settle(media);
         }
         let next = load(media, VALUE, 0) + 1;
@@ -155,7 +174,10 @@ impl Structure for Lazy {
         media.fence(site!("lazy.reset.fence"));
     }
     fn recover(&self, media: &Traced) {
-        store(media, MARK, 0, 1); // Something that is not durable yet: operations after it may crash too.
+        write(media, MARK, 1, site!("lazy.recover.mark"));
+        if self.fenced {
+            media.fence(site!("lazy.recover.fence"));
+        }
     }
     fn completed(&self, media: &Traced) -> Result<usize, String> {
         Self::settle(media);
@@ -168,11 +190,17 @@ impl Structure for Lazy {
 
 #[test]
 fn who_asks_how_far_a_recovery_came_changes_nothing_for_the_operations_after_it() {
-    let explored = |settles| {
-        let options = Options { mutate: false, ..options() };
-        explore(&Toy { structure: Lazy { settles }, operations: 3 }, &options).expect("nothing fails without a crash")
-    };
-    assert_eq!(explored(true).violations, []);
-    let violation = &explored(false).violations[0];
-    assert!(matches!(violation.crashes[1].during, During::FollowUp(_)), "{violation}");
+    for fenced in [false, true] {
+        let explored = |settling| {
+            let options = Options { mutate: false, ..options() };
+            explore(&Toy { structure: Lazy { settling, fenced }, operations: 3 }, &options)
+                .expect("nothing fails without a crash")
+        };
+        assert_eq!(explored(Settling::Right).violations, [], "fenced: {fenced}");
+        for wrong in [Settling::Never, Settling::ResetFirst] {
+            let report = explored(wrong);
+            let violation = report.violations.first().unwrap_or_else(|| panic!("{wrong:?}, fenced: {fenced}"));
+            assert!(matches!(violation.crashes[1].during, During::FollowUp(_)), "{violation}");
+        }
+    }
 }

@@ -120,8 +120,7 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
     }
 
     fn prepare(&self, media: Traced) -> Result<Opened, String> {
-        let target = self.subject.create(media.clone())?;
-        self.subject.scenario.prepare.iter().try_for_each(|operation| target.apply(operation))?;
+        let target = self.subject.prepared(media.clone())?;
         Ok(Opened { target: RwLock::new(Some((self.shared)(target, &media))), media })
     }
 

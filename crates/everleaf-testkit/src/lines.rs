@@ -98,12 +98,20 @@ impl Scenario {
     /// Refuses what `engine` cannot do.
     ///
     /// # Errors
-    /// [`ScriptError::SingleThreaded`].
+    /// [`ScriptError::SingleThreaded`]; [`ScriptError::NotWithThreads`] if other lines do not go together with threads.
     pub fn check_for(&self, engine: Engine) -> Result<(), ScriptError> {
         if self.has_threads() && !engine.is_concurrent() {
             return Err(ScriptError::SingleThreaded { engine });
         }
-        Ok(())
+        let alone = |operation: &&Operation| {
+            matches!(operation, Operation::Close | Operation::Open | Operation::Create | Operation::Refused(_))
+        };
+        let found = self.cut.as_ref().map(|cut| format!("cut {} {}", cut.site, cut.operation));
+        let found = found.or_else(|| self.prepare.iter().chain(&self.explore).find(alone).map(ToString::to_string));
+        match found.filter(|_| self.has_threads()) {
+            Some(operation) => Err(ScriptError::NotWithThreads { operation }),
+            None => Ok(()),
+        }
     }
 
     /// A program of `threads` threads, 2 to 16, drawn from a seed: some operations that prepare, then rounds in which each thread runs one operation, `count` in

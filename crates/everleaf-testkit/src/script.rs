@@ -39,6 +39,12 @@ pub enum ScriptError {
         /// What stands there.
         word: String,
     },
+    /// Something that a program of several threads cannot do.
+    #[error("a script with `thread` cannot have `{operation}`; put it into a script of its own")]
+    NotWithThreads {
+        /// The operation.
+        operation: String,
+    },
     /// Lines `thread` for an engine that is used by one thread at a time.
     #[error("{engine} is single-threaded; remove `thread` from the script, or choose a concurrent engine")]
     SingleThreaded {
@@ -193,8 +199,8 @@ impl Scenario {
                 continue;
             }
             round += 1;
-            if words[..] == ["explore"] && scenario.cut.is_none() {
-                scenario.prepare.append(&mut scenario.explore);
+            if words[..] == ["explore"] {
+                scenario.prepare_so_far(*line)?;
             } else if words[0] == "cut" {
                 scenario.read_cut(*line, &words[1..])?;
             } else if let Some(operation) = parse_operation(*line, words, keys)? {
@@ -202,6 +208,15 @@ impl Scenario {
             }
         }
         if scenario.explore.is_empty() { Err(ScriptError::Empty) } else { Ok(scenario) }
+    }
+
+    /// `explore`: what is above it prepares.
+    fn prepare_so_far(&mut self, line: usize) -> Result<(), ScriptError> {
+        if self.cut.is_some() {
+            return Err(ScriptError::Misplaced { line, rule: "what follows `cut` is explored anyway; leave out `explore`" });
+        }
+        self.prepare.append(&mut self.explore);
+        Ok(())
     }
 
     /// `cut SITE OPERATION`: what is above it prepares.
@@ -293,7 +308,10 @@ pub(crate) fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> 
         ["open"] => Operation::Open,
         ["create"] => Operation::Create,
         ["refused", ref operation @ ..] => {
-            let form = ScriptError::Form { line, form: "refused OPERATION" };
+            let form = ScriptError::Form { line, form: "refused OPERATION, where OPERATION is insert, update, upsert or batch" };
+            if !matches!(operation.first(), Some(&("insert" | "update" | "upsert" | "batch"))) {
+                return Err(form);
+            }
             Operation::Refused(Box::new(parse_operation(line, operation, keys)?.ok_or(form)?))
         }
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),

@@ -10,12 +10,11 @@ fn suffices(engine: Engine) {
     let cases: Vec<Case> = directed_cases(engine).into_iter().map(Case::judging).collect();
     let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
     println!(
-        "{engine}: {} explorations, {} images, {} of {} mutants killed, fences without work: {:?}",
+        "{engine}: {} explorations, {} images, {} of {} mutants killed",
         report.cases,
         report.images,
         report.killed.len(),
         report.mutants.len(),
-        report.redundant_fences
     );
     for (name, violation) in &report.violations {
         println!("{name}: {violation}");

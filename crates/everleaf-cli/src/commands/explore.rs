@@ -2,7 +2,8 @@
 
 mod suite;
 
-use std::io::Write;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use everleaf::{Engine, Invented};
@@ -23,6 +24,8 @@ const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
 const MIN_BUDGET: u64 = 8;
 /// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two inside.
 const RECOVERIES_AN_IMAGE: u64 = 16;
+/// Preemptions that all interleavings with no more of them are explored of.
+const PREEMPTIONS: u64 = 2;
 /// Interleavings of one step: of a script, whose author has chosen it; of a random program, which has many.
 const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 
@@ -59,9 +62,9 @@ pub struct Args {
     /// Threads whose operations run concurrently (of a script, its lines `thread` say it).
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub threads: u64,
-    /// Explore all interleavings of the threads with at most so many preemptions, and some others.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=8))]
-    pub preemptions: u64,
+    /// Explore all interleavings of the threads with at most so many preemptions, and some others [default: 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=8))]
+    pub preemptions: Option<u64>,
     /// Interleavings of one step; where there are more, a sample is, and the result is not exhaustive [default: 20000, with --ops 100].
     #[arg(long, value_name = "N")]
     pub interleavings: Option<u64>,
@@ -124,6 +127,9 @@ struct Summary {
     mutants_killed: Option<usize>,
     redundant_flushes: u64,
     exhaustive: bool,
+    redundant_fences: u64,
+    /// By site, flushes and fences.
+    redundant: BTreeMap<&'static str, u64>,
     images: u64,
     left_out: u64,
     lazily_exhaustive_points: u64,
@@ -155,6 +161,8 @@ impl Summary {
             mutants_killed: report.mutants_killed,
             redundant_flushes: report.redundant_flush_count(),
             exhaustive: report.exhaustive,
+            redundant_fences: report.redundant_fences.iter().map(|row| row.redundant).sum(),
+            redundant: report.redundant().map(|row| (row.site.name(), row.redundant)).collect(),
             images: report.images,
             left_out: report.left_out,
             lazily_exhaustive_points: report.lazily_exhaustive_points,
@@ -190,8 +198,13 @@ pub fn run(args: Args) -> Outcome {
     if scenario.has_batches() && args.value_words > 1 {
         return Err(Failure::usage("a batch is the store's, whose values are records; leave out --value-words"));
     }
-    if args.interleaving.is_some() && !scenario.has_threads() {
-        return Err(Failure::usage("--interleaving is for programs of several threads; leave it out"));
+    if scenario.has_threads() && args.value_words > 1 {
+        return Err(Failure::usage("programs of several threads have values of one word; leave out --value-words"));
+    }
+    if let Some(option) = for_threads(&args).filter(|_| !scenario.has_threads()) {
+        return Err(Failure::usage(format!(
+            "{option} is for programs of several threads; leave it out, or write `thread` in the script"
+        )));
     }
     let beyond = if args.script.is_some() { INTERLEAVINGS.0 } else { INTERLEAVINGS.1 };
     let assumptions =
@@ -204,7 +217,7 @@ pub fn run(args: Args) -> Outcome {
         recovery_budget: args.budget / 16 + 2,
         recoveries: args.budget.saturating_mul(RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
-        preemption_bound: args.preemptions as usize,
+        preemption_bound: args.preemptions.unwrap_or(PREEMPTIONS) as usize,
         interleavings: args.interleavings.unwrap_or(beyond),
         assumptions,
         ..Options::default()
@@ -219,6 +232,16 @@ pub fn run(args: Args) -> Outcome {
     let summary = Summary { directed_scenarios, argued, ..Summary::new(engine, &report) };
     show(&summary, args.json)?;
     verdict(&report)
+}
+
+/// An option that was given and that only programs of several threads have a use for.
+fn for_threads(args: &Args) -> Option<&'static str> {
+    let given = [
+        ("--preemptions", args.preemptions.is_some()),
+        ("--interleavings", args.interleavings.is_some()),
+        ("--interleaving", args.interleaving.is_some()),
+    ];
+    given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
 }
 
 fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Report, Failure> {
@@ -253,7 +276,10 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     });
     if let Some(path) = &args.script {
         let text = std::fs::read_to_string(path);
-        let text = text.map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
+        let text = text.map_err(|e| match e.kind() {
+            ErrorKind::InvalidData => Failure::usage(format!("{} is no text (UTF-8)", path.display())),
+            _ => Failure::failed(format!("{} cannot be read: {e}", path.display())),
+        })?;
         return Scenario::parse(&text, keys).map_err(|e| Failure::usage(e.to_string()));
     }
     let (keys, seed) = (keys.unwrap_or(ScriptKeys::U64), args.seed.unwrap_or(1));
@@ -291,6 +317,7 @@ fn sentence(summary: &Summary) -> String {
     let completeness = match (summary.exhaustive, summary.lazily_exhaustive_points) {
         (true, 0) => "every state".to_owned(),
         (true, lazily) => format!("every state, at {lazily} points one of each kind that recovery can tell apart"),
+        (false, _) if *left_out == 0 => "every state of the orders that were run".to_owned(),
         _ => format!("a sample at {sampled_points} of them ({left_out} states left out, seed {seed})"),
     };
     let orders = match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {
@@ -307,7 +334,13 @@ fn sentence(summary: &Summary) -> String {
         "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} states, {recoveries} recoveries, \
          {violations} violations; {} of {} sites reached, {} redundant flushes{mutants}{orders}",
         summary.sites_reached, summary.sites, summary.redundant_flushes
-    )
+    ) + &named_barriers(&summary.redundant)
+}
+
+/// Barriers that had nothing to do, in words.
+fn named_barriers(redundant: &BTreeMap<&'static str, u64>) -> String {
+    let named: Vec<String> = redundant.iter().map(|(site, times)| format!("{site} ({times})")).collect();
+    if named.is_empty() { String::new() } else { format!("; nothing to do for {}", named.join(", ")) }
 }
 
 fn verdict(report: &Report) -> Outcome {

@@ -75,10 +75,8 @@ impl<S: Subject> Explorer<'_, S> {
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
             self.reach(&recovery);
-            if recovery.stores_anything() {
-                let first = First { image, hash, choice, among };
-                self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
-            }
+            let first = First { image, hash, choice, among };
+            self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
             sites.sort_unstable();
             sites.dedup();
         }
@@ -127,7 +125,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(media)
     }
 
-    /// Crashes inside a recovery; and if it returned before everything it wrote was durable, in the operations after it.
+    /// Crashes inside a recovery; and if it left something to be done, in the operations after it.
     fn crash_in_recovery(
         &mut self,
         first: First,
@@ -148,13 +146,16 @@ impl<S: Subject> Explorer<'_, S> {
         let during = During::Recovery;
         let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, until: outer.until, inherited };
         let _ = self.walk(&mut machine, &walk, &mut keep);
-        if failure.is_none() && machine.has_pending() && self.options.follow_up > 0 {
-            return self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided);
+        match failure {
+            Some(failure) => Err(failure),
+            None if self.options.follow_up == 0 => Ok(()),
+            None => self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided),
         }
-        failure.map_or(Ok(()), Err)
     }
 
-    /// Crashes right after a recovery, which has promised what it found by returning, and in the operations after it.
+    /// Crashes right after a recovery, which has promised what it found by returning, and in the operations after it: where it returned before all
+    /// that it wrote was durable, or has left work to whoever touches the structure first. Where neither is so, these operations begin with what any other
+    /// begins with.
     fn crash_behind_recovery(
         &mut self,
         machine: &mut Machine,
@@ -168,10 +169,12 @@ impl<S: Subject> Explorer<'_, S> {
             failure = Some(found);
             Break(())
         };
-        let FollowUp { next, traces } = self.follow_up(first, recovery.moment, decided)?;
+        let (next, writes) = self.ask(first, recovery.moment, decided)?;
+        let Some(next) = next.filter(|_| writes || machine.has_pending()) else { return Ok(()) };
+        let traces = self.follow_up(first, recovery.moment, next, decided)?;
         let inherited = &first.undecided(decided);
         let recovery = Walk { depth: 0, inherited, ..*recovery };
-        if let Some(next) = next {
+        if machine.has_pending() {
             let walk = Walk { moment: Moment::between(next), budget: self.share_of_point(&recovery, 1), ..recovery };
             self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
         }
@@ -190,15 +193,27 @@ impl<S: Subject> Explorer<'_, S> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Recovers once more and runs the next operations, on what a recovery that nobody has asked anything has left: the question how far
-    /// it came may itself end what the crash had cut. What all that depends on is decided too.
-    fn follow_up(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Result<FollowUp, Failure> {
-        let completed = self.recovered(first, moment, decided, |subject, state, _| {
-            Ok(subject.completed(state, moment.acknowledged, moment.cut))
-        })?;
-        let Some(next) = completed else { return Ok(FollowUp::default()) };
+    /// Recovers once more and asks how many operations are complete, where the subject can say so; and whether the question alone made the structure
+    /// write: it mends what the crash cut when it is first touched.
+    fn ask(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Result<(Option<usize>, bool), Failure> {
+        self.recovered(first, moment, decided, |subject, state, media| {
+            let next = subject.completed(state, moment.acknowledged, moment.cut);
+            Ok((next, Trace::take(media).stores_anything()))
+        })
+    }
+
+    /// Recovers once more and runs the operations from `next` on, on what a recovery that nobody has asked anything has left. What they depend on and
+    /// what they store is decided too.
+    fn follow_up(
+        &mut self,
+        first: &First,
+        moment: Moment,
+        next: usize,
+        decided: &mut Vec<usize>,
+    ) -> Result<Vec<FollowUp>, Failure> {
         let end = self.subject.operation_count().min(next + self.options.follow_up);
-        let traces: Vec<(usize, Trace)> = self.recovered(first, moment, decided, |subject, state, media| {
+        self.tally.recoveries += 1;
+        let traces: Vec<FollowUp> = self.recovered(first, moment, decided, |subject, state, media| {
             let run = |operation| {
                 let outcome = subject.run(state, operation);
                 outcome.map_err(|error| format!("after recovery, {}: {error}", subject.describe_operation(operation)))?;
@@ -207,7 +222,7 @@ impl<S: Subject> Explorer<'_, S> {
             (next..end).take_while(|operation| !subject.is_crash(*operation)).map(run).collect()
         })?;
         decided.extend(traces.iter().flat_map(|(_, trace)| trace.stored_words()));
-        Ok(FollowUp { next: Some(next), traces })
+        Ok(traces)
     }
 
     /// Recovers once more and does something with what there is then. What that depends on is decided too.
@@ -231,14 +246,8 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-/// What comes after a recovery.
-#[derive(Default)]
-struct FollowUp {
-    /// How many operations it found complete, where the subject can say so.
-    next: Option<usize>,
-    /// The operations after these, and what they did.
-    traces: Vec<(usize, Trace)>,
-}
+/// An operation after a recovery, and what it did.
+type FollowUp = (usize, Trace);
 
 /// The image that a crash left, and what else it may have left.
 struct First<'s> {

@@ -2,7 +2,7 @@
 
 use super::history::{Call, Stage};
 use super::interleaving::Interleaving;
-use super::subject::{ConcurrentSubject, Step, ThreadOperations};
+use super::subject::{ConcurrentSubject, MAX_THREAD, Step, ThreadOperations};
 use crate::explorer::Failure;
 use crate::violation::Violation;
 
@@ -32,7 +32,7 @@ pub(crate) fn violation<S: ConcurrentSubject>(
         };
         operations.push(call.operation);
         let what = subject.describe_operation(call.operation);
-        descriptions.push(if call.thread == 0 {
+        descriptions.push(if call.thread > MAX_THREAD {
             format!("{what}: {stage}")
         } else {
             format!("thread {}: {what}: {stage}", call.thread)

@@ -82,15 +82,31 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
         let state = caught(|| {
             let recovers = image.is_some();
             let state = if recovers { self.subject.recover(media.clone()) } else { self.subject.prepare(media.clone()) }?;
-            for ThreadOperations { thread, operations } in self.steps[first..step].iter().flat_map(Step::threads) {
-                self.scheduler.alone(thread);
-                operations.iter().try_for_each(|operation| self.subject.run(&state, *operation).map(drop))?;
-            }
+            self.steps[first..step].iter().try_for_each(|step| self.run_in_turn(&state, step))?;
             Ok(state)
         })?;
         media.take_events();
         media.limit_accesses(self.options.access_limit);
         Ok((media, state))
+    }
+
+    /// Runs a step as every later one finds it: thread after thread. What it did, and the content afterwards or what failed.
+    pub fn in_turn(&mut self, step: usize) -> Result<(Trace, Result<S::Content, String>), String> {
+        let (media, state) = self.advance_to(step)?;
+        let ran = caught(|| self.run_in_turn(&state, &self.steps[step]));
+        self.scheduler.alone(0);
+        let trace = Trace::take_of_threads(&media);
+        media.record(false, false);
+        media.limit_accesses(self.options.access_limit);
+        Ok((trace, ran.and_then(|()| caught(|| self.subject.content(&state)))))
+    }
+
+    fn run_in_turn(&self, state: &S::State, step: &Step) -> Result<(), String> {
+        for ThreadOperations { thread, operations } in step.threads() {
+            self.scheduler.alone(thread);
+            operations.iter().try_for_each(|operation| self.subject.run(state, *operation).map(drop))?;
+        }
+        Ok(())
     }
 
     /// Runs a step in one interleaving.

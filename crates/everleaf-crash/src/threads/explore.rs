@@ -6,13 +6,13 @@ use rand::{RngExt, SeedableRng};
 
 use super::counterexample::violation;
 use super::execution::{Execution, Executor};
-use super::history::Stage;
+use super::history::{MAX_OPERATIONS, Stage};
 use super::interleaving::Interleaving;
 use super::judge::Judge;
 use super::mutants::Mutants;
 use super::scheduler::{MAX_THREADS, Plan};
 use super::shrink::fewer_operations;
-use super::subject::{ConcurrentSubject, Step};
+use super::subject::{ConcurrentSubject, MAX_THREAD, Step};
 use super::worklist::{Beginning, Item, derive};
 use crate::explore::describe;
 use crate::explorer::{Explorer, Failure};
@@ -142,8 +142,12 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let explores = only.is_none_or(|only| only.step == step);
             let next = match self.executor.steps[step] {
                 Step::Crash => self.crash(step, &base, explores),
-                _ if explores => self.explore_step(step, &base, only)?,
-                _ => self.pass_over(step, &base)?,
+                _ => {
+                    if explores {
+                        self.explore_step(step, &base, only)?;
+                    }
+                    self.after(step, &base)?
+                }
             };
             let Some(next) = next else { break };
             base = next;
@@ -161,8 +165,14 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let mut names: Vec<u16> = threads.iter().map(|thread| thread.thread).collect();
             names.sort_unstable();
             names.dedup();
-            if names.len() != threads.len() || names.len() > MAX_THREADS {
+            let concurrent = matches!(self.executor.steps[step], Step::Concurrent(_));
+            let unnamed = concurrent && names.iter().any(|name| !(1..=MAX_THREAD).contains(name));
+            if names.len() != threads.len() || names.len() > MAX_THREADS || unnamed {
                 return Err(ExploreError::Threads { step, limit: MAX_THREADS });
+            }
+            let operations = threads.iter().map(|thread| thread.operations.len()).sum();
+            if operations > MAX_OPERATIONS {
+                return Err(ExploreError::Operations { step, operations, limit: MAX_OPERATIONS });
             }
         }
         let Some(only) = only else { return Ok(()) };
@@ -194,27 +204,18 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         Some(Base { machine, content })
     }
 
-    /// Runs a step in one interleaving, and explores nothing.
-    fn pass_over(&mut self, step: usize, base: &Base<S::Content>) -> Result<Option<Base<S::Content>>, ExploreError> {
-        let execution = self.execute(step, Item::start(0))?;
-        Ok(self.after(base, &execution))
-    }
-
-    /// What the next step begins with, if this one has come to its end.
-    fn after(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Option<Base<S::Content>> {
-        let content = execution.content.clone().ok()?;
+    /// What the step after this one begins with: its threads have run one after another, as they do whenever a later step is run. None if they did not come
+    /// to their end.
+    fn after(&mut self, step: usize, base: &Base<S::Content>) -> Result<Option<Base<S::Content>>, ExploreError> {
+        let (trace, content) = self.executor.in_turn(step).map_err(|message| ExploreError::Step { step, message })?;
+        self.audit.pass(&trace.events);
         let mut machine = base.machine.clone();
-        machine.feed(&execution.trace);
-        Some(Base { machine, content })
+        machine.feed(&trace);
+        Ok(content.ok().map(|content| Base { machine, content }))
     }
 
     /// Explores the interleavings of a step, up to the first that goes wrong.
-    fn explore_step(
-        &mut self,
-        step: usize,
-        base: &Base<S::Content>,
-        only: Option<&Interleaving>,
-    ) -> Result<Option<Base<S::Content>>, ExploreError> {
+    fn explore_step(&mut self, step: usize, base: &Base<S::Content>, only: Option<&Interleaving>) -> Result<(), ExploreError> {
         let threads = self.executor.steps[step].threads();
         let slots = threads.len();
         let mut level: Vec<Item> = (0..slots).map(Item::start).collect();
@@ -225,7 +226,6 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             bound = 0;
         }
         let mut left = self.options.interleavings.max(slots as u64);
-        let mut next_base = None;
         let mut rng = SmallRng::seed_from_u64(self.options.seed ^ step as u64);
         for depth in 0..=bound {
             if level.len() as u64 > left {
@@ -242,12 +242,8 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
                 if depth < bound {
                     derive(&execution, first, &threads, &mut derived);
                 }
-                if next_base.is_none() {
-                    self.audit.pass(&execution.trace.events);
-                    next_base = Some(self.after(base, &execution));
-                }
                 if !self.judge(step, base, &mut execution, from) {
-                    return Ok(next_base.flatten());
+                    return Ok(());
                 }
             }
             level = derived;
@@ -255,10 +251,10 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         if slots > 1 && only.is_none() {
             self.explore_beyond(step, base, slots, &mut rng)?;
         }
-        Ok(next_base.flatten())
+        Ok(())
     }
 
-    /// Interleavings by chance.
+    /// Interleavings by chance, up to the first that goes wrong.
     fn explore_beyond(
         &mut self,
         step: usize,
@@ -333,8 +329,9 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         self.found(step, violation(self.subject, steps, calls, interleaving, failure));
     }
 
-    fn found(&mut self, step: usize, violation: Violation) {
+    fn found(&mut self, step: usize, mut violation: Violation) {
         self.failed.get_or_insert(step);
+        violation.crashes.iter_mut().for_each(|crash| crash.during = self.judge.during(crash.during));
         self.violations.push(violation);
     }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// Operations that a history may have: those that are done are a set of bits.
+pub(crate) const MAX_OPERATIONS: usize = u64::BITS as usize;
+
 /// A moment of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {

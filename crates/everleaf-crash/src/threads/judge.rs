@@ -8,6 +8,7 @@ use everleaf_pmem::{Site, Traced};
 use super::subject::ConcurrentSubject;
 use crate::Subject;
 use crate::known::Moment;
+use crate::violation::During;
 
 /// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of acknowledged operations" is the number of a
 /// promise, a set of legal contents.
@@ -47,6 +48,15 @@ impl<'a, S: ConcurrentSubject> Judge<'a, S> {
         Moment::between(number)
     }
 
+    /// Where a crash was, in operations of the program.
+    pub fn during(&self, during: During) -> During {
+        let operation = |promise: usize| self.promises.borrow().listed.get(promise).and_then(|promise| promise.next);
+        match during {
+            During::FollowUp(promise) => operation(promise).map_or(during, During::FollowUp),
+            other => other,
+        }
+    }
+
     /// Some contents in words.
     pub fn describe<'c>(&self, contents: impl IntoIterator<Item = &'c S::Content>) -> String
     where
@@ -80,8 +90,18 @@ impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
         next.map_or(Ok(()), |operation| self.subject.run(state, operation).map(drop))
     }
 
+    /// A thread of its own: none of its fences completes what the recovery has flushed.
+    fn thread(&self, _: usize) -> u16 {
+        u16::MAX
+    }
+
     fn recover(&self, image: Traced) -> Result<S::State, String> {
         self.subject.recover(image)
+    }
+
+    fn describe_operation(&self, promise: usize) -> String {
+        let next = self.promises.borrow().listed[promise].next;
+        next.map_or_else(|| "nothing more".to_owned(), |operation| self.subject.describe_operation(operation))
     }
 
     fn verify(&self, state: &mut S::State, promise: usize, cut: Option<usize>) -> Result<(), String> {

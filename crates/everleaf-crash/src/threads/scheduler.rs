@@ -59,6 +59,8 @@ pub(crate) struct Schedule {
 struct Turn {
     names: Vec<u16>,
     current: usize,
+    /// Who runs was not chosen: the one before has ended, or waits.
+    handed_on: bool,
     living: u64,
     accesses: Vec<u32>,
     /// Turns of spin loops since the last event, and accesses since the last of them, by slot.
@@ -156,6 +158,7 @@ impl Scheduler {
         match turn.next_living(slot) {
             Some(next) => {
                 turn.current = next;
+                turn.handed_on = true;
                 self.wakeups[next].notify_one();
             }
             None => _ = self.over.notify_one(),
@@ -185,17 +188,23 @@ impl Turns for Scheduler {
             return self.alone.load(Ordering::Relaxed);
         }
         let mut turn = self.turn.lock();
-        let mut slot = turn.current;
-        if turn.schedule.stopped.is_none() {
+        let slot = turn.current;
+        while turn.schedule.stopped.is_none() {
+            let events = turn.events.max(events); // Others may have run meanwhile.
             let next = turn.choose(relaxes, events);
             if turn.all_wait() {
                 self.stop_all(&mut turn, "deadlock: every thread waits for another one");
             } else if next != slot {
                 turn.current = next;
+                turn.handed_on = relaxes;
                 self.wakeups[next].notify_one();
                 self.wait(&mut turn, slot);
-                slot = turn.current;
+                // Among three and more, who goes on in place of one that ended or waits is to be chosen, before the access that was pending.
+                if turn.handed_on && !relaxes && turn.names.len() > 2 {
+                    continue;
+                }
             }
+            break;
         }
         if turn.schedule.stopped.is_some() && !std::thread::panicking() {
             drop(turn);

@@ -18,17 +18,26 @@ pub enum Step {
 /// The operations of one thread in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadOperations {
-    /// The thread's number, from 1; 0 runs what runs alone.
+    /// The thread's number, from 1 to 32,767. What runs alone, and what is run after a recovery, has numbers of its own beyond these, so that none of its
+    /// fences completes what another has flushed; 0 prepares and recovers.
     pub thread: u16,
     /// Its operations, by index.
     pub operations: Vec<usize>,
+}
+
+/// The greatest number of a thread.
+pub(crate) const MAX_THREAD: u16 = i16::MAX as u16;
+
+/// The thread of an operation that runs alone.
+pub(crate) fn alone(operation: usize) -> u16 {
+    MAX_THREAD + 1 + (operation % usize::from(MAX_THREAD)) as u16
 }
 
 impl Step {
     /// Its threads and their operations.
     pub(crate) fn threads(&self) -> Vec<ThreadOperations> {
         match self {
-            Step::Alone(operation) => vec![ThreadOperations { thread: 0, operations: vec![*operation] }],
+            Step::Alone(operation) => vec![ThreadOperations { thread: alone(*operation), operations: vec![*operation] }],
             Step::Concurrent(threads) => threads.clone(),
             Step::Crash => Vec::new(),
         }

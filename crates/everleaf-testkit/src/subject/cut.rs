@@ -53,7 +53,8 @@ fn undo(image: &mut [u64], events: &[Event], cut: &Cut) -> Result<(), String> {
     Ok(())
 }
 
-fn write_durably(media: &Traced, image: &[u64]) -> Result<(), String> {
+/// Leaves `image` in `media`, durably.
+pub(super) fn write_durably(media: &Traced, image: &[u64]) -> Result<(), String> {
     let bytes = (image.len() * WORD) as u64;
     if bytes > media.region().len() {
         media.grow(bytes).map_err(sentence)?;

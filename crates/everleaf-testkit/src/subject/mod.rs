@@ -311,6 +311,13 @@ impl Live {
 }
 
 impl EngineSubject {
+    /// What the preparation has opened.
+    pub(crate) fn prepared(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+        let mut state = Live { target: None, shutdown: None, is_recovered: false, media };
+        self.prepare_whole(&mut state)?;
+        state.target.ok_or_else(|| "the pool is not open".to_owned())
+    }
+
     fn prepare_whole(&self, state: &mut Live) -> Result<(), String> {
         if self.begins_with_a_pool() {
             state.target = Some(self.create(state.media.clone())?);
@@ -330,6 +337,13 @@ impl EngineSubject {
             Operation::Create => {
                 state.target = None;
                 state.target = Some(self.create(state.media.clone())?);
+            }
+            // In a preparation: everything that was stored had reached the medium when the power failed.
+            Operation::Crash => {
+                let image = state.media.image();
+                state.target = None; // A store that is dropped closes its pool.
+                cut::write_durably(&state.media, &image)?;
+                self.step(state, &Operation::Open)?;
             }
             Operation::Refused(operation) => match state.target()?.apply(operation) {
                 Err(refusal) if refusal.contains("full") => {}

@@ -51,8 +51,10 @@ pub struct SuiteReport {
     pub killed: BTreeMap<Mutant, String>,
     /// Times that a flush had nothing to do.
     pub redundant_flushes: u64,
-    /// Times that a fence had nothing to wait for, by barrier.
-    pub redundant_fences: BTreeMap<Site, u64>,
+    /// Times that a fence had nothing to wait for.
+    pub redundant_fences: u64,
+    /// Flushes and fences that had nothing to do, how often, by barrier.
+    pub redundant: BTreeMap<Site, u64>,
     /// Whether there were values of several words, which go ways of their own.
     pub wide_values: bool,
     /// What each kind of exploration covered.
@@ -87,8 +89,9 @@ impl SuiteReport {
         self.lazily_exhaustive_points += report.lazily_exhaustive_points;
         self.sampled_points += report.sampled_points;
         self.redundant_flushes += report.redundant_flush_count();
-        for row in &report.redundant_fences {
-            *self.redundant_fences.entry(row.site).or_default() += row.redundant;
+        self.redundant_fences += report.redundant_fences.iter().map(|row| row.redundant).sum::<u64>();
+        for row in report.redundant() {
+            *self.redundant.entry(row.site).or_default() += row.redundant;
         }
         self.undeclared.extend(report.undeclared.into_iter().filter(|site| !own(site)));
         let coverage = self.coverage.entry(kind).or_default();
@@ -153,9 +156,7 @@ impl SuiteReport {
             sentences.push(format!("`{mutant}` is argued for and breaks something"));
         }
         sentences.extend(self.untrodden().iter().map(|(operation, path)| format!("no {operation} took the path `{path}`")));
-        if self.redundant_flushes > 0 {
-            sentences.push(format!("{} flushes had nothing to do", self.redundant_flushes));
-        }
+        sentences.extend(self.redundant.iter().map(|(site, times)| format!("{times} times `{site}` had nothing to do")));
         sentences
     }
 }

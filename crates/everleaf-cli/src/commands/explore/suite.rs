@@ -43,6 +43,8 @@ struct Summary {
     lazily_exhaustive_points: u64,
     sampled_points: u64,
     redundant_fences: u64,
+    /// By site, flushes and fences.
+    redundant: BTreeMap<&'static str, u64>,
     unreached: Vec<&'static str>,
     survivors: Vec<String>,
     mutants_by_kind: MutantsByKind,
@@ -117,7 +119,8 @@ impl Summary {
             interleavings_left_out: report.interleavings_left_out,
             lazily_exhaustive_points: report.lazily_exhaustive_points,
             sampled_points: report.sampled_points,
-            redundant_fences: report.redundant_fences.values().sum(),
+            redundant_fences: report.redundant_fences,
+            redundant: report.redundant.iter().map(|(site, times)| (site.name(), *times)).collect(),
             unreached: names(report.unreached()),
             survivors: report.survivors().iter().map(ToString::to_string).collect(),
             mutants_by_kind: MutantsByKind::count(
