@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
-use everleaf_pool::{Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Worker};
+use everleaf_pool::{Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker};
 
 use super::operation::{Content, Kind, SLOTS};
 use super::{Action, AllocatorOperation};
@@ -31,6 +31,8 @@ pub struct Live {
     media: Traced,
     /// None before there is a pool, and between a close and an open that failed.
     open: Option<Open>,
+    /// How the pool was found, if it was opened.
+    pub shutdown: Option<Shutdown>,
 }
 
 struct Open {
@@ -50,7 +52,7 @@ fn content_of(bytes: u64) -> Vec<u8> {
 impl Live {
     /// Memory without a pool.
     pub fn without_pool(media: Traced) -> Self {
-        Self { media, open: None }
+        Self { media, open: None, shutdown: None }
     }
 
     /// Whether there is a pool.
@@ -66,7 +68,7 @@ impl Live {
 
     pub fn open(media: Traced) -> Result<Self, String> {
         let (pool, opened) = Pool::open(media.clone()).map_err(sentence)?;
-        let mut live = Self::over(media, pool)?;
+        let mut live = Self { shutdown: Some(opened.shutdown), ..Self::over(media, pool)? };
         let Open { pool, workers: [worker, _] } = live.parts()?;
         for pending in opened.pending_links {
             let changed = holds(pool, pending).map_err(sentence)?;
@@ -77,7 +79,7 @@ impl Live {
 
     fn over(media: Traced, pool: Arc<Pool<Traced>>) -> Result<Self, String> {
         let workers = [pool.worker().map_err(sentence)?, pool.worker().map_err(sentence)?];
-        Ok(Self { media, open: Some(Open { pool, workers }) })
+        Ok(Self { media, open: Some(Open { pool, workers }), shutdown: None })
     }
 
     fn parts(&mut self) -> Result<&mut Open, String> {

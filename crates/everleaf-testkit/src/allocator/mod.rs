@@ -12,6 +12,7 @@ mod paths;
 
 use everleaf_crash::Subject;
 use everleaf_pmem::{Site, Traced};
+use everleaf_pool::Shutdown;
 
 use live::Live;
 use operation::Content;
@@ -94,6 +95,11 @@ impl Subject for AllocatorSubject {
         let done = &self.contents[acknowledged];
         if found != *done && cut.is_none_or(|cut| found != self.contents[cut + 1]) {
             return Err(format!("what is allocated is {found:?} and should be {done:?}"));
+        }
+        // It was open all the time, unless it was being made, or closed and opened.
+        let undecided = cut.is_some_and(|cut| matches!(self.explore[cut].action, Action::Reopen | Action::Create));
+        if state.shutdown == Some(Shutdown::Clean) && !undecided {
+            return Err("the pool says that it was closed".to_owned());
         }
         state.go_on().map_err(|e| format!("after recovery and more operations: {e}"))
     }
