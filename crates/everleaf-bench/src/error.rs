@@ -8,7 +8,7 @@ use everleaf_pmem::MapError;
 use everleaf_pool::PoolError;
 
 use crate::peers::PeerError;
-use crate::ycsb::Workload;
+use crate::ycsb::{Record, Workload};
 use crate::{Peer, Phase, Subject};
 
 /// A benchmark could not be run.
@@ -54,9 +54,14 @@ pub enum BenchError {
         /// What was given.
         deviation: f64,
     },
-    /// No records or no operations.
-    #[error("a workload takes at least one record and one operation: give --keys and --operations")]
-    NothingToDo,
+    /// A record whose value has a size that is not offered.
+    #[error("--record {record} is out of range: give 8 to {most} bytes of a value")]
+    RecordBytes {
+        /// What was given.
+        record: Record,
+        /// The most that is offered.
+        most: u64,
+    },
     /// An option outside of its range.
     #[error("--{option} {value} is out of range: give {least} to {most}")]
     OutOfRange {
@@ -256,7 +261,7 @@ impl BenchError {
             | Self::UnknownPhase { .. }
             | Self::Unknown { .. }
             | Self::Deviation { .. }
-            | Self::NothingToDo
+            | Self::RecordBytes { .. }
             | Self::OutOfRange { .. }
             | Self::NodeBytes { .. }
             | Self::SerialEngine { .. }

@@ -87,6 +87,16 @@ pub enum BenchKeyType {
     String16,
 }
 
+impl BenchKeyType {
+    /// Bytes of a key.
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            BenchKeyType::U64 => 8,
+            BenchKeyType::String16 => 16,
+        }
+    }
+}
+
 /// The flush instruction of the timed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
@@ -247,8 +257,8 @@ pub(crate) struct Plan {
     pub total_keys: u64,
     /// Keys that are in the index at most.
     pub peak_keys: u64,
-    /// Operations that are drawn at a time.
-    pub drawn: u64,
+    /// Bytes of the operations that are drawn at a time, and of what they are drawn from.
+    pub drawn_bytes: u64,
 }
 
 /// Refuses a value outside of what is offered.
@@ -256,12 +266,12 @@ pub(crate) fn within(option: &'static str, value: u64, least: u64, most: u64) ->
     if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
 }
 
-/// Operations, keys and latencies beyond which arithmetic would overflow; far beyond what a machine holds.
-const MOST: u64 = 1 << 40;
+/// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
+pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
 const MOST_THREADS: u64 = 64;
 /// More is a matter of the memory's bandwidth alone.
-const MOST_VALUE_BYTES: u64 = 1 << 20;
+pub(crate) const MOST_VALUE_BYTES: u64 = 1 << 20;
 
 /// How many operations of a mixture insert.
 pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
@@ -313,7 +323,8 @@ impl Plan {
             options: options.clone(),
             total_keys,
             peak_keys,
-            drawn: options.keys.max(options.operations(Phase::Scan)),
+            // A key, and whether it is inserted.
+            drawn_bytes: options.keys.max(options.operations(Phase::Scan)) * (options.key_type.bytes() + 2),
         })
     }
 

@@ -297,8 +297,19 @@ fn ycsb_refuses_what_it_does_not_have() {
     );
     assert!(of(&["--workload", "a", "--engine", "btreemap", "--threads", "2"]).contains("one thread"));
     assert!(of(&["--workload", "a", "--engine", "store", "--rounds", "0"]).contains("one round"));
-    let huge = ["bench", "ycsb", "--workload", "a", "--engine", "store", "--keys", "1000000000000", "--operations", "1"];
-    assert!(bench.fails(huge).contains("MiB"));
+    let sized = |record, keys, operations, engine| {
+        let given = ["bench", "ycsb", "--workload", "a", "--record", record, "--engine", engine];
+        given.into_iter().chain(["--keys", keys, "--operations", operations])
+    };
+    for engine in ["store", "btreemap", "lmdb", "skipmap"] {
+        assert!(bench.fails(sized("fields", "1000000000000", "1", engine)).contains("MiB"));
+        assert!(bench.fails(sized("fields", "1000", "1000000000000", engine)).contains("MiB"), "{engine}");
+        assert!(bench.refused(sized("fields", "1000", "18446744073709551615", engine)).contains("--operations 18446744073709551615"));
+        assert!(bench.refused(sized("fields", "18446744073709551615", "1000", engine)).contains("--keys 18446744073709551615"));
+        assert!(bench.refused(sized("fields", "1000", "0", engine)).contains("--operations 0"));
+        assert!(bench.refused(sized("fields", "0", "1000", engine)).contains("--keys 0"));
+        assert!(bench.refused(sized("8/1", "10", "10", engine)).contains("--record 8/1"));
+    }
 }
 
 #[test]
