@@ -75,6 +75,17 @@ pub fn run_recovery_with_progress(
     options: &RecoveryOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Recovery>, BenchError> {
+    let (session, engine) = plan_recovery(options)?;
+    let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
+    let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
+    match options.micro.key_type {
+        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::String16 => Sleeper::<String16>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
+    }
+}
+
+/// Finds everything that is wrong before any work is done.
+pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engine), BenchError> {
     if options.threads.is_empty() || options.rounds == 0 {
         return Err(BenchError::NothingToRecover);
     }
@@ -94,12 +105,7 @@ pub fn run_recovery_with_progress(
     if engine == Engine::BTreeMap || engine.is_volatile_twin() {
         return Err(BenchError::NothingPersists { engine: session.plan.subject });
     }
-    let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
-    let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
-    match options.micro.key_type {
-        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
-        BenchKeyType::String16 => Sleeper::<String16>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
-    }
+    Ok((session, engine))
 }
 
 /// A pool file without a name that nobody has open as a pool.

@@ -1,7 +1,7 @@
 //! Every figure, small: what can be measured is, and what cannot is named.
 
 use everleaf_bench::Scratch;
-use everleaf_bench::figure::{Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure};
+use everleaf_bench::figure::{Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure, run_figure_with_progress};
 use everleaf_bench::page::{ReportOptions, run_report};
 
 fn options(name: &str) -> FigureOptions {
@@ -72,6 +72,12 @@ fn what_is_wrong_is_said_before_any_work() {
     ] {
         let error = run_figure(&wrong).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
+    }
+    // Their smaller sizes would fit into most machines, and their largest into none: no size may be measured before all are looked at.
+    for name in ["incll-5", "circ-table-1", "fptree-8", "fptree-7", "circ-8", "clfb-8"] {
+        let large = FigureOptions { keys: 1 << 34, ..options(name) };
+        let error = run_figure_with_progress(&large, &mut |at| panic!("{name}: {} has begun", at.doing)).unwrap_err();
+        assert!(error.to_string().contains("MiB"), "{name}: {error}");
     }
     let huge = ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
     assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));

@@ -6,7 +6,7 @@ use super::{Drawing, FigureOptions, claims, single};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
 
-/// A figure that can be measured.
+/// A figure that can be measured. `measure` is called twice: first to plan all of it, so that what is wrong is said before any work is done.
 pub struct Entry {
     pub name: &'static str,
     pub title: &'static str,

@@ -109,14 +109,16 @@ pub struct Claim {
     pub ours: Option<f64>,
 }
 
-/// Whether there is such a figure, and whether its options make sense.
+/// Whether there is such a figure, whether its options make sense, and whether there is room for all that it measures.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
-    catalogue::find(&options.name)?;
+    let entry = catalogue::find(&options.name)?;
     crate::options::within("keys", options.keys, 100, 1 << 40)?;
-    crate::options::within("rounds", options.rounds.into(), 1, 1000)
+    crate::options::within("rounds", options.rounds.into(), 1, 1000)?;
+    let (mut figure, tell) = (Figure::new(entry, options), &mut |_| {});
+    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true })
 }
 
 /// Measures a figure.
@@ -146,25 +148,34 @@ pub fn run_figure(options: &FigureOptions) -> Result<Figure, BenchError> {
 pub fn run_figure_with_progress(options: &FigureOptions, progress: &mut dyn FnMut(Progress)) -> Result<Figure, BenchError> {
     check(options)?;
     let entry = catalogue::find(&options.name)?;
-    let mut figure = Figure {
-        name: entry.name.into(),
-        title: entry.title.into(),
-        source: entry.source.into(),
-        command: format!("everleaf bench figure {} --keys {} --rounds {}", entry.name, options.keys, options.rounds),
-        left_out: Vec::new(),
-        panels: Vec::new(),
-        claims: Vec::new(),
-        notes: entry.notes.iter().map(|note| (*note).to_owned()).collect(),
-    };
-    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(progress, 0) })?;
-    figure.left_out.dedup();
+    let mut figure = Figure::new(entry, options);
+    let steps = Steps::new(progress, 0);
+    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps, only_planned: false })?;
     Ok(figure)
+}
+
+impl Figure {
+    /// Nothing of it yet.
+    fn new(entry: &catalogue::Entry, options: &FigureOptions) -> Self {
+        Self {
+            name: entry.name.into(),
+            title: entry.title.into(),
+            source: entry.source.into(),
+            command: format!("everleaf bench figure {} --keys {} --rounds {}", entry.name, options.keys, options.rounds),
+            left_out: Vec::new(),
+            panels: Vec::new(),
+            claims: Vec::new(),
+            notes: entry.notes.iter().map(|note| (*note).to_owned()).collect(),
+        }
+    }
 }
 
 /// A figure that is being measured.
 pub(crate) struct Drawing<'f, 'p> {
     pub figure: &'f mut Figure,
     pub steps: Steps<'p>,
+    /// Everything is planned, so that what is wrong is found, and nothing is measured.
+    pub only_planned: bool,
 }
 
 impl Drawing<'_, '_> {

@@ -5,6 +5,7 @@ use everleaf_pmem::Counter;
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
 use crate::session::{Session, Steps};
+use crate::recovery::plan_recovery;
 use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
 
 fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
@@ -51,6 +52,9 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             }
         }
     }
+    if drawing.only_planned {
+        return Ok(());
+    }
     drawing.steps.extend(sessions.iter().map(|(.., session)| session.operations()).sum());
     let mut at_32 = Vec::new();
     for (engine, slots, session) in &sessions {
@@ -85,6 +89,10 @@ fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &Mi
     for part in [100, 10, 1] {
         let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
         let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, micro };
+        if drawing.only_planned {
+            plan_recovery(&recovery)?;
+            continue;
+        }
         let steps = &mut drawing.steps;
         let rows = run_recovery_with_progress(&recovery, &mut |progress| steps.pass_on(progress))?;
         points.push([rows[0].keys as f64, rows[0].recovery_ms]);
@@ -170,6 +178,9 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             // The paper's sizes where they are offered, or else the tuned ones.
             let session = Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })
                 .or_else(|_| Session::shared(&micro))?;
+            if drawing.only_planned {
+                continue;
+            }
             drawing.steps.extend(session.operations());
             let shape = session.shape(&mut drawing.steps)?;
             ours = shape.map(|shape| {
@@ -217,7 +228,11 @@ pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
             let micro = MicroOptions { warm: options.keys, flush, ..base(options, engine, &PHASES) };
             Session::shared(&micro)
         };
-        drawing.steps.extend(2 * u64::from(options.rounds) * session(Flush::Clwb)?.operations());
+        let operations = session(Flush::Clwb)?.operations();
+        if drawing.only_planned {
+            continue;
+        }
+        drawing.steps.extend(2 * u64::from(options.rounds) * operations);
         let mut mean = |flush| -> Result<Vec<f64>, BenchError> {
             let mut seconds = vec![Vec::new(); PHASES.len()];
             for _ in 0..options.rounds {

@@ -206,6 +206,9 @@ impl Sweep {
     /// Runs everything, in rounds that take turns, and draws it.
     pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
         let points = self.points(options, drawing)?;
+        if drawing.only_planned {
+            return Ok(());
+        }
         let counted = self.shown.iter().any(|(_, measure)| measure.is_counted());
         let apart = self.shown.iter().any(|(_, measure)| measure.is_of_latencies());
         let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted() && !measure.is_of_latencies());

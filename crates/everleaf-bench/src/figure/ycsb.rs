@@ -2,6 +2,7 @@
 
 use super::sweep::Axis;
 use super::{Drawing, FigureOptions, Panel, Series};
+use crate::session::Session;
 use crate::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
 use crate::{BenchError, MicroOptions};
 
@@ -27,36 +28,63 @@ pub struct OfYcsb {
     pub shown: Shown,
 }
 
+/// What is run for the points of an engine at a place.
+struct Run {
+    workload: Workload,
+    distribution: Distribution,
+    place: u64,
+    engine: &'static str,
+    options: YcsbOptions,
+}
+
 impl OfYcsb {
     /// Runs everything and draws it.
     pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-        let engines = drawing.available(self.engines);
-        if engines.is_empty() {
+        let runs = self.runs(options, drawing)?;
+        if drawing.only_planned || runs.is_empty() {
             return Ok(());
         }
+        drawing.steps.extend(runs.iter().map(|run| run.options.all_operations()).sum());
+        let mut found = Vec::new();
+        for run in &runs {
+            let steps = &mut drawing.steps;
+            let reports = run_ycsb_with_progress(&run.options, &mut |progress| steps.pass_on(progress))?;
+            drawing.steps.end(run.options.all_operations());
+            found.extend(reports.into_iter().map(|report| (run, report)));
+        }
         for distribution in self.distributions {
-            let mut found = Vec::new();
-            for workload in self.workloads {
-                for place in self.axis.map_or(vec![0], |axis| axis.places(options.keys)) {
-                    for report in self.run(options, &engines, *workload, *distribution, place, drawing)? {
-                        found.push((*workload, place, report));
+            let of_distribution: Vec<_> = found.iter().filter(|(run, _)| run.distribution == *distribution).collect();
+            self.draw(*distribution, &of_distribution, drawing);
+        }
+        Ok(())
+    }
+
+    /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong before any work is done.
+    fn runs(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<Vec<Run>, BenchError> {
+        let (engines, mut runs) = (drawing.available(self.engines), Vec::new());
+        for (distribution, workload) in self.distributions.iter().flat_map(|one| self.workloads.iter().map(move |two| (one, two))) {
+            for place in self.axis.map_or(vec![0], |axis| axis.places(options.keys)) {
+                for engine in &engines {
+                    let run = self.run(options, engine, *workload, *distribution, place);
+                    match run.options.plan(engine, 0).and_then(Session::of_plan) {
+                        Ok(_) => runs.push(run),
+                        Err(error) if error.is_wrong_usage() => drawing.leave_out(engine, &error.to_string()),
+                        Err(error) => return Err(error),
                     }
                 }
             }
-            self.draw(*distribution, &found, drawing);
         }
-        Ok(())
+        Ok(runs)
     }
 
     fn run(
         &self,
         options: &FigureOptions,
-        engines: &[&'static str],
+        engine: &'static str,
         workload: Workload,
         distribution: Distribution,
         place: u64,
-        drawing: &mut Drawing<'_, '_>,
-    ) -> Result<Vec<YcsbReport>, BenchError> {
+    ) -> Run {
         let mut micro = MicroOptions {
             keys: options.keys,
             seed: options.seed,
@@ -67,40 +95,31 @@ impl OfYcsb {
         if let Some(axis) = self.axis {
             axis.apply(place, &mut micro);
         }
-        let mut reports = Vec::new();
-        for engine in engines {
-            let ycsb = YcsbOptions {
-                engines: vec![(*engine).to_owned()],
-                workload,
-                distribution: Some(distribution),
-                record: self.record,
-                operations: options.keys,
-                rounds: options.rounds,
-                micro: micro.clone(),
-            };
-            let steps = &mut drawing.steps;
-            match run_ycsb_with_progress(&ycsb, &mut |progress| steps.pass_on(progress)) {
-                Ok(of_engine) => reports.extend(of_engine),
-                Err(error) if error.is_wrong_usage() => drawing.leave_out(engine, &error.to_string()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(reports)
+        let options = YcsbOptions {
+            engines: vec![engine.to_owned()],
+            workload,
+            distribution: Some(distribution),
+            record: self.record,
+            operations: options.keys,
+            rounds: options.rounds,
+            micro,
+        };
+        Run { workload, distribution, place, engine, options }
     }
 
-    fn draw(&self, distribution: Distribution, found: &[(Workload, u64, YcsbReport)], drawing: &mut Drawing<'_, '_>) {
+    fn draw(&self, distribution: Distribution, found: &[&(&Run, YcsbReport)], drawing: &mut Drawing<'_, '_>) {
         let place_of = |workload: Workload, place: u64| match self.axis {
             Some(_) => place as f64,
             None => self.workloads.iter().position(|known| *known == workload).unwrap_or(0) as f64,
         };
         let panel = |title: String, y_label: &str, value: &dyn Fn(&YcsbReport) -> Option<f64>| {
             let mut series: Vec<Series> = Vec::new();
-            for (workload, place, report) in found {
+            for (run, report) in found {
                 let Some(value) = value(report) else { continue };
-                let point = [place_of(*workload, *place), value];
-                match series.iter_mut().find(|series| series.name == report.engine) {
+                let point = [place_of(run.workload, run.place), value];
+                match series.iter_mut().find(|series| series.name == run.engine) {
                     Some(series) => series.points.push(point),
-                    None => series.push(Series { name: report.engine.clone(), from_paper: false, points: vec![point] }),
+                    None => series.push(Series { name: run.engine.into(), from_paper: false, points: vec![point] }),
                 }
             }
             Panel {
@@ -118,7 +137,7 @@ impl OfYcsb {
             return;
         }
         let kinds: std::collections::BTreeSet<&String> =
-            found.iter().flat_map(|(_, _, report)| report.latencies.keys()).collect();
+            found.iter().flat_map(|(_, report)| report.latencies.keys()).collect();
         for kind in kinds {
             let of = |report: &YcsbReport| report.latencies.get(kind).map(|latencies| latencies.p99_ns);
             drawing.figure.panels.push(panel(format!("{kind}, {name}"), "99th percentile, ns", &of));

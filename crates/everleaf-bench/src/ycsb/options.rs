@@ -242,6 +242,11 @@ impl YcsbOptions {
         self.distribution.unwrap_or(self.workload.distribution())
     }
 
+    /// Operations of all runs, loading included.
+    pub(crate) fn all_operations(&self) -> u64 {
+        (self.micro.keys + self.operations) * self.engines.len() as u64 * u64::from(self.rounds + 1)
+    }
+
     /// Of one engine and round. Finds everything that is wrong before any work is done.
     pub(crate) fn plan(&self, engine: &str, round: u32) -> Result<Plan, BenchError> {
         within("keys", self.micro.keys, 1, MOST)?;

@@ -51,8 +51,7 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
         .iter()
         .map(|engine| (0..options.rounds).map(|round| Session::of_plan(options.plan(engine, round)?)).collect())
         .collect::<Result<Vec<Vec<Session>>, BenchError>>()?;
-    let each = options.micro.keys + options.operations;
-    let mut steps = Steps::new(progress, each * options.engines.len() as u64 * u64::from(options.rounds + 1));
+    let mut steps = Steps::new(progress, options.all_operations());
     let mut runs: Vec<EngineRuns> = sessions.iter().map(|_| EngineRuns::default()).collect();
     for round in 0..options.rounds as usize {
         for turn in 0..sessions.len() {
