@@ -1,6 +1,7 @@
 //! What is asked for, and whether it makes sense.
 
 use everleaf::{DEFAULT_ENGINE, Engine, Transactions};
+use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
 
 use crate::{BenchError, Scratch, Subject};
@@ -111,6 +112,40 @@ pub enum Flush {
     Clflush,
     /// Neither flushes nor fences, whatever the medium.
     None,
+}
+
+impl Flush {
+    /// The instruction, if it is not for the medium to say.
+    pub(crate) const fn forced(self) -> Option<FlushInstruction> {
+        match self {
+            Flush::Auto => None,
+            Flush::Clwb => Some(FlushInstruction::Clwb),
+            Flush::ClflushOpt => Some(FlushInstruction::ClflushOpt),
+            Flush::Clflush => Some(FlushInstruction::Clflush),
+            Flush::None => Some(FlushInstruction::None),
+        }
+    }
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Flush::Auto => "auto",
+            Flush::Clwb => "clwb",
+            Flush::ClflushOpt => "clflushopt",
+            Flush::Clflush => "clflush",
+            Flush::None => "none",
+        }
+    }
+
+    /// Refuses an instruction that the processor lacks, before any work is done.
+    pub(crate) fn require(self, cpu: &Cpu) -> Result<(), BenchError> {
+        match self.forced() {
+            Some(forced) if !cpu.has(forced) => {
+                Err(MapError::Unsupported { instruction: self.name(), purpose: "the forced flush" }.into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What `bench micro` measures.

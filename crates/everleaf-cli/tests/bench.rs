@@ -304,7 +304,9 @@ fn ycsb_refuses_what_it_does_not_have() {
     for engine in ["store", "btreemap", "lmdb", "skipmap"] {
         assert!(bench.fails(sized("fields", "1000000000000", "1", engine)).contains("MiB"));
         assert!(bench.fails(sized("fields", "1000", "1000000000000", engine)).contains("MiB"), "{engine}");
-        assert!(bench.refused(sized("fields", "1000", "18446744073709551615", engine)).contains("--operations 18446744073709551615"));
+        assert!(
+            bench.refused(sized("fields", "1000", "18446744073709551615", engine)).contains("--operations 18446744073709551615")
+        );
         assert!(bench.refused(sized("fields", "18446744073709551615", "1000", engine)).contains("--keys 18446744073709551615"));
         assert!(bench.refused(sized("fields", "1000", "0", engine)).contains("--operations 0"));
         assert!(bench.refused(sized("fields", "0", "1000", engine)).contains("--keys 0"));

@@ -4,8 +4,8 @@ use everleaf_pmem::Counter;
 
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
-use crate::session::{Session, Steps};
 use crate::recovery::plan_recovery;
+use crate::session::{Session, Steps};
 use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
 
 fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {

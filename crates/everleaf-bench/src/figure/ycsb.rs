@@ -4,7 +4,7 @@ use super::sweep::Axis;
 use super::{Drawing, FigureOptions, Panel, Series};
 use crate::session::Session;
 use crate::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
-use crate::{BenchError, MicroOptions};
+use crate::{BenchError, Flush, MicroOptions};
 
 /// What is shown of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub struct OfYcsb {
     pub axis: Option<Axis>,
     /// The paper's size of nodes where it is not the tuned one.
     pub node_bytes: Option<u32>,
+    /// The instruction of the paper, and what it adds to each.
+    pub flush: Flush,
+    pub flush_ns: u64,
     pub shown: Shown,
 }
 
@@ -62,7 +65,8 @@ impl OfYcsb {
     /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong before any work is done.
     fn runs(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<Vec<Run>, BenchError> {
         let (engines, mut runs) = (drawing.available(self.engines), Vec::new());
-        for (distribution, workload) in self.distributions.iter().flat_map(|one| self.workloads.iter().map(move |two| (one, two))) {
+        for (distribution, workload) in self.distributions.iter().flat_map(|one| self.workloads.iter().map(move |two| (one, two)))
+        {
             for place in self.axis.map_or(vec![0], |axis| axis.places(options.keys)) {
                 for engine in &engines {
                     let run = self.run(options, engine, *workload, *distribution, place);
@@ -90,6 +94,8 @@ impl OfYcsb {
             seed: options.seed,
             pool: options.pool.clone(),
             node_bytes: self.node_bytes,
+            flush: self.flush,
+            flush_ns: self.flush_ns,
             ..MicroOptions::default()
         };
         if let Some(axis) = self.axis {
@@ -136,11 +142,41 @@ impl OfYcsb {
             drawing.figure.panels.push(panel(name.into(), "operations/s", &|report| Some(report.median_ops_per_second)));
             return;
         }
-        let kinds: std::collections::BTreeSet<&String> =
-            found.iter().flat_map(|(_, report)| report.latencies.keys()).collect();
+        let kinds: std::collections::BTreeSet<&String> = found.iter().flat_map(|(_, report)| report.latencies.keys()).collect();
         for kind in kinds {
             let of = |report: &YcsbReport| report.latencies.get(kind).map(|latencies| latencies.p99_ns);
             drawing.figure.panels.push(panel(format!("{kind}, {name}"), "99th percentile, ns", &of));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scratch;
+    use crate::figure::Figure;
+    use crate::figure::catalogue::{INCLL, SESSION_STORE};
+    use crate::session::Steps;
+
+    fn runs(of: &OfYcsb) -> Vec<Run> {
+        let options = FigureOptions { name: "incll-2".into(), keys: 100, rounds: 1, seed: 1, pool: Scratch::default() };
+        let mut figure = Figure::new(crate::figure::catalogue::find("incll-2").unwrap(), &options);
+        let tell = &mut |_| {};
+        let steps = Steps::new(tell, 0);
+        of.runs(&options, &mut Drawing { figure: &mut figure, steps, only_planned: true }).unwrap()
+    }
+
+    #[test]
+    fn runs_flush_as_the_papers_do() {
+        let circ = runs(&SESSION_STORE);
+        assert!(!circ.is_empty());
+        for run in circ {
+            let micro = run.options.micro;
+            assert_eq!((micro.flush, micro.flush_ns, micro.fence_ns), (Flush::ClflushOpt, 300, 0), "{}", run.engine);
+        }
+        for run in runs(&INCLL) {
+            let micro = run.options.micro;
+            assert_eq!((micro.flush, micro.flush_ns, micro.fence_ns), (Flush::Clwb, 0, 0), "{}", run.engine);
         }
     }
 }

@@ -127,9 +127,13 @@ impl Session {
             }
             Subject::Peer(_) => {}
         }
+        let cpu = Cpu::detect();
+        if plan.subject.has_pool() {
+            options.flush.require(&cpu)?;
+        }
         let need = Need::of(&plan);
         let place = Place::find(need.times(indexes), &options.pool)?;
-        Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu: Cpu::detect() })
+        Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu })
     }
 
     /// What an acknowledged write survives, on this medium and with the settings that are used.
