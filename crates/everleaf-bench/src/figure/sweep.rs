@@ -24,6 +24,8 @@ pub enum Axis {
     Latency(&'static [u64]),
     /// What is added to each flush.
     FlushLatency(&'static [u64]),
+    /// What is added to each fence.
+    FenceLatency(&'static [u64]),
     /// Bytes of a node's entry array.
     NodeBytes(&'static [u32]),
     /// Parts of all keys.
@@ -42,6 +44,7 @@ impl Axis {
         match self {
             Axis::Latency(_) => "latency of persistent memory, ns",
             Axis::FlushLatency(_) => "added to a flush, ns",
+            Axis::FenceLatency(_) => "added to a fence, ns",
             Axis::NodeBytes(_) => "bytes of a node",
             Axis::KeysOver(_) => "keys",
             Axis::ThreadsUpTo(_) => "threads",
@@ -58,7 +61,7 @@ impl Axis {
     /// Its places, in a figure of so many keys.
     pub fn places(self, keys: u64) -> Vec<u64> {
         match self {
-            Axis::Latency(places) | Axis::FlushLatency(places) => places.to_vec(),
+            Axis::Latency(places) | Axis::FlushLatency(places) | Axis::FenceLatency(places) => places.to_vec(),
             Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
                 places.iter().map(|place| u64::from(*place)).collect()
             }
@@ -79,6 +82,7 @@ impl Axis {
                 (options.read_ns, options.flush_ns) = (added, added);
             }
             Axis::FlushLatency(_) => options.flush_ns = place,
+            Axis::FenceLatency(_) => options.fence_ns = place,
             Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),
             Axis::KeysOver(_) => (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place }),
             Axis::ThreadsUpTo(_) => options.threads = place as u32,

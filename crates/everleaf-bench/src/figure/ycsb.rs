@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::Scratch;
     use crate::figure::Figure;
-    use crate::figure::catalogue::{INCLL, SESSION_STORE};
+    use crate::figure::catalogue::{INCLL, INCLL_BY_FENCE, SESSION_STORE};
     use crate::session::Steps;
 
     fn runs(of: &OfYcsb) -> Vec<Run> {
@@ -178,5 +178,11 @@ mod tests {
             let micro = run.options.micro;
             assert_eq!((micro.flush, micro.flush_ns, micro.fence_ns), (Flush::Clwb, 0, 0), "{}", run.engine);
         }
+        let by_fence = runs(&INCLL_BY_FENCE);
+        for run in &by_fence {
+            let micro = &run.options.micro;
+            assert_eq!((micro.flush, micro.flush_ns, micro.fence_ns), (Flush::Clwb, 0, run.place), "{}", run.engine);
+        }
+        assert_eq!(by_fence.iter().map(|run| run.place).max(), Some(1000));
     }
 }
