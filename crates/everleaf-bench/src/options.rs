@@ -4,6 +4,7 @@ use everleaf::{DEFAULT_ENGINE, Engine, Transactions};
 use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
 
+use crate::keys::{KeySequence, MOST_DEVIATION};
 use crate::{BenchError, Scratch, Subject};
 
 /// Keys that `multiget` asks for at a time.
@@ -179,6 +180,8 @@ pub struct MicroOptions {
     pub key_type: BenchKeyType,
     /// Keys are numbers of so many bits, 1 to 64.
     pub key_bits: u32,
+    /// Keys are drawn from a normal distribution around 2^63 with this standard deviation, and not from all numbers alike; then they have 64 bits.
+    pub key_deviation: Option<u64>,
     /// Flush instruction.
     pub flush: Flush,
     /// Which transactions keep threads apart, in engines that know any.
@@ -212,6 +215,7 @@ impl Default for MicroOptions {
             order: Order::default(),
             key_type: BenchKeyType::default(),
             key_bits: u64::BITS,
+            key_deviation: None,
             flush: Flush::default(),
             transactions: Transactions::default(),
             flush_ns: 0,
@@ -338,6 +342,10 @@ impl Plan {
         for (option, ns) in [("flush-ns", options.flush_ns), ("fence-ns", options.fence_ns), ("read-ns", options.read_ns)] {
             within(option, ns, 0, 1_000_000_000)?;
         }
+        if let Some(deviation) = options.key_deviation {
+            within("key-deviation", deviation, 1, MOST_DEVIATION)?;
+            within("key-bits", options.key_bits.into(), 64, 64)?;
+        }
         if separate_name(&options.engine).is_some() {
             return Err(BenchError::SeparateAlone { name: options.engine.clone() });
         }
@@ -384,6 +392,13 @@ impl Plan {
             peak = peak.max(present);
         }
         Ok((total, peak))
+    }
+
+    /// The keys that are inserted, in their order.
+    pub fn sequence(&self, seed: u64) -> KeySequence {
+        let options = &self.options;
+        let sequence = KeySequence::new(options.order, options.key_bits, self.total_keys, seed);
+        options.key_deviation.map_or(sequence, |deviation| sequence.normal(deviation, seed))
     }
 
     /// Bytes of a value.
@@ -457,6 +472,8 @@ mod tests {
         refused(|o| o.value_words = 15);
         refused(|o| o.key_bits = 65);
         refused(|o| o.read_ns = u64::MAX);
+        assert!(refused(|o| o.key_deviation = Some(0)).contains("--key-deviation 0"));
+        assert!(refused(|o| (o.key_deviation, o.key_bits) = (Some(9), 63)).contains("--key-bits 63"));
         assert!(refused(|o| o.engine = "bogus".into()).contains("bogus"));
         assert!("bogus".parse::<Phase>().unwrap_err().to_string().contains("insert, find"));
     }

@@ -252,6 +252,24 @@ const ENTRIES: &[Entry] = &[
         },
     },
     Entry {
+        name: "clfb-5c",
+        title: "persistent memory of a key by standard deviation of the keys",
+        source: OF_CLFBTREE,
+        notes: &[
+            "the paper shows entries to slots without encoding, 200 to 500 percent, and prints no deviations; bytes of a key are what can be compared between trees",
+            "differences of keys are what the clfB-tree encodes; trees without such an encoding take the same at every deviation",
+        ],
+        measure: |options, drawing| {
+            Sweep {
+                axis: Axis::KeyDeviation(&[1_000_000, 1_000_000_000, 1_000_000_000_000, 1_000_000_000_000_000]),
+                phases: &[Phase::Insert],
+                shown: &[(Phase::Insert, Measure::PmBytes)],
+                ..CLFB
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
         name: "clfb-6",
         title: "flushes and times by size of a leaf",
         source: OF_CLFBTREE,

@@ -34,6 +34,8 @@ pub enum Axis {
     ThreadsUpTo(u32),
     /// Bytes of a value.
     ValueBytes(&'static [u32]),
+    /// Standard deviation of keys of a normal distribution.
+    KeyDeviation(&'static [u64]),
     /// Percent of a mixture that insert.
     Inserts(&'static [u32]),
 }
@@ -49,19 +51,22 @@ impl Axis {
             Axis::KeysOver(_) => "keys",
             Axis::ThreadsUpTo(_) => "threads",
             Axis::ValueBytes(_) => "bytes of a value",
+            Axis::KeyDeviation(_) => "standard deviation of the keys",
             Axis::Inserts(_) => "percent of operations that insert",
         }
     }
 
     /// Whether places grow by factors.
     pub const fn is_logarithmic(self) -> bool {
-        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_))
+        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_) | Axis::KeyDeviation(_))
     }
 
     /// Its places, in a figure of so many keys.
     pub fn places(self, keys: u64) -> Vec<u64> {
         match self {
-            Axis::Latency(places) | Axis::FlushLatency(places) | Axis::FenceLatency(places) => places.to_vec(),
+            Axis::Latency(places) | Axis::FlushLatency(places) | Axis::FenceLatency(places) | Axis::KeyDeviation(places) => {
+                places.to_vec()
+            }
             Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
                 places.iter().map(|place| u64::from(*place)).collect()
             }
@@ -87,6 +92,7 @@ impl Axis {
             Axis::KeysOver(_) => (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place }),
             Axis::ThreadsUpTo(_) => options.threads = place as u32,
             Axis::ValueBytes(_) => options.value_bytes = Some(place as u32),
+            Axis::KeyDeviation(_) => options.key_deviation = Some(place),
             Axis::Inserts(_) => options.mixed_inserts = place as u32,
         }
     }
@@ -111,6 +117,8 @@ pub enum Measure {
     Flushes,
     /// Bytes flushed by an operation, of lines that held something new.
     BytesFlushed,
+    /// Bytes of persistent memory that a key takes after the phase.
+    PmBytes,
 }
 
 impl Measure {
@@ -122,6 +130,7 @@ impl Measure {
             Measure::Modelled => "ns/operation beyond DRAM, by count",
             Measure::Flushes => "flushes/operation",
             Measure::BytesFlushed => "bytes flushed/operation",
+            Measure::PmBytes => "bytes/key",
         }
     }
 
@@ -135,6 +144,7 @@ impl Measure {
             Measure::Modelled => "cost of the latency, counted",
             Measure::Flushes => "flushes",
             Measure::BytesFlushed => "bytes flushed",
+            Measure::PmBytes => "persistent memory",
         }
     }
 
@@ -197,6 +207,8 @@ struct Times {
     seconds: Vec<f64>,
     geomeans: Vec<f64>,
     p99s: Vec<f64>,
+    /// Of persistent memory a key.
+    pm_bytes: Vec<f64>,
 }
 
 const fn keys_name(key_type: BenchKeyType) -> &'static str {
@@ -226,8 +238,11 @@ impl Sweep {
                 let seed = options.seed.wrapping_add(round.into());
                 let session = Session::shared(&MicroOptions { seed, ..point.options.clone() })?;
                 if timed {
-                    let seconds = session.seconds(&mut drawing.steps)?;
-                    times.iter_mut().zip(seconds).for_each(|(times, seconds)| times.seconds.push(seconds));
+                    for (times, timed) in times.iter_mut().zip(session.timed(&mut drawing.steps)?) {
+                        times.seconds.push(timed.seconds);
+                        let of_key = |pm_bytes: u64| pm_bytes as f64 / timed.keys_after.max(1) as f64;
+                        times.pm_bytes.extend(timed.statistics.map(|of| of_key(of.pm_bytes)));
+                    }
                 }
                 if apart {
                     for (times, latencies) in times.iter_mut().zip(session.latencies(&mut drawing.steps)?) {
@@ -294,7 +309,9 @@ impl Sweep {
         let mut put = |measure, value| {
             found.insert((point.key_type as u8, point.engine, point.place, phase.name(), measure), value);
         };
-        for (measure, times) in [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s)] {
+        for (measure, times) in
+            [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s), (Measure::PmBytes, &times.pm_bytes)]
+        {
             if let Some(time) = middle(times) {
                 put(measure, time);
             }

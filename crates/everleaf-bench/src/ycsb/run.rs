@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
 use super::options::{Kind, Record, YcsbOptions};
 use super::report::{Course, EngineRuns, KindLatencies, YcsbReport};
-use crate::keys::{BenchKey, KeySequence, String16, UserKey, mix};
+use crate::keys::{BenchKey, String16, UserKey, mix};
 use crate::measure::pin;
 use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
@@ -108,7 +108,7 @@ impl Run<'_, '_> {
         Source {
             workload: self.options.workload,
             distribution: self.options.distribution(),
-            sequence: KeySequence::new(plan.options.order, plan.options.key_bits, plan.total_keys, seed),
+            sequence: plan.sequence(seed),
             loaded: plan.options.warm,
             operations: self.options.operations,
             threads: plan.options.threads.into(),

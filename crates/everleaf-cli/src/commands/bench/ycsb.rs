@@ -35,6 +35,9 @@ pub struct Args {
     /// Standard deviation of normal, as a part of all records.
     #[arg(long, value_name = "D", default_value_t = 0.1)]
     deviation: f64,
+    /// The keys themselves are of a normal distribution with this standard deviation [default: all numbers alike].
+    #[arg(long, value_name = "D")]
+    key_deviation: Option<u64>,
     /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the key and of the value).
     #[arg(long, default_value = "fields", value_parser = str::parse::<Record>)]
     record: Record,
@@ -68,6 +71,7 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
+                key_deviation: self.key_deviation,
                 seed: self.basics.seed,
                 pool: self.basics.place()?,
                 ..MicroOptions::default()
