@@ -257,7 +257,8 @@ pub struct RecoveryOptions {
     pub threads: Vec<u32>,
     /// How often each is measured.
     pub rounds: u32,
-    /// The engine, its sizes, its keys, the flush instruction and the place. Warm-up, threads, phases and added latencies do not apply.
+    /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are those of the opening; warm-up, threads and phases do
+    /// not apply.
     pub micro: MicroOptions,
 }
 

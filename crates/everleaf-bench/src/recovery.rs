@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use everleaf::{Engine, registry};
-use everleaf_pmem::{Hardware, Region};
+use everleaf_pmem::{Emulated, Hardware, Media, Region};
 use everleaf_pool::{OpenMode, Pool, open_file};
 use serde::Serialize;
 
@@ -90,15 +90,7 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
         return Err(BenchError::NothingToRecover);
     }
     options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
-    let session = Session::shared(&MicroOptions {
-        warm: 0,
-        threads: 1,
-        phases: vec![Phase::Insert],
-        flush_ns: 0,
-        fence_ns: 0,
-        read_ns: 0,
-        ..options.micro.clone()
-    })?;
+    let session = Session::shared(&MicroOptions { warm: 0, threads: 1, phases: vec![Phase::Insert], ..options.micro.clone() })?;
     let Subject::Index(engine) = session.plan.subject else {
         return Err(BenchError::NotAnIndex { engine: session.plan.subject });
     };
@@ -164,10 +156,18 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
     /// Opens the index by so many threads.
     fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
         let start = Instant::now();
-        let (pool, opened) = Pool::open(self.session.hardware(self.file.region()?)?)?;
+        let hardware = self.session.hardware(self.file.region()?)?;
+        let target = match self.session.added() {
+            None => Self::open(hardware, threads)?,
+            Some(added) => Self::open(Emulated::new(hardware, added), threads)?,
+        };
+        Ok(Reopened { elapsed: start.elapsed(), target })
+    }
+
+    fn open<M: Media>(media: M, threads: u32) -> Result<IndexTarget<K>, BenchError> {
+        let (pool, opened) = Pool::open(media)?;
         let opening = registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
-        let (index, _) = registry::open_index_with::<K::Kind, _>(&pool, opening)?;
-        Ok(Reopened { elapsed: start.elapsed(), target: IndexTarget::new(index) })
+        Ok(IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0))
     }
 
     /// Whether all keys are there, by their number, and some, by their values.

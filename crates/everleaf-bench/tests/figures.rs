@@ -20,7 +20,7 @@ fn every_figure_is_measured_or_says_why_not() {
         for series in figure.panels.iter().flat_map(|panel| &panel.series) {
             assert!(series.points.iter().flatten().all(|value| value.is_finite() && *value >= 0.0), "{name}: {series:?}");
         }
-        assert!(figure.claims.iter().all(|claim| claim.paper.is_finite() && claim.ours.is_none_or(|ours| ours >= 0.0)), "{name}");
+        assert!(figure.claims.iter().all(|claim| claim.paper.is_finite() && claim.ours.is_none_or(f64::is_finite)), "{name}");
         let table = figure.table();
         assert!(table.starts_with(name) && figure.left_out.iter().all(|out| table.contains(&out.engine)), "{table}");
         assert!(figure_svg(&figure).contains("</svg>"));
@@ -40,7 +40,16 @@ fn probes_lie_near_the_formula_and_are_exact() {
 #[test]
 fn latency_costs_what_it_must() {
     let figure = measured("fptree-7");
-    assert_eq!(figure.panels.len(), 17, "four operations, timed and counted, two kinds of keys, recovery");
+    assert_eq!(figure.panels.len(), 18, "four operations, timed and counted, two kinds of keys, recovery at two latencies");
+    let recovery = |at: &str| {
+        let panel = figure.panels.iter().find(|panel| panel.title.ends_with(at)).unwrap();
+        let fptree = panel.series.iter().find(|series| series.name == "fptree").unwrap();
+        (
+            fptree.points.len(),
+            figure.claims.iter().filter(|claim| claim.what.contains("recovery") && claim.what.contains(at)).count(),
+        )
+    };
+    assert_eq!((recovery(" 90 ns"), recovery(" 650 ns")), ((3, 2), (3, 2)));
     let insert = figure.panels.iter().find(|panel| panel.title == "insert, 8-byte keys").unwrap();
     let fptree = insert.series.iter().find(|series| series.name == "fptree").unwrap();
     assert_eq!(fptree.points.len(), 5);
@@ -52,6 +61,30 @@ fn latency_costs_what_it_must() {
     let (at_250, at_650) = (fptree.points[2][1], fptree.points[4][1]);
     assert!(at_650 >= 560.0 && (at_650 / at_250 - 560.0 / 160.0).abs() < 1e-9, "one flush, and reads: {fptree:?}");
     assert!(figure.claims.iter().any(|claim| claim.ours.is_some()));
+}
+
+#[test]
+fn printed_values_stand_beside_ours() {
+    let claim = |name: &str, words: &[&str]| {
+        let figure = measured(name);
+        let of_words = |claim: &&everleaf_bench::figure::Claim| words.iter().all(|word| claim.what.contains(word));
+        figure.claims.iter().find(of_words).unwrap_or_else(|| panic!("{name}, {words:?}: {:?}", figure.claims)).clone()
+    };
+    let of_find = claim("fptree-9", &["find, speedup", "fptree-c", "22 threads"]);
+    assert!(of_find.paper == 18.3 && of_find.ours.is_some(), "{of_find:?}");
+    let flushes = claim("clfb-6", &["insert, flushes", "clftree-inplace at 64"]);
+    assert_eq!((flushes.paper_text(), flushes.ours), ("4.42".into(), None));
+    assert_eq!(claim("clfb-8", &["insert, time", "wbtree-slot"]).paper_text(), "28 to 33");
+    assert_eq!(claim("incll-2", &["A, zipfian"]).paper_text(), "10.3 to 15.4");
+    let load = claim("circ-10", &["99th percentile of loading", "store:fastfair at 2"]);
+    assert_eq!(load.paper, 25.4);
+    let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    assert_eq!(load.ours.is_some(), two, "both are there, with two threads");
+    let grown = claim("circ-8", &["insert, geometric mean", "percent more of circtree than", "100 million"]);
+    assert!(grown.paper == 29.5 && grown.ours.is_some(), "{grown:?}");
+    assert!(measured("circ-11").panels[0].title.starts_with("load"));
+    let distinct: std::collections::BTreeSet<String> = measured("circ-7").claims.into_iter().map(|claim| claim.what).collect();
+    assert_eq!(distinct.len(), 13, "labels tell measures apart: {distinct:?}");
 }
 
 #[test]

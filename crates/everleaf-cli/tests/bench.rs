@@ -253,6 +253,7 @@ fn ycsb_prints_an_object_an_engine() {
         "min_ops_per_second",
         "max_ops_per_second",
         "ratio",
+        "load_latency",
         "latencies",
         "course",
         "course_seconds",

@@ -105,8 +105,70 @@ pub struct Claim {
     pub what: String,
     /// The paper's.
     pub paper: f64,
+    /// Where the paper prints a range, its other end.
+    pub paper_to: Option<f64>,
     /// Ours; none if an engine is missing.
     pub ours: Option<f64>,
+}
+
+/// How two values are set against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One in terms of the other.
+    Times,
+    /// By how many percent the one is more.
+    PercentMore,
+    /// By how many percent it is less.
+    PercentLess,
+    /// The one alone.
+    Value,
+}
+
+impl Form {
+    fn of(self, above: f64, below: f64) -> f64 {
+        match self {
+            Form::Times => above / below,
+            Form::PercentMore => 100.0 * (above / below - 1.0),
+            Form::PercentLess => 100.0 * (1.0 - above / below),
+            Form::Value => above,
+        }
+    }
+
+    /// Names of both as a phrase.
+    fn phrase(self, above: &str, below: &str) -> String {
+        match self {
+            Form::Times => format!("{above} to {below}"),
+            Form::PercentMore => format!("percent more of {above} than of {below}"),
+            Form::PercentLess => format!("percent less of {above} than of {below}"),
+            Form::Value => above.to_owned(),
+        }
+    }
+}
+
+/// What of the paper's differs from ours, in brackets.
+fn of_paper(at: &str) -> String {
+    if at.is_empty() { String::new() } else { format!(" (paper: {at})") }
+}
+
+/// The last place of an axis; `LAST - n` is the n-th before it.
+pub(crate) const LAST: u64 = u64::MAX;
+
+/// The place that is meant, among all that there are.
+fn place_among(places: &[u64], place: u64) -> Option<u64> {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let back = usize::try_from(LAST - place).ok().filter(|back| *back < 8);
+    back.map_or(Some(place), |back| sorted.iter().rev().nth(back).copied())
+}
+
+/// An engine at a place.
+fn engine_at((engine, place): (&str, u64), label: &str) -> String {
+    match LAST - place {
+        0 => engine.to_owned(),
+        back @ 1..8 => format!("{engine}, {back} before the last of {label}"),
+        _ => format!("{engine} at {place} {label}"),
+    }
 }
 
 /// Whether there is such a figure, whether its options make sense, and whether there is room for all that it measures.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use everleaf_pmem::LINE;
+use everleaf_pmem::{Counter, LINE};
 
-use super::{Claim, Drawing, FigureOptions, Panel, Series};
+pub(super) use super::LAST;
+use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
 use crate::compare::Spread;
 use crate::model::Latency;
 use crate::modelled::Tally;
@@ -13,9 +14,6 @@ use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase};
 
 /// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above this.
 pub const DRAM_NS: u64 = 90;
-
-/// The last place of an axis.
-pub const LAST: u64 = u64::MAX;
 
 /// What stands below.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +117,8 @@ pub enum Measure {
     BytesFlushed,
     /// Bytes of persistent memory that a key takes after the phase.
     PmBytes,
+    /// Nodes of an operation that were copied to a log.
+    NodesLogged,
 }
 
 impl Measure {
@@ -131,6 +131,7 @@ impl Measure {
             Measure::Flushes => "flushes/operation",
             Measure::BytesFlushed => "bytes flushed/operation",
             Measure::PmBytes => "bytes/key",
+            Measure::NodesLogged => "nodes logged/operation",
         }
     }
 
@@ -145,11 +146,12 @@ impl Measure {
             Measure::Flushes => "flushes",
             Measure::BytesFlushed => "bytes flushed",
             Measure::PmBytes => "persistent memory",
+            Measure::NodesLogged => "nodes logged",
         }
     }
 
     const fn is_counted(self) -> bool {
-        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed)
+        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed | Measure::NodesLogged)
     }
 
     /// Whether operations are timed one by one for it, in a run of its own.
@@ -181,6 +183,11 @@ pub struct Sweep {
 #[derive(Clone, Copy, Debug)]
 pub struct Quotient {
     pub paper: f64,
+    /// The other end of a range.
+    pub paper_to: Option<f64>,
+    /// Where the paper measured it, if that is not where we do.
+    pub paper_at: &'static str,
+    pub form: Form,
     pub key_type: BenchKeyType,
     pub phase: Phase,
     pub measure: Measure,
@@ -324,6 +331,7 @@ impl Sweep {
             let added =
                 Latency { read_ns: point.options.read_ns, flush_ns: point.options.flush_ns, fence_ns: point.options.fence_ns };
             put(Measure::Modelled, added.cost_ns(counts, *misses) / keys);
+            put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
             put(Measure::Flushes, (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys);
             let lines = counts.lines_flushed.values().sum::<u64>() + counts.line_writes;
             put(Measure::BytesFlushed, (lines * LINE as u64) as f64 / keys);
@@ -369,22 +377,20 @@ impl Sweep {
                 });
             }
         }
-        let last = points.iter().map(|point| point.place).max().unwrap_or(0);
+        let places: Vec<u64> = points.iter().map(|point| point.place).collect();
         let value = |claim: &Quotient, (engine, place): (&'static str, u64)| {
-            let place = if place == LAST { last } else { place };
+            let place = place_among(&places, place)?;
             found.get(&(claim.key_type as u8, engine, place, claim.phase.name(), claim.measure)).copied()
         };
         let claim = |claim: Quotient| {
-            let at = |(engine, place): (&str, u64)| match place {
-                LAST => engine.to_owned(),
-                place => format!("{engine} at {place}"),
-            };
+            let at = |at| engine_at(at, self.axis.label());
             let (above, below) = (value(&claim, claim.above), value(&claim, claim.below));
-            let keys = keys_name(claim.key_type);
+            let phrase = claim.form.phrase(&at(claim.above), &at(claim.below)) + &of_paper(claim.paper_at);
             Claim {
-                what: format!("{}, {}, {keys}: {} to {}", claim.phase, claim.measure.label(), at(claim.above), at(claim.below)),
+                what: format!("{}, {}, {}: {phrase}", claim.phase, claim.measure.name(), keys_name(claim.key_type)),
                 paper: claim.paper,
-                ours: above.zip(below).map(|(above, below)| above / below),
+                paper_to: claim.paper_to,
+                ours: above.zip(below).map(|(above, below)| claim.form.of(above, below)),
             }
         };
         drawing.figure.claims.extend((self.claims)().into_iter().map(claim));

@@ -1,7 +1,7 @@
 //! Figures that are made of YCSB's workloads: those of Durable Masstree, and those of stores over Circ-Trees.
 
 use super::sweep::Axis;
-use super::{Drawing, FigureOptions, Panel, Series};
+use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
 use crate::session::Session;
 use crate::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
 use crate::{BenchError, Flush, MicroOptions};
@@ -13,6 +13,23 @@ pub enum Shown {
     Throughput,
     /// The slowest of a hundred, of each kind of operation.
     P99,
+}
+
+/// A number of the paper: a value of one engine at a place to that of another. Of percentiles it is that of loading.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    pub paper: f64,
+    /// The other end of a range.
+    pub paper_to: Option<f64>,
+    /// Where the paper measured it, if that is not where we do.
+    pub paper_at: &'static str,
+    pub form: Form,
+    pub workload: Workload,
+    pub distribution: Distribution,
+    pub shown: Shown,
+    /// Engine and place; without an axis the place is 0.
+    pub above: (&'static str, u64),
+    pub below: (&'static str, u64),
 }
 
 /// A figure of this kind.
@@ -29,6 +46,7 @@ pub struct OfYcsb {
     pub flush: Flush,
     pub flush_ns: u64,
     pub shown: Shown,
+    pub claims: fn() -> Vec<Said>,
 }
 
 /// What is run for the points of an engine at a place.
@@ -44,7 +62,7 @@ impl OfYcsb {
     /// Runs everything and draws it.
     pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
         let runs = self.runs(options, drawing)?;
-        if drawing.only_planned || runs.is_empty() {
+        if drawing.only_planned {
             return Ok(());
         }
         drawing.steps.extend(runs.iter().map(|run| run.options.all_operations()).sum());
@@ -57,9 +75,37 @@ impl OfYcsb {
         }
         for distribution in self.distributions {
             let of_distribution: Vec<_> = found.iter().filter(|(run, _)| run.distribution == *distribution).collect();
-            self.draw(*distribution, &of_distribution, drawing);
+            if !of_distribution.is_empty() {
+                self.draw(*distribution, &of_distribution, drawing);
+            }
         }
+        drawing.figure.claims.extend((self.claims)().iter().map(|said| self.claim(said, &found)));
         Ok(())
+    }
+
+    fn claim(&self, said: &Said, found: &[(&Run, YcsbReport)]) -> Claim {
+        let alike = |run: &Run| run.workload == said.workload && run.distribution == said.distribution;
+        let places: Vec<u64> = found.iter().map(|(run, _)| run.place).collect();
+        let value = |(engine, place): (&str, u64)| {
+            let place = place_among(&places, place)?;
+            let (_, report) = found.iter().find(|(run, _)| alike(run) && run.engine == engine && run.place == place)?;
+            match said.shown {
+                Shown::Throughput => Some(report.median_ops_per_second),
+                Shown::P99 => report.load_latency.map(|load| load.p99_ns),
+            }
+        };
+        let at = |(engine, place)| match self.axis {
+            Some(axis) => engine_at((engine, place), axis.label()),
+            None => engine.to_owned(),
+        };
+        let shown = if said.shown == Shown::P99 { "99th percentile of loading" } else { "throughput" };
+        let phrase = said.form.phrase(&at(said.above), &at(said.below)) + &of_paper(said.paper_at);
+        Claim {
+            what: format!("{}, {}, {shown}: {phrase}", said.workload.name().to_uppercase(), said.distribution.name()),
+            paper: said.paper,
+            paper_to: said.paper_to,
+            ours: value(said.above).zip(value(said.below)).map(|(above, below)| said.form.of(above, below)),
+        }
     }
 
     /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong before any work is done.
@@ -142,6 +188,8 @@ impl OfYcsb {
             drawing.figure.panels.push(panel(name.into(), "operations/s", &|report| Some(report.median_ops_per_second)));
             return;
         }
+        let load = |report: &YcsbReport| report.load_latency.map(|load| load.p99_ns);
+        drawing.figure.panels.push(panel(format!("load, {name}"), "99th percentile, ns", &load));
         let kinds: std::collections::BTreeSet<&String> = found.iter().flat_map(|(_, report)| report.latencies.keys()).collect();
         for kind in kinds {
             let of = |report: &YcsbReport| report.latencies.get(kind).map(|latencies| latencies.p99_ns);

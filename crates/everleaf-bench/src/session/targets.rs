@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Latencies that are to be added, if any.
-    fn added(&self) -> Option<AddedLatencies> {
+    pub fn added(&self) -> Option<AddedLatencies> {
         let options = &self.plan.options;
         let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
         (added != AddedLatencies::default()).then_some(added)

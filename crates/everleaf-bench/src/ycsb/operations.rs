@@ -3,6 +3,7 @@
 use super::draw::Picks;
 use super::options::{Distribution, Kind, Record, Workload};
 use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
+use crate::measure::Clock;
 use crate::target::Operations;
 
 /// Records that a scan reads at most.
@@ -68,6 +69,10 @@ impl Source {
 
 /// What stands around each operation.
 pub trait Stopwatch: Send {
+    /// What stands around each insertion of the loading.
+    type Load: Clock + Clone;
+    /// One that has seen nothing yet.
+    fn loading() -> Self::Load;
     /// The first operation begins.
     fn begin(&mut self) {}
     /// Does `work`, which is an operation of this kind.

@@ -44,6 +44,8 @@ pub struct YcsbReport {
     pub max_ops_per_second: f64,
     /// Its median to that of the first engine.
     pub ratio: f64,
+    /// Latencies of loading, a record at a time.
+    pub load_latency: Option<KindReport>,
     /// Latencies by kind of operation.
     pub latencies: BTreeMap<String, KindReport>,
     /// Operations in a second in each of twenty equal parts of the last round.
@@ -84,7 +86,12 @@ pub struct KindReport {
 pub struct EngineRuns {
     pub timed: Vec<Done<Course>>,
     pub latencies: Vec<KindLatencies>,
+    pub loads: Vec<LoadLatencies>,
 }
+
+/// Those of loading.
+#[derive(Clone, Debug)]
+pub struct LoadLatencies(pub KindLatencies);
 
 /// When a thread had done how many operations.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +166,7 @@ impl YcsbReport {
         let loads: Vec<f64> = runs.timed.iter().map(|done| rate(options.micro.keys, done.load)).collect();
         let rates: Vec<f64> = runs.timed.iter().map(|done| rate(options.operations, done.elapsed)).collect();
         let (load, spread, last) = (Spread::of(&loads), Spread::of(&rates), &runs.timed[runs.timed.len() - 1]);
+        let load_latencies = KindLatencies::reports(&runs.loads.iter().map(|load| load.0.clone()).collect::<Vec<_>>());
         let bytes = last.medium_bytes.map(|bytes| bytes + last.dram_bytes.unwrap_or(0));
         Self {
             engine: subject.to_string(),
@@ -175,6 +183,7 @@ impl YcsbReport {
             min_ops_per_second: spread.min.round(),
             max_ops_per_second: spread.max.round(),
             ratio: 1.0,
+            load_latency: load_latencies.values().next().copied(),
             latencies: KindLatencies::reports(&runs.latencies),
             course: course_of(&last.watches, last.elapsed),
             course_seconds: last.elapsed.as_secs_f64() / PARTS as f64,

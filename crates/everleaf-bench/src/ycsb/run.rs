@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
 use super::options::{Kind, Record, YcsbOptions};
-use super::report::{Course, EngineRuns, KindLatencies, YcsbReport};
+use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
 use crate::keys::{BenchKey, String16, UserKey, mix};
-use crate::measure::pin;
+use crate::measure::{Clock, Unobserved, pin};
 use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
@@ -62,7 +62,7 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
     }
     for (sessions, runs) in sessions.iter().zip(&mut runs) {
         let run = Run { options, session: &sessions[0], steps: &mut steps, name: "latencies" };
-        run.go(|_| KindLatencies::new(), &mut |done| runs.latencies = done.watches)?;
+        run.go(|_| KindLatencies::new(), &mut |done| (runs.latencies, runs.loads) = (done.watches, done.loads))?;
     }
     let mut reports = Vec::new();
     for (sessions, runs) in sessions.iter().zip(&runs) {
@@ -74,8 +74,9 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
 }
 
 /// What a run gave.
-pub struct Done<W> {
+pub struct Done<W: Stopwatch> {
     pub load: Duration,
+    pub loads: Vec<W::Load>,
     pub elapsed: Duration,
     pub watches: Vec<W>,
     pub keys_after: u64,
@@ -117,7 +118,7 @@ impl Run<'_, '_> {
     }
 }
 
-struct WithWatch<'r, 'p, 'd, W, F> {
+struct WithWatch<'r, 'p, 'd, W: Stopwatch, F> {
     run: Run<'r, 'p>,
     watch: F,
     done: &'d mut dyn FnMut(Done<W>),
@@ -129,7 +130,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
     fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         let Run { options, session, steps, name } = self.run;
         let workloads = [workload::Workload::new(&session.plan, 0)];
-        let load = session.warm_up(steps, name, &mut targets, &workloads)?;
+        let (load, loads) = session.warm_up(steps, name, &mut targets, &workloads, &W::loading())?;
         let source = Run { options, session, steps, name }.source();
         steps.begin(session.plan.subject, &format!("{name}: workload {}", options.workload));
         let drawn: Vec<Vec<Operation<K>>> = (0..source.threads).map(|thread| source.draw(thread)).collect();
@@ -143,6 +144,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
         let target = &targets[0];
         (self.done)(Done {
             load,
+            loads,
             elapsed,
             watches,
             keys_after: target.len(),
@@ -196,6 +198,11 @@ fn operate<K: BenchKey, T: Target<K>, W: Stopwatch>(
 }
 
 impl Stopwatch for Course {
+    type Load = Unobserved;
+
+    fn loading() -> Unobserved {
+        Unobserved
+    }
     fn begin(&mut self) {
         Course::begin(self);
     }
@@ -211,6 +218,11 @@ impl Stopwatch for Course {
 }
 
 impl Stopwatch for KindLatencies {
+    type Load = LoadLatencies;
+
+    fn loading() -> LoadLatencies {
+        LoadLatencies(KindLatencies::new())
+    }
     #[inline(always)]
     fn time<R>(&mut self, kind: Kind, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
@@ -220,4 +232,11 @@ impl Stopwatch for KindLatencies {
     }
     #[inline(always)]
     fn passed(&mut self, _operations: usize) {}
+}
+
+impl Clock for LoadLatencies {
+    #[inline(always)]
+    fn time<R>(&mut self, _operations: usize, work: impl FnOnce() -> R) -> R {
+        self.0.time(Kind::Insert, work)
+    }
 }
