@@ -88,6 +88,18 @@ fn printed_values_stand_beside_ours() {
 }
 
 #[test]
+fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
+    for name in ["incll-6", "incll-7", "incll-8"] {
+        let figure = measured(name);
+        assert!(figure.panels.is_empty() && figure.left_out.iter().any(|out| out.engine == "masstree"), "{name}");
+        let (svg, table) = (figure_svg(&figure), figure.table());
+        assert!(svg.contains("</svg>") && table.contains("left out: masstree, not in this release"), "{table}");
+    }
+    let printed: Vec<f64> = measured("incll-8").claims.iter().map(|claim| claim.paper).collect();
+    assert_eq!(printed, [4.1, 5.7, 42.5, 28.5]);
+}
+
+#[test]
 fn pictures_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("figure.png");

@@ -349,6 +349,44 @@ const ENTRIES: &[Entry] = &[
         measure: |options, drawing| OfYcsb { claims: claims::incll_5, ..INCLL_BY_KEYS }.measure(options, drawing),
     },
     Entry {
+        name: "incll-6",
+        title: "what durability costs in workload A by number of keys",
+        source: OF_MASSTREE,
+        notes: &[
+            "at most 27 percent of the transient tree's throughput, says the paper, in trees of 1 to 3 million keys",
+            "throughput of trees that are here by number of keys is incll-5",
+        ],
+        measure: |options, drawing| {
+            OfYcsb { engines: &["masstree-transient", "masstree"], ..INCLL_BY_KEYS }.measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "incll-7",
+        title: "nodes logged by number of keys",
+        source: OF_MASSTREE,
+        notes: &["only a tree with epochs logs nodes, so no other tree is shown", "updates alone stand for workload A"],
+        measure: |options, drawing| {
+            Sweep {
+                engines: &["masstree", "masstree-logging"],
+                axis: Axis::KeysOver(&[1000, 100, 10, 1]),
+                phases: &[Phase::Update],
+                shown: &[(Phase::Update, Measure::NodesLogged)],
+                ..SWEEP
+            }
+            .measure(options, drawing)
+        },
+    },
+    Entry {
+        name: "incll-8",
+        title: "throughput of workload A by what is added to a fence, with and without logs in cache lines",
+        source: OF_MASSTREE,
+        notes: &[FENCED, "throughput of trees that are here by what is added to a fence is incll-3"],
+        measure: |options, drawing| {
+            let engines = &["masstree", "masstree-logging"];
+            OfYcsb { engines, claims: claims::incll_8, ..INCLL_BY_FENCE }.measure(options, drawing)
+        },
+    },
+    Entry {
         name: "circ-7",
         title: "insertions and searches by size of a node",
         source: OF_CIRCTREE,

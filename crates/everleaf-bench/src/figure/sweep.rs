@@ -364,6 +364,9 @@ impl Sweep {
                         last.points.push([point.place as f64, *value]);
                     }
                 }
+                if series.is_empty() {
+                    continue; // No engine of this release.
+                }
                 drawing.figure.panels.push(Panel {
                     title: match measure {
                         Measure::MeanNs | Measure::Throughput => format!("{phase}, {}", keys_name(*key_type)),
