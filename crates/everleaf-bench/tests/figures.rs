@@ -100,6 +100,16 @@ fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
 }
 
 #[test]
+fn leaves_have_the_papers_size_or_a_note_says_which_they_have() {
+    for name in ["clfb-7", "clfb-8"] {
+        let notes = measured(name).notes;
+        assert!(notes.iter().any(|note| note == "fptree has nodes of 896 bytes in place of 1024"), "{name}: {notes:?}");
+        assert_eq!(notes.iter().filter(|note| note.starts_with("fptree has")).count(), 1, "{name}: {notes:?}");
+    }
+    assert!(measured("clfb-9").notes.iter().any(|note| note.contains("512 bytes")));
+}
+
+#[test]
 fn pictures_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("figure.png");

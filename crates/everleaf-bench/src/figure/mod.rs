@@ -17,8 +17,8 @@ mod ycsb;
 
 use serde::Serialize;
 
-use crate::session::Steps;
-use crate::{BenchError, Progress, Scratch};
+use crate::session::{Session, Steps};
+use crate::{BenchError, MicroOptions, Progress, Scratch};
 
 pub use catalogue::{figure_list, figure_names};
 pub(crate) use table::number;
@@ -247,6 +247,31 @@ impl Drawing<'_, '_> {
         if !self.figure.left_out.contains(&left_out) {
             self.figure.left_out.push(left_out);
         }
+    }
+
+    /// A session with the first size of nodes that the engine has, which goes into the options; another than the paper's is noted. No sizes, or an engine
+    /// that has none to choose from: its own.
+    pub fn sized(&mut self, node_bytes: &[u32], micro: &mut MicroOptions) -> Result<Session, BenchError> {
+        if node_bytes.is_empty() || micro.engine == "btreemap" {
+            return Session::shared(micro);
+        }
+        let mut refused = None;
+        for bytes in node_bytes {
+            micro.node_bytes = Some(*bytes);
+            match Session::shared(micro) {
+                Ok(session) if *bytes == node_bytes[0] => return Ok(session),
+                Ok(session) => {
+                    let note = format!("{} has nodes of {bytes} bytes in place of {}", micro.engine, node_bytes[0]);
+                    if !self.figure.notes.contains(&note) {
+                        self.figure.notes.push(note);
+                    }
+                    return Ok(session);
+                }
+                Err(error) if error.is_wrong_usage() => refused = refused.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or_else(|| Session::shared(micro), Err)
     }
 
     /// The engines among `names` that this release has; the others are left out.

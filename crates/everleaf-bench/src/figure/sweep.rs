@@ -175,7 +175,8 @@ pub struct Sweep {
     pub added: [u64; 2],
     /// The paper's sizes of inner nodes where they are not the tuned ones.
     pub inner_keys: Option<u32>,
-    pub node_bytes: Option<u32>,
+    /// The paper's size of nodes, and what stands for it in engines that do not have it: the first that is offered is taken.
+    pub node_bytes: &'static [u32],
     pub claims: fn() -> Vec<Quotient>,
 }
 
@@ -290,14 +291,13 @@ impl Sweep {
                         seed: options.seed,
                         pool: options.pool.clone(),
                         inner_keys: self.inner_keys,
-                        node_bytes: self.node_bytes,
                         ..MicroOptions::default()
                     };
                     if engine == "btreemap" {
-                        (micro.inner_keys, micro.node_bytes) = (None, None);
+                        micro.inner_keys = None;
                     }
                     self.axis.apply(place, &mut micro);
-                    match Session::shared(&micro) {
+                    match drawing.sized(self.node_bytes, &mut micro) {
                         Ok(_) => points.push(Point { key_type: *key_type, engine, place, options: micro }),
                         Err(error) if error.is_wrong_usage() => {
                             drawing.leave_out(engine, &format!("at {place} {}: {error}", self.axis.label()));
