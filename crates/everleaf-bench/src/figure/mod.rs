@@ -223,7 +223,10 @@ impl Figure {
             name: entry.name.into(),
             title: entry.title.into(),
             source: entry.source.into(),
-            command: format!("everleaf bench figure {} --keys {} --rounds {}", entry.name, options.keys, options.rounds),
+            command: format!(
+                "everleaf bench figure {} --keys {} --rounds {} --seed {}",
+                entry.name, options.keys, options.rounds, options.seed
+            ),
             left_out: Vec::new(),
             panels: Vec::new(),
             claims: Vec::new(),
