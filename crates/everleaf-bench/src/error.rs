@@ -221,14 +221,9 @@ pub enum BenchError {
     /// A peer failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// A plot could not be written.
-    #[error("writing {path}: {reason}", path = .path.display())]
-    Plot {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
+    /// A plot could not be drawn.
+    #[error("the plots of this figure could not be drawn; please report this")]
+    Plot,
     /// An operation failed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -279,7 +274,7 @@ impl BenchError {
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::Store(error) => is_choice(error),
             Self::Peer(_)
-            | Self::Plot { .. }
+            | Self::Plot
             | Self::NoRoom { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }

@@ -352,6 +352,15 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
     assert!(bench.refused(["bench", "figure", "fptree-4", "--keys", "1"]).contains("--keys 1"));
     bench.write("file", "");
     bench.fails(["bench", "figure", "fptree-4", "--folder", "file/below"]);
+    for refused in [&["--keys", "1"][..], &["--keys", "1000000000000"]] {
+        let ran = bench.run(["bench", "figure", "fptree-4", "--folder", "new/below"].iter().chain(refused));
+        assert!(ran.code != Some(0) && !bench.path("new").exists(), "{ran:?}");
+    }
+    // A picture that cannot be written: known before anything is measured, said in one sentence, and nothing is left.
+    std::fs::create_dir_all(bench.path("taken/fptree-4.png")).unwrap();
+    let sentence = bench.fails(["bench", "figure", "fptree-4", "--keys", "100000000", "--folder", "taken"]);
+    assert!(sentence.contains("fptree-4.png cannot be written") && !sentence.contains("Error("), "{sentence}");
+    assert_eq!(std::fs::read_dir(bench.path("taken")).unwrap().count(), 1);
 }
 
 #[test]
@@ -368,4 +377,12 @@ fn report_is_one_page_that_fetches_nothing() {
     bench.fails(["bench", "report", "--quick", "--output", "missing/page.html"]);
     bench.refused(["bench", "report", "--keys", "1", "--output", "other.html"]);
     assert!(!bench.path("other.html").exists());
+    for content in ["", "precious"] {
+        bench.write("mine.html", content);
+        bench.refused(["bench", "report", "--keys", "1", "--output", "mine.html"]);
+        bench.fails(["bench", "report", "--keys", "1000000000000", "--output", "mine.html"]);
+        assert_eq!(std::fs::read(bench.path("mine.html")).unwrap(), content.as_bytes());
+    }
+    let commands: Vec<&str> = page.split("<pre><code>").skip(1).filter_map(|rest| rest.split("</code>").next()).collect();
+    assert!(commands.len() > 20 && commands.iter().all(|command| command.contains(" --seed 1")), "{commands:?}");
 }

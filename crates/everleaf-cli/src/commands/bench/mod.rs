@@ -4,6 +4,7 @@ mod basics;
 mod figure;
 mod growth;
 mod model;
+mod output;
 mod report;
 mod space;
 mod stores;
