@@ -136,11 +136,11 @@ pub enum BenchError {
         /// Keys that are there.
         present: u64,
     },
-    /// Nothing to compare, or no round.
-    #[error("a comparison takes at least one engine and one round")]
+    /// Nothing to compare.
+    #[error("a comparison takes at least one engine, and one number of threads")]
     NothingToCompare,
     /// No recovery to measure.
-    #[error("a measurement of recoveries takes at least one number of threads and one round")]
+    #[error("a measurement of recoveries takes at least one number of threads")]
     NothingToRecover,
     /// Something else than an index where an index is looked at.
     #[error("this looks at an index by itself, which {engine} is not: choose an index engine such as fptree")]

@@ -306,6 +306,8 @@ pub(crate) fn within(option: &'static str, value: u64, least: u64, most: u64) ->
     if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
 }
 
+/// Rounds that are still worth their time.
+pub(crate) const MOST_ROUNDS: u64 = 1000;
 /// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
 pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.

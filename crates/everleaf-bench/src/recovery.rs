@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::compare::Spread;
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
-use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions, within_threads};
+use crate::options::{BenchKeyType, MOST_ROUNDS, MicroOptions, RecoveryOptions, within, within_threads};
 use crate::session::{Session, Steps, verify};
 use crate::target::{IndexTarget, Target};
 use crate::workload::{Drawn, Workload};
@@ -86,9 +86,10 @@ pub fn run_recovery_with_progress(
 
 /// Finds everything that is wrong before any work is done.
 pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engine), BenchError> {
-    if options.threads.is_empty() || options.rounds == 0 {
+    if options.threads.is_empty() {
         return Err(BenchError::NothingToRecover);
     }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
     let session = Session::shared(&MicroOptions { warm: 0, threads: 1, phases: vec![Phase::Insert], ..options.micro.clone() })?;
     let Subject::Index(engine) = session.plan.subject else {
@@ -307,7 +308,8 @@ mod tests {
             (RecoveryOptions { threads: Vec::new(), ..right.clone() }, "at least one number of threads"),
             (RecoveryOptions { threads: vec![1, 0], ..right.clone() }, "--threads 0 is out of range"),
             (RecoveryOptions { threads: vec![65], ..right.clone() }, "--threads 65 is out of range"),
-            (RecoveryOptions { rounds: 0, ..right.clone() }, "one round"),
+            (RecoveryOptions { rounds: 0, ..right.clone() }, "--rounds 0"),
+            (RecoveryOptions { rounds: 1001, ..right.clone() }, "--rounds 1001 is out of range: give 1 to 1000"),
             (options("btreemap", 100), "btreemap persists nothing"),
             (options("fptree:separate", 100), "bench compare"),
         ] {

@@ -297,7 +297,21 @@ fn ycsb_refuses_what_it_does_not_have() {
         of(&["--workload", "a", "--engine", "store", "--distribution", "normal", "--deviation", "0"]).contains("--deviation 0")
     );
     assert!(of(&["--workload", "a", "--engine", "btreemap", "--threads", "2"]).contains("one thread"));
-    assert!(of(&["--workload", "a", "--engine", "store", "--rounds", "0"]).contains("one round"));
+    for (command, option) in [
+        ("ycsb", "--engine"),
+        ("compare", "--engines"),
+        ("recovery", "--engine"),
+        ("model", "--engines"),
+        ("stores", "--engines"),
+    ] {
+        let engine = if command == "recovery" { "fptree" } else { "store" };
+        let workload: &[&str] = if command == "ycsb" { &["--workload", "a", "--operations", "10"] } else { &[] };
+        let rounds =
+            |rounds| bench.refused(["bench", command, option, engine, "--keys", "10", "--rounds", rounds].iter().chain(workload));
+        assert!(rounds("1001").contains("--rounds 1001 is out of range"), "{command}");
+        assert!(rounds("4294967295").contains("to 1000"), "{command}");
+        assert!(command == "model" || rounds("0").contains("--rounds 0"), "{command}");
+    }
     let sized = |record, keys, operations, engine| {
         let given = ["bench", "ycsb", "--workload", "a", "--record", record, "--engine", engine];
         given.into_iter().chain(["--keys", keys, "--operations", operations])

@@ -8,6 +8,7 @@ use super::options::{Kind, Record, YcsbOptions};
 use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
 use crate::keys::{BenchKey, String16, UserKey, mix};
 use crate::measure::{Clock, Unobserved, pin};
+use crate::options::{MOST_ROUNDS, within};
 use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
@@ -43,9 +44,10 @@ pub fn run_ycsb(options: &YcsbOptions) -> Result<Vec<YcsbReport>, BenchError> {
 /// # Errors
 /// As [`run_ycsb`].
 pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Progress)) -> Result<Vec<YcsbReport>, BenchError> {
-    if options.engines.is_empty() || options.rounds == 0 {
+    if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     let sessions = options
         .engines
         .iter()
