@@ -112,6 +112,16 @@ pub enum BenchError {
         /// The engine.
         engine: Subject,
     },
+    /// A record that an index does not have.
+    #[error(
+        "engine {engine} holds words, which --record {record} is not: give 8/B or 16/B with B a multiple of 8 from 8 to 112, or choose store or another peer"
+    )]
+    RecordWords {
+        /// The engine.
+        engine: Subject,
+        /// What was given.
+        record: Record,
+    },
     /// More distinct keys than there are numbers.
     #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
     TooFewBits {
@@ -162,7 +172,7 @@ pub enum BenchError {
     },
     /// The medium or the memory is too small.
     #[error(
-        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys, or name another place with --pool"
+        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys or operations, or name another place with --pool"
     )]
     NoRoom {
         /// Where.
@@ -253,6 +263,7 @@ impl BenchError {
             Self::UnknownEngine { .. }
             | Self::NotBuilt { .. }
             | Self::ValueBytes { .. }
+            | Self::RecordWords { .. }
             | Self::UnknownPhase { .. }
             | Self::Unknown { .. }
             | Self::Deviation { .. }

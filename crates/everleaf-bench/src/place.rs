@@ -263,7 +263,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = At::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")), "{error}");
-        assert!(error.to_string().contains("MiB are free: use fewer keys, or name another place with --pool"), "{error}");
+        assert!(
+            error.to_string().contains("MiB are free: use fewer keys or operations, or name another place with --pool"),
+            "{error}"
+        );
         let error = At::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"), "{error}");
         assert!(!error.is_wrong_usage());

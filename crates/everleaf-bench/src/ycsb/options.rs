@@ -268,7 +268,10 @@ impl YcsbOptions {
             seed: self.micro.seed.wrapping_add(round.into()),
             ..self.micro.clone()
         };
-        let mut plan = Plan::new(&micro)?;
+        let mut plan = Plan::new(&micro).map_err(|error| match error {
+            BenchError::ValueBytes { engine } => BenchError::RecordWords { engine, record: self.record },
+            other => other,
+        })?;
         let sorted_places = if matches!(self.distribution(), Distribution::Normal { .. }) { 8 * self.micro.keys } else { 0 };
         plan.drawn_bytes = self.operations * self.record.operation_bytes() + sorted_places;
         Ok(plan)
