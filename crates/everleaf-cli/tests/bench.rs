@@ -243,10 +243,14 @@ fn ycsb_prints_an_object_an_engine() {
         "workload",
         "record",
         "distribution",
+        "deviation",
+        "key_deviation",
         "keys",
         "operations",
         "threads",
         "rounds",
+        "seed",
+        "flush",
         "durability",
         "load_ops_per_second",
         "median_ops_per_second",
@@ -281,6 +285,22 @@ fn ycsb_prints_an_object_an_engine() {
         }
         assert!(!bench.path("q").exists());
     }
+}
+
+#[test]
+fn ycsb_says_with_what_it_was_measured() {
+    let bench = Bench::new();
+    let given =
+        ["bench", "ycsb", "--workload", "d", "--engine", "store", "--keys", "100", "--operations", "107", "--rounds", "1"];
+    let more = ["--distribution", "normal", "--deviation", "0.25", "--flush", "none", "--seed", "7", "--key-deviation", "5000"];
+    let row = json(&bench.ok(given.iter().chain(&more).chain(&["--threads", "3", "--json"])));
+    assert_eq!((row["deviation"].as_f64(), row["key_deviation"].as_u64()), (Some(0.25), Some(5000)));
+    assert_eq!((row["seed"].as_u64(), row["flush"].as_str()), (Some(7), Some("none")));
+    assert_eq!(row["keys_after"], 105, "five in a hundred of 107 operations insert, whatever the threads");
+    assert!(row["load_latency"]["p99_ns"].as_f64() > Some(0.0) && row["load_latency"]["operations"] == 100);
+    assert!(json(&bench.ok(given.iter().chain(&["--json"])))["deviation"].is_null());
+    assert!(bench.refused(given.iter().chain(&["--deviation", "0.2"])).contains("--distribution normal"));
+    assert!(bench.refused(given.iter().chain(&["--key-deviation", "0"])).contains("--key-deviation 0"));
 }
 
 #[test]
@@ -384,7 +404,8 @@ fn report_is_one_page_that_fetches_nothing() {
     assert_eq!(bench.ok(["bench", "report", "--quick", "--keys", "1000", "--output", "page.html"]).trim(), "page.html");
     let page = String::from_utf8(std::fs::read(bench.path("page.html")).unwrap()).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    for words in ["lmdb", "redb", "fjall", "process-crash", "fptree-7", "<svg", "commit", "everleaf bench ycsb"] {
+    let rocksdb = if cfg!(feature = "rocksdb") { "rocksdb" } else { "rocksdb: not in this build" };
+    for words in ["lmdb", "redb", "fjall", rocksdb, "process-crash", "fptree-7", "<svg", "commit", "everleaf bench ycsb"] {
         assert!(page.contains(words), "{words} is not in the page");
     }
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));

@@ -68,7 +68,11 @@ impl Axis {
             Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
                 places.iter().map(|place| u64::from(*place)).collect()
             }
-            Axis::KeysOver(parts) => parts.iter().map(|part| (keys / part).max(1)).collect(),
+            Axis::KeysOver(parts) => {
+                let mut places: Vec<u64> = parts.iter().map(|part| (keys / part).max(1)).collect();
+                places.dedup(); // Of few keys several parts are one key.
+                places
+            }
             Axis::ThreadsUpTo(most) => {
                 let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
                 let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
@@ -397,5 +401,17 @@ impl Sweep {
             }
         };
         drawing.figure.claims.extend((self.claims)().into_iter().map(claim));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_place_comes_twice() {
+        assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(100), [1, 10, 100]);
+        assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(5000), [5, 50, 500, 5000]);
+        assert_eq!(Axis::ThreadsUpTo(1).places(100), [1]);
     }
 }

@@ -254,9 +254,8 @@ impl YcsbOptions {
         if !(8..=MOST_VALUE_BYTES).contains(&u64::from(self.record.value_bytes())) {
             return Err(BenchError::RecordBytes { record: self.record, most: MOST_VALUE_BYTES });
         }
-        let threads = u64::from(self.micro.threads.max(1));
         let key_type = if matches!(self.record, Record::U64(_)) { BenchKeyType::U64 } else { BenchKeyType::String16 };
-        let inserts = self.workload.inserts(self.operations.div_ceil(threads)) * threads;
+        let inserts = self.workload.inserts(self.operations);
         let micro = MicroOptions {
             engine: engine.to_owned(),
             warm: self.micro.keys,

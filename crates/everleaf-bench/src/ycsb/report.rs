@@ -7,7 +7,7 @@ use everleaf_pmem::Durability;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::options::{Kind, YcsbOptions};
+use super::options::{Distribution, Kind, YcsbOptions};
 use super::run::Done;
 use crate::Subject;
 use crate::compare::Spread;
@@ -24,6 +24,10 @@ pub struct YcsbReport {
     pub record: String,
     /// Which records are wanted.
     pub distribution: String,
+    /// Of normal: its standard deviation, as a part of all records.
+    pub deviation: Option<f64>,
+    /// Standard deviation of the keys, if they are of a normal distribution.
+    pub key_deviation: Option<u64>,
     /// Records that were loaded.
     pub keys: u64,
     /// Operations.
@@ -32,6 +36,10 @@ pub struct YcsbReport {
     pub threads: u32,
     /// How often it was measured.
     pub rounds: u32,
+    /// Of the first round.
+    pub seed: u64,
+    /// The flush instruction that was asked for: `auto` is what the medium needs. Peers know none.
+    pub flush: String,
     /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
     pub durability: String,
     /// Records loaded in a second; median of the rounds.
@@ -173,10 +181,17 @@ impl YcsbReport {
             workload: options.workload.to_string(),
             record: options.record.to_string(),
             distribution: options.distribution().name().to_owned(),
+            deviation: match options.distribution() {
+                Distribution::Normal { deviation } => Some(deviation),
+                _ => None,
+            },
+            key_deviation: options.micro.key_deviation,
             keys: options.micro.keys,
             operations: options.operations,
             threads: options.micro.threads,
             rounds: options.rounds,
+            seed: options.micro.seed,
+            flush: options.micro.flush.name().to_owned(),
             durability: durability.to_string(),
             load_ops_per_second: load.middle.round(),
             median_ops_per_second: spread.middle.round(),

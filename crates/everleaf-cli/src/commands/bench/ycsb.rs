@@ -32,9 +32,9 @@ pub struct Args {
     /// Which records are wanted: uniform, zipfian, latest or normal [default: the workload's].
     #[arg(long, value_name = "NAME")]
     distribution: Option<String>,
-    /// Standard deviation of normal, as a part of all records.
-    #[arg(long, value_name = "D", default_value_t = 0.1)]
-    deviation: f64,
+    /// Standard deviation of --distribution normal, as a part of all records [default: 0.1].
+    #[arg(long, value_name = "D")]
+    deviation: Option<f64>,
     /// The keys themselves are of a normal distribution with this standard deviation [default: all numbers alike].
     #[arg(long, value_name = "D")]
     key_deviation: Option<u64>,
@@ -57,9 +57,15 @@ pub struct Args {
     json: bool,
 }
 
+/// Standard deviation of normal, if none is given.
+const DEVIATION: f64 = 0.1;
+
 impl Args {
     fn options(&self) -> Result<YcsbOptions, Failure> {
-        let named = |name: &String| Distribution::named(name, self.deviation);
+        if self.deviation.is_some() && self.distribution.as_deref() != Some("normal") {
+            return Err(Failure::usage("--deviation belongs to --distribution normal: give both, or neither"));
+        }
+        let named = |name: &String| Distribution::named(name, self.deviation.unwrap_or(DEVIATION));
         Ok(YcsbOptions {
             engines: self.engine.clone(),
             workload: self.workload,
