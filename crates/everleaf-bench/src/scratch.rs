@@ -79,8 +79,8 @@ impl Scratch {
         Ok(Made { what, scratch: self.clone(), listed: true, ours: true })
     }
 
-    /// Makes this folder and those above it that are missing, for files that stay if [`Made::leave`] is called for each of them; the innermost comes first. Otherwise they go, unless
-    /// somebody has put something into them.
+    /// Makes this folder and those above it that are missing; the innermost comes first. They go with what is returned, unless it is left
+    /// ([`Made::leave`]) or somebody has put something into them.
     ///
     /// # Errors
     /// [`BenchError::Io`].
