@@ -4,7 +4,7 @@ use everleaf_pmem::Durability;
 use serde::Serialize;
 
 use crate::contention::Contention;
-use crate::options::{CompareOptions, MicroOptions, separate_name};
+use crate::options::{CompareOptions, MOST_ROUNDS, MicroOptions, separate_name, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
@@ -65,9 +65,10 @@ pub fn run_compare_with_progress(
     options: &CompareOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Comparison>, BenchError> {
-    if options.engines.is_empty() || options.rounds == 0 {
+    if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     let session = |engine: &String, round: u32| {
         let seed = options.micro.seed.wrapping_add(round.into());
         let of_engine = |engine: &str| MicroOptions { engine: engine.to_owned(), seed, ..options.micro.clone() };
@@ -313,6 +314,7 @@ mod tests {
         for wrong in [
             CompareOptions { engines: Vec::new(), ..right.clone() },
             CompareOptions { rounds: 0, ..right.clone() },
+            CompareOptions { rounds: 1001, ..right.clone() },
             CompareOptions { engines: vec!["btreemap".into(), "bogus".into()], ..right.clone() },
             CompareOptions { engines: vec!["btreemap".into(), "masstree".into()], ..right.clone() },
             CompareOptions { engines: vec!["btreemap:apart".into()], ..right.clone() },

@@ -8,7 +8,7 @@ use everleaf_pmem::MapError;
 use everleaf_pool::PoolError;
 
 use crate::peers::PeerError;
-use crate::ycsb::Workload;
+use crate::ycsb::{Record, Workload};
 use crate::{Peer, Phase, Subject};
 
 /// A benchmark could not be run.
@@ -54,9 +54,14 @@ pub enum BenchError {
         /// What was given.
         deviation: f64,
     },
-    /// No records or no operations.
-    #[error("a workload takes at least one record and one operation: give --keys and --operations")]
-    NothingToDo,
+    /// A record whose value has a size that is not offered.
+    #[error("--record {record} is out of range: give 8 to {most} bytes of a value")]
+    RecordBytes {
+        /// What was given.
+        record: Record,
+        /// The most that is offered.
+        most: u64,
+    },
     /// An option outside of its range.
     #[error("--{option} {value} is out of range: give {least} to {most}")]
     OutOfRange {
@@ -107,6 +112,16 @@ pub enum BenchError {
         /// The engine.
         engine: Subject,
     },
+    /// A record that an index does not have.
+    #[error(
+        "engine {engine} holds words, which --record {record} is not: give 8/B or 16/B with B a multiple of 8 from 8 to 112, or choose store or another peer"
+    )]
+    RecordWords {
+        /// The engine.
+        engine: Subject,
+        /// What was given.
+        record: Record,
+    },
     /// More distinct keys than there are numbers.
     #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
     TooFewBits {
@@ -131,11 +146,11 @@ pub enum BenchError {
         /// Keys that are there.
         present: u64,
     },
-    /// Nothing to compare, or no round.
-    #[error("a comparison takes at least one engine and one round")]
+    /// Nothing to compare.
+    #[error("a comparison takes at least one engine, and one number of threads")]
     NothingToCompare,
     /// No recovery to measure.
-    #[error("a measurement of recoveries takes at least one number of threads and one round")]
+    #[error("a measurement of recoveries takes at least one number of threads")]
     NothingToRecover,
     /// Something else than an index where an index is looked at.
     #[error("this looks at an index by itself, which {engine} is not: choose an index engine such as fptree")]
@@ -157,7 +172,7 @@ pub enum BenchError {
     },
     /// The medium or the memory is too small.
     #[error(
-        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys, or name another place with --pool"
+        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys or operations, or name another place with --pool"
     )]
     NoRoom {
         /// Where.
@@ -216,14 +231,9 @@ pub enum BenchError {
     /// A peer failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// A plot could not be written.
-    #[error("writing {path}: {reason}", path = .path.display())]
-    Plot {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
+    /// A plot could not be drawn.
+    #[error("the plots of this figure could not be drawn; please report this")]
+    Plot,
     /// An operation failed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -253,10 +263,11 @@ impl BenchError {
             Self::UnknownEngine { .. }
             | Self::NotBuilt { .. }
             | Self::ValueBytes { .. }
+            | Self::RecordWords { .. }
             | Self::UnknownPhase { .. }
             | Self::Unknown { .. }
             | Self::Deviation { .. }
-            | Self::NothingToDo
+            | Self::RecordBytes { .. }
             | Self::OutOfRange { .. }
             | Self::NodeBytes { .. }
             | Self::SerialEngine { .. }
@@ -274,7 +285,7 @@ impl BenchError {
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::Store(error) => is_choice(error),
             Self::Peer(_)
-            | Self::Plot { .. }
+            | Self::Plot
             | Self::NoRoom { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }

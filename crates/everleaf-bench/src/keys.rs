@@ -3,6 +3,7 @@
 
 use everleaf::StoreKey;
 use everleaf_index::{BytesKeys, KeyKind, U64Keys};
+use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::Order;
 
@@ -113,22 +114,60 @@ impl rand::TryRng for Draws {
     }
 }
 
+/// Keys of a normal distribution around 2^63, distinct and computed: the key of rank `r` among `n` lies at a place between the quantiles of
+/// (r + 1/4) / n and (r + 3/4) / n that the seed chooses, and `r` units further up, by which no two are the same. So the keys have the deviation that was
+/// asked for where it is much greater than their number, and follow each other without gaps where it is much less.
+#[derive(Clone, Copy, Debug)]
+struct Bell {
+    deviation: f64,
+    order: Shuffle,
+    total: u64,
+    seed: u64,
+}
+
+/// Deviations beyond which the keys of as many as there can be would not all be numbers of 64 bits.
+pub const MOST_DEVIATION: u64 = 1 << 59;
+
+impl Bell {
+    fn number(self, rank: u64) -> u64 {
+        let jitter = 0.25 + 0.5 * (mix(self.seed.wrapping_add(rank)) >> 11) as f64 / (1u64 << 53) as f64;
+        let quantile = Normal::standard().inverse_cdf((rank as f64 + jitter) / self.total as f64);
+        let offset = (quantile * self.deviation).floor() as i64;
+        (1u64 << 63).wrapping_add_signed(offset).wrapping_add(rank).wrapping_sub(self.total / 2)
+    }
+}
+
 /// The keys of a run in the order in which they are inserted.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySequence {
     order: Order,
     permutation: Permutation,
     total: u64,
+    bell: Option<Bell>,
 }
 
 impl KeySequence {
     /// `total` distinct numbers of `bits` bits; there must be as many.
     pub const fn new(order: Order, bits: u32, total: u64, seed: u64) -> Self {
-        Self { order, permutation: Permutation::new(bits, seed), total }
+        Self { order, permutation: Permutation::new(bits, seed), total, bell: None }
+    }
+
+    /// The same with numbers of a normal distribution, of 64 bits, with this standard deviation (1 to [`MOST_DEVIATION`]).
+    pub const fn normal(mut self, deviation: u64, seed: u64) -> Self {
+        let order = Shuffle::new(self.total, seed);
+        self.bell = Some(Bell { deviation: deviation as f64, order, total: self.total, seed: mix(seed) });
+        self
     }
 
     /// The number behind the `i`-th key.
-    pub const fn number(self, i: u64) -> u64 {
+    pub fn number(self, i: u64) -> u64 {
+        if let Some(bell) = self.bell {
+            return bell.number(match self.order {
+                Order::Random => bell.order.at(i),
+                Order::Ascending => i,
+                Order::Descending => self.total - 1 - i,
+            });
+        }
         match self.order {
             Order::Random => self.permutation.apply(i),
             Order::Ascending => i,
@@ -290,6 +329,31 @@ mod tests {
         assert!(numbers(Order::Ascending).is_sorted_by(|a, b| a < b));
         assert!(numbers(Order::Descending).is_sorted_by(|a, b| a > b));
         assert!(!numbers(Order::Random).is_sorted());
+    }
+
+    #[test]
+    fn normal_keys_are_distinct_and_have_their_deviation() {
+        for (total, deviation) in [(1, 5), (2, 1), (50_000, 1), (50_000, 50_000), (50_000, 1 << 30), (50_000, MOST_DEVIATION)] {
+            let numbers = |order, seed| -> Vec<u64> {
+                let sequence = KeySequence::new(order, 64, total, seed).normal(deviation, seed);
+                (0..total).map(|i| sequence.number(i)).collect()
+            };
+            let ascending = numbers(Order::Ascending, 7);
+            assert!(ascending.is_sorted_by(|a, b| a < b), "{total} keys, deviation {deviation}");
+            assert!(numbers(Order::Descending, 7).iter().rev().eq(&ascending));
+            let mut random = numbers(Order::Random, 7);
+            assert!(total < 3 || !random.is_sorted() && random != numbers(Order::Random, 8));
+            random.sort_unstable();
+            assert_eq!(random, ascending, "the order decides nothing else");
+            if deviation > 1 << 20 && total > 1000 {
+                let away = |number: &u64| number.wrapping_sub(1 << 63) as i64 as f64;
+                let mean = ascending.iter().map(away).sum::<f64>() / total as f64;
+                let variance = ascending.iter().map(|number| (away(number) - mean).powi(2)).sum::<f64>() / total as f64;
+                assert!((variance.sqrt() / deviation as f64 - 1.0).abs() < 0.01 && mean.abs() < 0.01 * deviation as f64);
+                let near = ascending.iter().filter(|number| away(number).abs() < deviation as f64).count();
+                assert!((0.67..0.695).contains(&(near as f64 / total as f64)), "{near} within a deviation");
+            }
+        }
     }
 
     #[test]

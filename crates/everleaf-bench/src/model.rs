@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::compare::Spread;
 use crate::keys::String16;
 use crate::modelled::Tally;
-use crate::options::{BenchKeyType, MicroOptions};
+use crate::options::{BenchKeyType, MOST_ROUNDS, MicroOptions, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
@@ -230,6 +230,7 @@ pub fn run_model_with_progress(options: &ModelOptions, progress: &mut dyn FnMut(
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
+    within("rounds", options.rounds.into(), 0, MOST_ROUNDS)?;
     let session = |engine: &String, added: Latency, round: u32| {
         let Latency { read_ns, flush_ns, fence_ns } = added;
         let seed = options.micro.seed.wrapping_add(round.into());

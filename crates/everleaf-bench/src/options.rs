@@ -1,8 +1,10 @@
 //! What is asked for, and whether it makes sense.
 
 use everleaf::{DEFAULT_ENGINE, Engine, Transactions};
+use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
 
+use crate::keys::{KeySequence, MOST_DEVIATION};
 use crate::{BenchError, Scratch, Subject};
 
 /// Keys that `multiget` asks for at a time.
@@ -87,6 +89,16 @@ pub enum BenchKeyType {
     String16,
 }
 
+impl BenchKeyType {
+    /// Bytes of a key.
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            BenchKeyType::U64 => 8,
+            BenchKeyType::String16 => 16,
+        }
+    }
+}
+
 /// The flush instruction of the timed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
@@ -101,6 +113,40 @@ pub enum Flush {
     Clflush,
     /// Neither flushes nor fences, whatever the medium.
     None,
+}
+
+impl Flush {
+    /// The instruction, if it is not for the medium to say.
+    pub(crate) const fn forced(self) -> Option<FlushInstruction> {
+        match self {
+            Flush::Auto => None,
+            Flush::Clwb => Some(FlushInstruction::Clwb),
+            Flush::ClflushOpt => Some(FlushInstruction::ClflushOpt),
+            Flush::Clflush => Some(FlushInstruction::Clflush),
+            Flush::None => Some(FlushInstruction::None),
+        }
+    }
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Flush::Auto => "auto",
+            Flush::Clwb => "clwb",
+            Flush::ClflushOpt => "clflushopt",
+            Flush::Clflush => "clflush",
+            Flush::None => "none",
+        }
+    }
+
+    /// Refuses an instruction that the processor lacks, before any work is done.
+    pub(crate) fn require(self, cpu: &Cpu) -> Result<(), BenchError> {
+        match self.forced() {
+            Some(forced) if !cpu.has(forced) => {
+                Err(MapError::Unsupported { instruction: self.name(), purpose: "the forced flush" }.into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What `bench micro` measures.
@@ -134,6 +180,8 @@ pub struct MicroOptions {
     pub key_type: BenchKeyType,
     /// Keys are numbers of so many bits, 1 to 64.
     pub key_bits: u32,
+    /// Keys are drawn from a normal distribution around 2^63 with this standard deviation, and not from all numbers alike; then they have 64 bits.
+    pub key_deviation: Option<u64>,
     /// Flush instruction.
     pub flush: Flush,
     /// Which transactions keep threads apart, in engines that know any.
@@ -167,6 +215,7 @@ impl Default for MicroOptions {
             order: Order::default(),
             key_type: BenchKeyType::default(),
             key_bits: u64::BITS,
+            key_deviation: None,
             flush: Flush::default(),
             transactions: Transactions::default(),
             flush_ns: 0,
@@ -208,7 +257,8 @@ pub struct RecoveryOptions {
     pub threads: Vec<u32>,
     /// How often each is measured.
     pub rounds: u32,
-    /// The engine, its sizes, its keys, the flush instruction and the place. Warm-up, threads, phases and added latencies do not apply.
+    /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are those of the opening; warm-up, threads and phases do
+    /// not apply.
     pub micro: MicroOptions,
 }
 
@@ -247,8 +297,8 @@ pub(crate) struct Plan {
     pub total_keys: u64,
     /// Keys that are in the index at most.
     pub peak_keys: u64,
-    /// Operations that are drawn at a time.
-    pub drawn: u64,
+    /// Bytes of the operations that are drawn at a time, and of what they are drawn from.
+    pub drawn_bytes: u64,
 }
 
 /// Refuses a value outside of what is offered.
@@ -256,12 +306,14 @@ pub(crate) fn within(option: &'static str, value: u64, least: u64, most: u64) ->
     if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
 }
 
-/// Operations, keys and latencies beyond which arithmetic would overflow; far beyond what a machine holds.
-const MOST: u64 = 1 << 40;
+/// Rounds that are still worth their time.
+pub(crate) const MOST_ROUNDS: u64 = 1000;
+/// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
+pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
 const MOST_THREADS: u64 = 64;
 /// More is a matter of the memory's bandwidth alone.
-const MOST_VALUE_BYTES: u64 = 1 << 20;
+pub(crate) const MOST_VALUE_BYTES: u64 = 1 << 20;
 
 /// How many operations of a mixture insert.
 pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
@@ -293,6 +345,10 @@ impl Plan {
         for (option, ns) in [("flush-ns", options.flush_ns), ("fence-ns", options.fence_ns), ("read-ns", options.read_ns)] {
             within(option, ns, 0, 1_000_000_000)?;
         }
+        if let Some(deviation) = options.key_deviation {
+            within("key-deviation", deviation, 1, MOST_DEVIATION)?;
+            within("key-bits", options.key_bits.into(), 64, 64)?;
+        }
         if separate_name(&options.engine).is_some() {
             return Err(BenchError::SeparateAlone { name: options.engine.clone() });
         }
@@ -313,7 +369,8 @@ impl Plan {
             options: options.clone(),
             total_keys,
             peak_keys,
-            drawn: options.keys.max(options.operations(Phase::Scan)),
+            // A key, and whether it is inserted.
+            drawn_bytes: options.keys.max(options.operations(Phase::Scan)) * (options.key_type.bytes() + 2),
         })
     }
 
@@ -338,6 +395,13 @@ impl Plan {
             peak = peak.max(present);
         }
         Ok((total, peak))
+    }
+
+    /// The keys that are inserted, in their order.
+    pub fn sequence(&self, seed: u64) -> KeySequence {
+        let options = &self.options;
+        let sequence = KeySequence::new(options.order, options.key_bits, self.total_keys, seed);
+        options.key_deviation.map_or(sequence, |deviation| sequence.normal(deviation, seed))
     }
 
     /// Bytes of a value.
@@ -411,6 +475,8 @@ mod tests {
         refused(|o| o.value_words = 15);
         refused(|o| o.key_bits = 65);
         refused(|o| o.read_ns = u64::MAX);
+        assert!(refused(|o| o.key_deviation = Some(0)).contains("--key-deviation 0"));
+        assert!(refused(|o| (o.key_deviation, o.key_bits) = (Some(9), 63)).contains("--key-bits 63"));
         assert!(refused(|o| o.engine = "bogus".into()).contains("bogus"));
         assert!("bogus".parse::<Phase>().unwrap_err().to_string().contains("insert, find"));
     }

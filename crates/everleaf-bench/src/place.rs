@@ -12,7 +12,7 @@ use rustix::fs::{statfs, statvfs};
 use crate::options::{BenchKeyType, Plan};
 use crate::{BenchError, Made, Order, Peer, Scratch, Subject};
 
-const MIB: u64 = 1 << 20;
+const MIB: u128 = 1 << 20;
 /// Bytes of a pool that is only looked at.
 const SMALLEST_POOL: u64 = 64 << 10;
 /// `f_type` of tmpfs.
@@ -31,14 +31,6 @@ pub struct Need {
     pub dram_bytes: u64,
 }
 
-/// Bytes of a key.
-const fn key_bytes(key_type: BenchKeyType) -> u64 {
-    match key_type {
-        BenchKeyType::U64 => 8,
-        BenchKeyType::String16 => 16,
-    }
-}
-
 impl Need {
     /// Of whatever is measured.
     pub fn of(plan: &Plan) -> Self {
@@ -50,52 +42,59 @@ impl Need {
         }
     }
 
+    /// Of so many bytes; more than there are numbers for is more than any medium holds.
+    fn bytes(pool: u128, dram: u128) -> Self {
+        let narrow = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+        Self { pool_bytes: narrow(pool), dram_bytes: narrow(dram) }
+    }
+
     /// Of the store: the index, and a record with key and value, in a block that may be a quarter larger.
     fn of_store(plan: &Plan) -> Self {
         let index = Self::of_index(plan);
-        let record_bytes = key_bytes(plan.options.key_type) + plan.value_bytes() as u64 + 24;
-        let records = plan.peak_keys * (record_bytes * 5 / 4 + 8);
-        Self { pool_bytes: index.pool_bytes + records, dram_bytes: index.dram_bytes + records / 8 }
+        let record_bytes = u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 24;
+        let records = u128::from(plan.peak_keys) * (record_bytes * 5 / 4 + 8);
+        Self::bytes(u128::from(index.pool_bytes) + records, u128::from(index.dram_bytes) + records / 8)
     }
 
     /// Of a peer's files: pages that are half full, or tables of which two generations are there at a time, and their logs.
     fn of_files(plan: &Plan) -> Self {
-        let options = &plan.options;
-        let key_bytes = key_bytes(options.key_type);
-        let records = plan.peak_keys * (key_bytes + plan.value_bytes() as u64 + 32);
-        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
-        Self { pool_bytes: records * 3 + 1024 * MIB, dram_bytes: drawn + records.min(1024 * MIB) + 256 * MIB }
+        let record_bytes = u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 32;
+        let records = u128::from(plan.peak_keys) * record_bytes;
+        Self::bytes(records * 3 + 1024 * MIB, Self::drawn(plan) + records.min(1024 * MIB) + 256 * MIB)
     }
 
     /// Of an index in a pool.
     fn of_index(plan: &Plan) -> Self {
-        let options = &plan.options;
-        let key_bytes = key_bytes(options.key_type);
+        let (options, keys) = (&plan.options, u128::from(plan.peak_keys));
+        let key_bytes = u128::from(options.key_type.bytes());
         // The record of a key and its header take a block of 32 or, with 24 bytes, of 48.
         let record_bytes = if options.key_type == BenchKeyType::U64 { 0 } else { (key_bytes + 8).next_multiple_of(16).max(32) };
-        let entry_bytes = 8 + 8 * u64::from(options.value_words);
+        let entry_bytes = 8 + 8 * u128::from(options.value_words);
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
-        let pool_bytes = plan.peak_keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
-        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
+        let pool_bytes = keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
         let counted = pool_bytes / 8;
-        Self { pool_bytes, dram_bytes: plan.peak_keys * (key_bytes / 4 + 1) + drawn + counted + 16 * MIB }
+        Self::bytes(pool_bytes, keys * (key_bytes / 4 + 1) + Self::drawn(plan) + counted + 16 * MIB)
     }
 
     /// Of so many at the same time.
     pub fn times(self, runs: u64) -> Self {
-        Self { pool_bytes: self.pool_bytes * runs, dram_bytes: self.dram_bytes * runs }
+        Self::bytes(u128::from(self.pool_bytes) * u128::from(runs), u128::from(self.dram_bytes) * u128::from(runs))
     }
 
     /// Of the peer, which lives in memory.
     fn of_map(plan: &Plan) -> Self {
-        let options = &plan.options;
-        let key_bytes = key_bytes(options.key_type);
+        let (options, keys) = (&plan.options, u128::from(plan.peak_keys));
+        let key_bytes = u128::from(options.key_type.bytes());
         // A string is a fat pointer and a block.
         let held_bytes = if options.key_type == BenchKeyType::U64 { 8 } else { 16 + key_bytes + 16 };
-        let entry_bytes = held_bytes + 48 + plan.value_bytes() as u64;
-        let drawn = plan.drawn * (key_bytes + 2) + plan.peak_keys * 8;
-        Self { pool_bytes: 0, dram_bytes: plan.peak_keys * entry_bytes * 2 + drawn + 16 * MIB }
+        let entry_bytes = held_bytes + 48 + plan.value_bytes() as u128;
+        Self::bytes(0, keys * entry_bytes * 2 + Self::drawn(plan) + 16 * MIB)
+    }
+
+    /// Of the operations, and of the keys that are present in an order of their own.
+    fn drawn(plan: &Plan) -> u128 {
+        u128::from(plan.drawn_bytes) + u128::from(plan.peak_keys) * 8
     }
 }
 
@@ -141,12 +140,17 @@ fn available_memory() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
+/// Rounded up.
+const fn mebibytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
 /// A twentieth of what is free stays free.
 fn check_room(place: impl FnOnce() -> String, needed: u64, free: u64) -> Result<(), BenchError> {
     if needed <= free - free / 20 {
         return Ok(());
     }
-    Err(BenchError::NoRoom { place: place(), needed: needed.div_ceil(MIB), available: free / MIB })
+    Err(BenchError::NoRoom { place: place(), needed: mebibytes(needed), available: free >> 20 })
 }
 
 impl Place {
@@ -194,7 +198,7 @@ impl Place {
 
     /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.
     pub fn create(&self, pool_bytes: u64) -> Result<Region, BenchError> {
-        let max_bytes = pool_bytes * GROWTH_FACTOR + 1024 * MIB;
+        let max_bytes = pool_bytes * GROWTH_FACTOR + (1 << 30);
         // Name and folder go here.
         match &self.at {
             At::Folder(folder) => {
@@ -222,7 +226,7 @@ impl At {
         let room_in = |folder: &Path| {
             let system = file_system(folder)?;
             check_room(|| format!("in {}", folder.display()), need.pool_bytes, system.free_bytes)?;
-            let in_memory = need.dram_bytes + if system.is_memory { need.pool_bytes } else { 0 };
+            let in_memory = need.dram_bytes.saturating_add(if system.is_memory { need.pool_bytes } else { 0 });
             check_room(|| "of memory".into(), in_memory, memory)
         };
         if let Some(path) = named {
@@ -238,7 +242,7 @@ impl At {
         }
         Err(refusal.unwrap_or_else(|| BenchError::NoRoom {
             place: "in a temporary folder".into(),
-            needed: need.pool_bytes.div_ceil(MIB),
+            needed: mebibytes(need.pool_bytes),
             available: 0,
         }))
     }
@@ -259,10 +263,38 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = At::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")), "{error}");
-        assert!(error.to_string().contains("MiB are free: use fewer keys, or name another place with --pool"), "{error}");
+        assert!(
+            error.to_string().contains("MiB are free: use fewer keys or operations, or name another place with --pool"),
+            "{error}"
+        );
         let error = At::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
         assert!(matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"), "{error}");
         assert!(!error.is_wrong_usage());
+    }
+
+    #[test]
+    fn no_number_of_records_or_operations_wraps_around() {
+        use crate::ycsb::{Record, Workload, YcsbOptions};
+        for engine in ["btreemap", "skipmap", "store", "lmdb"] {
+            let options = |operations, keys| YcsbOptions {
+                engines: vec![engine.into()],
+                workload: Workload::E,
+                distribution: Some(crate::ycsb::Distribution::Normal { deviation: 0.1 }),
+                record: Record::U64(1 << 20),
+                operations,
+                rounds: 1,
+                micro: MicroOptions { keys, ..Default::default() },
+            };
+            let need = |operations, keys| Need::of(&options(operations, keys).plan(engine, 0).unwrap()).times(64);
+            let most = crate::options::MOST;
+            assert!(need(most, 1).dram_bytes >= most * 16 && need(1, most).dram_bytes >= most * 16, "{engine}");
+            let fields = YcsbOptions { record: Record::Fields, ..options(1_000_000, 1000) };
+            assert!(Need::of(&fields.plan(engine, 0).unwrap()).dram_bytes >= 26_000_000, "{engine}: an operation has its key");
+            let sorted = Need::of(&options(1, 10_000_000).plan(engine, 0).unwrap());
+            let scattered = YcsbOptions { distribution: None, ..options(1, 10_000_000) };
+            let scattered = Need::of(&scattered.plan(engine, 0).unwrap());
+            assert_eq!(sorted.dram_bytes - scattered.dram_bytes, 80_000_000, "{engine}: places in the order of keys");
+        }
     }
 
     #[test]

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use everleaf::{Engine, registry};
-use everleaf_pmem::{Hardware, Region};
+use everleaf_pmem::{Emulated, Hardware, Media, Region};
 use everleaf_pool::{OpenMode, Pool, open_file};
 use serde::Serialize;
 
 use crate::compare::Spread;
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
-use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions, within_threads};
+use crate::options::{BenchKeyType, MOST_ROUNDS, MicroOptions, RecoveryOptions, within, within_threads};
 use crate::session::{Session, Steps, verify};
 use crate::target::{IndexTarget, Target};
 use crate::workload::{Drawn, Workload};
@@ -75,31 +75,30 @@ pub fn run_recovery_with_progress(
     options: &RecoveryOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Recovery>, BenchError> {
-    if options.threads.is_empty() || options.rounds == 0 {
-        return Err(BenchError::NothingToRecover);
-    }
-    options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
-    let session = Session::shared(&MicroOptions {
-        warm: 0,
-        threads: 1,
-        phases: vec![Phase::Insert],
-        flush_ns: 0,
-        fence_ns: 0,
-        read_ns: 0,
-        ..options.micro.clone()
-    })?;
-    let Subject::Index(engine) = session.plan.subject else {
-        return Err(BenchError::NotAnIndex { engine: session.plan.subject });
-    };
-    if engine == Engine::BTreeMap || engine.is_volatile_twin() {
-        return Err(BenchError::NothingPersists { engine: session.plan.subject });
-    }
+    let (session, engine) = plan_recovery(options)?;
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
     let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
     match options.micro.key_type {
         BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
         BenchKeyType::String16 => Sleeper::<String16>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
     }
+}
+
+/// Finds everything that is wrong before any work is done.
+pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engine), BenchError> {
+    if options.threads.is_empty() {
+        return Err(BenchError::NothingToRecover);
+    }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
+    let session = Session::shared(&MicroOptions { warm: 0, threads: 1, phases: vec![Phase::Insert], ..options.micro.clone() })?;
+    let Subject::Index(engine) = session.plan.subject else {
+        return Err(BenchError::NotAnIndex { engine: session.plan.subject });
+    };
+    if engine == Engine::BTreeMap || engine.is_volatile_twin() {
+        return Err(BenchError::NothingPersists { engine: session.plan.subject });
+    }
+    Ok((session, engine))
 }
 
 /// A pool file without a name that nobody has open as a pool.
@@ -158,10 +157,18 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
     /// Opens the index by so many threads.
     fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
         let start = Instant::now();
-        let (pool, opened) = Pool::open(self.session.hardware(self.file.region()?)?)?;
+        let hardware = self.session.hardware(self.file.region()?)?;
+        let target = match self.session.added() {
+            None => Self::open(hardware, threads)?,
+            Some(added) => Self::open(Emulated::new(hardware, added), threads)?,
+        };
+        Ok(Reopened { elapsed: start.elapsed(), target })
+    }
+
+    fn open<M: Media>(media: M, threads: u32) -> Result<IndexTarget<K>, BenchError> {
+        let (pool, opened) = Pool::open(media)?;
         let opening = registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
-        let (index, _) = registry::open_index_with::<K::Kind, _>(&pool, opening)?;
-        Ok(Reopened { elapsed: start.elapsed(), target: IndexTarget::new(index) })
+        Ok(IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0))
     }
 
     /// Whether all keys are there, by their number, and some, by their values.
@@ -301,7 +308,8 @@ mod tests {
             (RecoveryOptions { threads: Vec::new(), ..right.clone() }, "at least one number of threads"),
             (RecoveryOptions { threads: vec![1, 0], ..right.clone() }, "--threads 0 is out of range"),
             (RecoveryOptions { threads: vec![65], ..right.clone() }, "--threads 65 is out of range"),
-            (RecoveryOptions { rounds: 0, ..right.clone() }, "one round"),
+            (RecoveryOptions { rounds: 0, ..right.clone() }, "--rounds 0"),
+            (RecoveryOptions { rounds: 1001, ..right.clone() }, "--rounds 1001 is out of range: give 1 to 1000"),
             (options("btreemap", 100), "btreemap persists nothing"),
             (options("fptree:separate", 100), "bench compare"),
         ] {

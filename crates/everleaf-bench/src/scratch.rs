@@ -35,9 +35,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     named: Option<PathBuf>,
-    made: Arc<Mutex<Vec<PathBuf>>>,
+    made: Arc<Mutex<Vec<Listed>>>,
     /// Held by whoever makes files with [`Made::fill`]. Taken before the list.
     filling: Arc<Mutex<()>>,
+}
+
+/// Something that is there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    path: PathBuf,
+    /// A folder that goes only if nothing is in it: others may have put something there.
+    only_empty: bool,
 }
 
 /// Where they are made is what tells two apart, not what is there at the moment.
@@ -66,25 +74,43 @@ impl Scratch {
         let failed = |source| BenchError::Io { action: "making a folder in", path: folder.into(), source };
         let mut list = self.made.lock(); // There is no moment at which it is made and not listed.
         let path = tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)?.keep();
-        list.push(path.clone());
-        Ok(Made { path, scratch: self.clone(), listed: true, ours: true })
+        let what = Listed { path, only_empty: false };
+        list.push(what.clone());
+        Ok(Made { what, scratch: self.clone(), listed: true, ours: true })
+    }
+
+    /// Makes this folder and those above it that are missing; the innermost comes first. They go with what is returned, unless it is left
+    /// ([`Made::leave`]) or somebody has put something into them.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`].
+    pub fn folders_at(&self, folder: &Path) -> Result<Vec<Made>, BenchError> {
+        let failed = |source| BenchError::Io { action: "making the folder", path: folder.into(), source };
+        let mut list = self.made.lock();
+        let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+        fs::create_dir_all(folder).map_err(failed)?;
+        let listed: Vec<Listed> = missing.iter().map(|path| Listed { path: (*path).into(), only_empty: true }).collect();
+        list.extend(listed.iter().rev().cloned());
+        drop(list);
+        Ok(listed.into_iter().map(|what| Made { what, scratch: self.clone(), listed: true, ours: true }).collect())
     }
 
     /// The file that is about to be made at `path`, with [`Made::fill`]. What is there already is not ours, and is left alone.
     pub fn file_at(&self, path: &Path) -> Made {
         let mut list = self.made.lock();
         let ours = path.symlink_metadata().is_err();
+        let what = Listed { path: path.into(), only_empty: false };
         if ours {
-            list.push(path.into());
+            list.push(what.clone());
         }
-        Made { path: path.into(), scratch: self.clone(), listed: ours, ours }
+        Made { what, scratch: self.clone(), listed: ours, ours }
     }
 
     /// Removes all that is there and then calls `end`, which should not return; nothing new is made meanwhile.
     pub fn end(&self, end: impl FnOnce()) {
         let _filled = self.filling.try_lock_for(PATIENCE);
         let list = self.made.lock();
-        list.iter().for_each(|path| remove(path));
+        list.iter().rev().for_each(Listed::remove); // What is in a folder goes before it.
         end();
     }
 }
@@ -92,7 +118,7 @@ impl Scratch {
 /// Something made that is removed when this is dropped, and by [`Scratch::end`].
 #[derive(Debug)]
 pub struct Made {
-    path: PathBuf,
+    what: Listed,
     scratch: Scratch,
     /// Whether it is on the list.
     listed: bool,
@@ -103,14 +129,14 @@ pub struct Made {
 impl Made {
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.what.path
     }
 
     /// Calls `make`, which makes the file or files in the folder. [`Scratch::end`] waits for it, so that no name appears after all were removed: some
     /// stores make the folder anew that they were told to make their files in.
     pub fn fill<T>(&self, make: impl FnOnce(&Path) -> T) -> T {
         let _filling = self.scratch.filling.lock();
-        make(&self.path)
+        make(&self.what.path)
     }
 
     /// Takes it off the list and leaves it where it is.
@@ -123,10 +149,19 @@ impl Drop for Made {
     fn drop(&mut self) {
         let mut list = self.scratch.made.lock();
         if self.ours {
-            remove(&self.path);
+            self.what.remove();
         }
-        if let Some(place) = list.iter().position(|path| self.listed && *path == self.path) {
-            list.swap_remove(place);
+        if let Some(place) = list.iter().position(|what| self.listed && *what == self.what) {
+            list.remove(place);
+        }
+    }
+}
+
+impl Listed {
+    fn remove(&self) {
+        match self.only_empty {
+            true => drop(fs::remove_dir(&self.path)),
+            false => remove(&self.path),
         }
     }
 }
@@ -185,6 +220,25 @@ mod tests {
             scratch.end(|| assert!(!made.path().exists()));
         });
         assert!(!made.path().exists());
+    }
+
+    #[test]
+    fn folders_for_files_that_stay_go_if_nothing_is_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outer, inner) = (folder.path().join("a"), folder.path().join("a/b"));
+        let scratch = Scratch::default();
+        drop(scratch.folders_at(&inner).unwrap());
+        assert!(!outer.exists());
+        let made = scratch.folders_at(&inner).unwrap();
+        let file = scratch.file_at(&inner.join("file"));
+        fs::write(file.path(), b"content").unwrap();
+        scratch.end(|| assert!(!outer.exists()));
+        drop((file, made));
+        let made = scratch.folders_at(&inner).unwrap();
+        fs::write(outer.join("of others"), b"content").unwrap();
+        drop(made);
+        assert!(!inner.exists() && outer.join("of others").exists());
+        assert!(scratch.folders_at(&outer).unwrap().is_empty(), "it was there");
     }
 
     #[test]

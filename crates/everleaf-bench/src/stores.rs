@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::compare::{Comparison, run_compare_with_progress};
-use crate::options::{BenchKeyType, CompareOptions, MicroOptions};
+use crate::options::{BenchKeyType, CompareOptions, MOST_ROUNDS, MicroOptions, within};
 use crate::session::Session;
 use crate::{BenchError, Phase, Progress, Subject};
 
@@ -69,6 +69,7 @@ pub fn run_stores_with_progress(
     if options.threads.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     let of_threads = |threads: u32| {
         let scans = options.micro.scans.unwrap_or((options.micro.keys / KEYS_PER_SCAN).max(1));
         let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan];

@@ -97,7 +97,7 @@ impl Workload {
     pub(crate) fn new(plan: &Plan, index: u64) -> Self {
         let options = &plan.options;
         let seed = options.seed.wrapping_add(index << 32); // Far from the seeds of other rounds.
-        let sequence = KeySequence::new(options.order, options.key_bits, plan.total_keys, seed);
+        let sequence = plan.sequence(seed);
         let present = Present { survivors: Vec::new(), recent: 0..options.warm };
         let (keys, scans) = (options.keys, options.operations(Phase::Scan));
         Self { sequence, present, keys, scans, mixed_inserts: options.mixed_inserts, seed: mix(seed), phase: 0 }

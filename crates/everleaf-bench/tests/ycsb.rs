@@ -42,6 +42,17 @@ fn every_distribution_and_record_runs_with_threads() {
 }
 
 #[test]
+fn keys_of_a_normal_distribution_run_with_every_record() {
+    for record in [Record::U64(8), Record::String16(8), Record::Fields] {
+        for key_deviation in [Some(1), Some(1 << 40)] {
+            let base = options(&["store", "btreemap"], Workload::D, record);
+            let micro = MicroOptions { key_deviation, threads: 1, ..base.micro.clone() };
+            assert_eq!(run_ycsb(&YcsbOptions { micro, ..base }).unwrap()[1].keys_after, 325, "distinct, or an insert would fail");
+        }
+    }
+}
+
+#[test]
 fn a_store_says_what_a_record_takes() {
     let reports = run_ycsb(&options(&["store", "lmdb", "skipmap"], Workload::C, Record::Fields)).unwrap();
     assert!(reports[0].bytes_per_key > Some(1000.0) && reports[1].bytes_per_key > Some(1000.0));

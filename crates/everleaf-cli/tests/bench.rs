@@ -243,16 +243,21 @@ fn ycsb_prints_an_object_an_engine() {
         "workload",
         "record",
         "distribution",
+        "deviation",
+        "key_deviation",
         "keys",
         "operations",
         "threads",
         "rounds",
+        "seed",
+        "flush",
         "durability",
         "load_ops_per_second",
         "median_ops_per_second",
         "min_ops_per_second",
         "max_ops_per_second",
         "ratio",
+        "load_latency",
         "latencies",
         "course",
         "course_seconds",
@@ -283,22 +288,66 @@ fn ycsb_prints_an_object_an_engine() {
 }
 
 #[test]
+fn ycsb_says_with_what_it_was_measured() {
+    let bench = Bench::new();
+    let given =
+        ["bench", "ycsb", "--workload", "d", "--engine", "store", "--keys", "100", "--operations", "107", "--rounds", "1"];
+    let more = ["--distribution", "normal", "--deviation", "0.25", "--flush", "none", "--seed", "7", "--key-deviation", "5000"];
+    let row = json(&bench.ok(given.iter().chain(&more).chain(&["--threads", "3", "--json"])));
+    assert_eq!((row["deviation"].as_f64(), row["key_deviation"].as_u64()), (Some(0.25), Some(5000)));
+    assert_eq!((row["seed"].as_u64(), row["flush"].as_str()), (Some(7), Some("none")));
+    assert_eq!(row["keys_after"], 105, "five in a hundred of 107 operations insert, whatever the threads");
+    assert!(row["load_latency"]["p99_ns"].as_f64() > Some(0.0) && row["load_latency"]["operations"] == 100);
+    assert!(json(&bench.ok(given.iter().chain(&["--json"])))["deviation"].is_null());
+    assert!(bench.refused(given.iter().chain(&["--deviation", "0.2"])).contains("--distribution normal"));
+    assert!(bench.refused(given.iter().chain(&["--key-deviation", "0"])).contains("--key-deviation 0"));
+}
+
+#[test]
 fn ycsb_refuses_what_it_does_not_have() {
     let bench = Bench::new();
     let given = ["bench", "ycsb", "--keys", "100", "--operations", "100"];
     let of = |more: &[&str]| bench.refused(given.iter().chain(more));
     assert!(of(&["--workload", "g", "--engine", "store"]).contains("choose among a, b, c, d, e, f"));
     assert!(of(&["--workload", "a", "--engine", "bogus"]).contains("there is no engine bogus"));
-    assert!(of(&["--workload", "a", "--engine", "fptree"]).contains("choose store or another peer"));
+    let words = of(&["--workload", "a", "--engine", "fptree"]);
+    assert!(words.contains("choose store or another peer") && words.contains("--record fields"), "{words}");
     assert!(of(&["--workload", "a", "--engine", "store", "--record", "9/9"]).contains("16/B"));
     assert!(of(&["--workload", "a", "--engine", "store", "--distribution", "pareto"]).contains("zipfian"));
     assert!(
         of(&["--workload", "a", "--engine", "store", "--distribution", "normal", "--deviation", "0"]).contains("--deviation 0")
     );
     assert!(of(&["--workload", "a", "--engine", "btreemap", "--threads", "2"]).contains("one thread"));
-    assert!(of(&["--workload", "a", "--engine", "store", "--rounds", "0"]).contains("one round"));
-    let huge = ["bench", "ycsb", "--workload", "a", "--engine", "store", "--keys", "1000000000000", "--operations", "1"];
-    assert!(bench.fails(huge).contains("MiB"));
+    for (command, option) in [
+        ("ycsb", "--engine"),
+        ("compare", "--engines"),
+        ("recovery", "--engine"),
+        ("model", "--engines"),
+        ("stores", "--engines"),
+    ] {
+        let engine = if command == "recovery" { "fptree" } else { "store" };
+        let workload: &[&str] = if command == "ycsb" { &["--workload", "a", "--operations", "10"] } else { &[] };
+        let rounds =
+            |rounds| bench.refused(["bench", command, option, engine, "--keys", "10", "--rounds", rounds].iter().chain(workload));
+        assert!(rounds("1001").contains("--rounds 1001 is out of range"), "{command}");
+        assert!(rounds("4294967295").contains("to 1000"), "{command}");
+        assert!(command == "model" || rounds("0").contains("--rounds 0"), "{command}");
+    }
+    let sized = |record, keys, operations, engine| {
+        let given = ["bench", "ycsb", "--workload", "a", "--record", record, "--engine", engine];
+        given.into_iter().chain(["--keys", keys, "--operations", operations])
+    };
+    for engine in ["store", "btreemap", "lmdb", "skipmap"] {
+        assert!(bench.fails(sized("fields", "1000000000000", "1", engine)).contains("MiB"));
+        assert!(bench.fails(sized("fields", "1000", "1000000000000", engine)).contains("MiB"), "{engine}");
+        assert!(
+            bench.refused(sized("fields", "1000", "18446744073709551615", engine)).contains("--operations 18446744073709551615")
+        );
+        assert!(bench.refused(sized("fields", "18446744073709551615", "1000", engine)).contains("--keys 18446744073709551615"));
+        assert!(bench.refused(sized("fields", "1000", "0", engine)).contains("--operations 0"));
+        assert!(bench.refused(sized("fields", "0", "1000", engine)).contains("--keys 0"));
+        assert!(bench.refused(sized("8/1", "10", "10", engine)).contains("--record 8/1"));
+    }
 }
 
 #[test]
@@ -338,6 +387,15 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
     assert!(bench.refused(["bench", "figure", "fptree-4", "--keys", "1"]).contains("--keys 1"));
     bench.write("file", "");
     bench.fails(["bench", "figure", "fptree-4", "--folder", "file/below"]);
+    for refused in [&["--keys", "1"][..], &["--keys", "1000000000000"]] {
+        let ran = bench.run(["bench", "figure", "fptree-4", "--folder", "new/below"].iter().chain(refused));
+        assert!(ran.code != Some(0) && !bench.path("new").exists(), "{ran:?}");
+    }
+    // A picture that cannot be written: known before anything is measured, said in one sentence, and nothing is left.
+    std::fs::create_dir_all(bench.path("taken/fptree-4.png")).unwrap();
+    let sentence = bench.fails(["bench", "figure", "fptree-4", "--keys", "100000000", "--folder", "taken"]);
+    assert!(sentence.contains("fptree-4.png cannot be written") && !sentence.contains("Error("), "{sentence}");
+    assert_eq!(std::fs::read_dir(bench.path("taken")).unwrap().count(), 1);
 }
 
 #[test]
@@ -346,7 +404,8 @@ fn report_is_one_page_that_fetches_nothing() {
     assert_eq!(bench.ok(["bench", "report", "--quick", "--keys", "1000", "--output", "page.html"]).trim(), "page.html");
     let page = String::from_utf8(std::fs::read(bench.path("page.html")).unwrap()).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    for words in ["lmdb", "redb", "fjall", "process-crash", "fptree-7", "<svg", "commit", "everleaf bench ycsb"] {
+    let rocksdb = if cfg!(feature = "rocksdb") { "rocksdb" } else { "rocksdb: not in this build" };
+    for words in ["lmdb", "redb", "fjall", rocksdb, "process-crash", "fptree-7", "<svg", "commit", "everleaf bench ycsb"] {
         assert!(page.contains(words), "{words} is not in the page");
     }
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
@@ -354,4 +413,12 @@ fn report_is_one_page_that_fetches_nothing() {
     bench.fails(["bench", "report", "--quick", "--output", "missing/page.html"]);
     bench.refused(["bench", "report", "--keys", "1", "--output", "other.html"]);
     assert!(!bench.path("other.html").exists());
+    for content in ["", "precious"] {
+        bench.write("mine.html", content);
+        bench.refused(["bench", "report", "--keys", "1", "--output", "mine.html"]);
+        bench.fails(["bench", "report", "--keys", "1000000000000", "--output", "mine.html"]);
+        assert_eq!(std::fs::read(bench.path("mine.html")).unwrap(), content.as_bytes());
+    }
+    let commands: Vec<&str> = page.split("<pre><code>").skip(1).filter_map(|rest| rest.split("</code>").next()).collect();
+    assert!(commands.len() > 20 && commands.iter().all(|command| command.contains(" --seed 1")), "{commands:?}");
 }

@@ -104,6 +104,8 @@ fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
     made_and_removed(&["torture", "--kills", "1000000", "--pool", "scratch"], SIGTERM);
     made_and_removed(&["bench", "space", "--keys", "200000", "--pool", "scratch"], interrupt());
     made_and_removed(&["bench", "growth", "--to", "1GiB", "--pool", "scratch"], SIGTERM);
+    made_and_removed(&["bench", "report", "--output", "page.html"], SIGTERM);
+    made_and_removed(&["bench", "figure", "fptree-7", "--folder", "new/below"], interrupt());
     made_and_removed(&["bench", "stores", "--engines", "fjall", "--keys", "200000", "--pool", "scratch"], SIGTERM);
 }
 

@@ -1,12 +1,31 @@
 //! What the papers say in numbers: time of one engine to that of another, or to its own at another place.
 
+use super::Form::{PercentLess, PercentMore, Times, Value};
 use super::sweep::{LAST, Measure, Quotient};
+use super::ycsb::{Said, Shown};
 use crate::BenchKeyType::{self, String16, U64};
 use crate::Phase::{self, Delete, Find, Insert, Mixed, Update};
+use crate::ycsb::Distribution::{self, Uniform, Zipfian};
+use crate::ycsb::Workload;
 
 /// Nothing is printed.
-pub fn none() -> Vec<Quotient> {
+pub fn none<C>() -> Vec<C> {
     Vec::new()
+}
+
+/// The value of one engine at a place to that of another, of 8-byte keys.
+const fn quotient(
+    (phase, measure): (Phase, Measure),
+    above: (&'static str, u64),
+    below: (&'static str, u64),
+    paper: f64,
+) -> Quotient {
+    Quotient { paper, paper_to: None, paper_at: "", form: Times, key_type: U64, phase, measure, above, below }
+}
+
+/// The value of an engine itself.
+const fn value(shown: (Phase, Measure), at: (&'static str, u64), paper: f64) -> Quotient {
+    Quotient { form: Value, ..quotient(shown, at, at, paper) }
 }
 
 const FPTREE_PHASES: [Phase; 4] = [Find, Insert, Update, Delete];
@@ -18,8 +37,8 @@ fn times(
     below: (&'static str, u64),
     papers: [f64; 4],
 ) -> impl Iterator<Item = Quotient> {
-    let quotient = move |(phase, paper)| Quotient { paper, key_type, phase, measure: Measure::MeanNs, above, below };
-    FPTREE_PHASES.into_iter().zip(papers).map(quotient)
+    let of = move |(phase, paper)| Quotient { key_type, ..quotient((phase, Measure::MeanNs), above, below, paper) };
+    FPTREE_PHASES.into_iter().zip(papers).map(of)
 }
 
 /// FPTree, section 6.2: other trees to the FPTree, and each to itself with DRAM's latency.
@@ -58,22 +77,37 @@ pub fn fptree_7() -> Vec<Quotient> {
     claims
 }
 
+/// FPTree, section 6.4: speedups with 22 threads on 22 cores; ours are those of the most threads.
+pub fn fptree_9() -> Vec<Quotient> {
+    let printed = [(Find, 18.3, 16.4), (Insert, 18.4, 11.5), (Update, 18.3, 14.1), (Delete, 18.5, 11.2), (Mixed, 18.4, 15.1)];
+    let of = |engine, phase, paper| Quotient {
+        paper_at: "22 threads, here the most",
+        ..value((phase, Measure::Speedup), (engine, LAST), paper)
+    };
+    let of_phase = |(phase, fptree, nvtree)| [of("fptree-c", phase, fptree), of("nvtree-c", phase, nvtree)];
+    printed.into_iter().flat_map(of_phase).collect()
+}
+
+/// NV-Tree's slides: insertion time of the other trees to its own, by number of keys.
+pub fn nvtree_insert() -> Vec<Quotient> {
+    let of = |(back, keys): (u64, &'static str), engine, paper| {
+        let (shown, place) = ((Insert, Measure::MeanNs), LAST - back);
+        Quotient { paper_at: keys, ..quotient(shown, (engine, place), ("nvtree", place), paper) }
+    };
+    let sizes = [(2, "1 million keys"), (1, "10 million keys"), (0, "100 million keys")];
+    let printed = [(15.2, 8.0), (6.3, 9.7), (5.3, 8.2)];
+    sizes.into_iter().zip(printed).flat_map(|(size, (lcb, cdds))| [of(size, "lcbtree", lcb), of(size, "cdds", cdds)]).collect()
+}
+
 /// NV-Tree's slides: throughput of mixtures to that of the other trees.
 pub fn nvtree_mixed() -> Vec<Quotient> {
-    let of = |engine, percent, paper| Quotient {
-        paper,
-        key_type: U64,
-        phase: Mixed,
-        measure: Measure::Throughput,
-        above: ("nvtree", percent),
-        below: (engine, percent),
-    };
+    let of = |engine, percent, paper| quotient((Mixed, Measure::Throughput), ("nvtree", percent), (engine, percent), paper);
     vec![of("lcbtree", 90, 6.6), of("cdds", 90, 10.0), of("lcbtree", 10, 2.0), of("cdds", 10, 2.8)]
 }
 
 /// What another tree takes to what the Circ-Tree takes.
 fn to_circtree(phase: Phase, measure: Measure, engine: &'static str, place: u64, paper: f64) -> Quotient {
-    Quotient { paper, key_type: U64, phase, measure, above: (engine, place), below: ("circtree", place) }
+    quotient((phase, measure), (engine, place), ("circtree", place), paper)
 }
 
 /// Circ-Tree, section 6.2: other trees to the Circ-Tree by node size. Where the paper prints by how much less the Circ-Tree takes, the quotient follows
@@ -103,24 +137,133 @@ pub fn circ_8b() -> Vec<Quotient> {
     papers.map(|(ns, paper)| to_circtree(Insert, Measure::GeomeanNs, "fastfair", ns, paper)).to_vec()
 }
 
+/// Circ-Tree, section 6.3: by how much more insertions take with ten times the keys.
+pub fn circ_8a() -> Vec<Quotient> {
+    let of = |engine, paper| Quotient {
+        form: PercentMore,
+        paper_at: "100 million keys to 10 million",
+        ..quotient((Insert, Measure::GeomeanNs), (engine, LAST), (engine, LAST - 1), paper)
+    };
+    vec![of("fastfair", 6.5), of("circtree", 29.5)]
+}
+
 /// Circ-Tree, section 6.4: with four and with eight threads.
 pub fn circ_9() -> Vec<Quotient> {
+    let more =
+        |phase, above, below, paper| Quotient { form: PercentMore, ..quotient((phase, Measure::GeomeanNs), above, below, paper) };
     vec![
         to_circtree(Insert, Measure::GeomeanNs, "nvtree", 8, 2.9),
         to_circtree(Insert, Measure::GeomeanNs, "fastfair", 8, 3.2),
-        to_circtree(Find, Measure::GeomeanNs, "circtree-ls", 8, 1.0 / (1.0 - 0.361)),
+        more(Insert, ("fastfair", 8), ("fastfair", 4), 6.0),
+        more(Insert, ("circtree", 8), ("circtree", 4), 19.5),
+        more(Find, ("fastfair", 4), ("circtree", 4), 11.6),
+        more(Find, ("fastfair", 8), ("circtree", 8), 5.9),
+        Quotient { form: PercentLess, ..quotient((Find, Measure::GeomeanNs), ("circtree", 8), ("circtree-ls", 8), 36.1) },
     ]
 }
 
-/// clfB-tree, section 7.4: the slot-only wBTree to the clfB-tree with append-only leaves.
-pub fn clfb_8() -> Vec<Quotient> {
-    let of = |phase, measure, paper| Quotient {
-        paper,
-        key_type: U64,
-        phase,
-        measure,
-        above: ("wbtree-slot", LAST),
-        below: ("clftree-append", LAST),
+/// clfB-tree, Tables 1 and 2: flushes of an insertion by size of a leaf, parents updated atomically and in place.
+pub fn clfb_6() -> Vec<Quotient> {
+    let sizes = [64, 128, 256, 512];
+    let of = |engine: &'static str, papers: [f64; 4]| {
+        sizes.into_iter().zip(papers).map(move |(bytes, paper)| value((Insert, Measure::Flushes), (engine, bytes), paper))
     };
-    vec![of(Insert, Measure::Flushes, 4.1 / 2.7), of(Insert, Measure::MeanNs, 1.3), of(Find, Measure::MeanNs, 1.14)]
+    let atomic = of("clftree-append", [2.750910, 2.703798, 2.707526, 2.712318]);
+    atomic.chain(of("clftree-inplace", [4.422302, 3.334584, 2.999704, 2.853706])).collect()
+}
+
+/// clfB-tree, section 7.4: flushes of both, and by how much more the slot-only wBTree takes than the clfB-tree with append-only leaves.
+pub fn clfb_8() -> Vec<Quotient> {
+    let (wbtree, clfbtree) = (("wbtree-slot", LAST), ("clftree-append", LAST));
+    let more = |phase, paper, to| {
+        let (form, paper_to) = (PercentMore, Some(to));
+        Quotient { form, paper_to, ..quotient((phase, Measure::MeanNs), wbtree, clfbtree, paper) }
+    };
+    let flushes = |at, paper| value((Insert, Measure::Flushes), at, paper);
+    vec![flushes(clfbtree, 2.7), flushes(wbtree, 4.1), more(Insert, 28.0, 33.0), more(Find, 11.0, 17.0)]
+}
+
+/// By how much less the throughput of one engine at a place is than that of another, in workload A.
+const fn less(distribution: Distribution, above: (&'static str, u64), below: (&'static str, u64), paper: f64) -> Said {
+    let (workload, shown, form) = (Workload::A, Shown::Throughput, PercentLess);
+    Said { paper, paper_to: None, paper_at: "", form, workload, distribution, shown, above, below }
+}
+
+/// Durable Masstree, section 6.1: to the transient tree, by workload; the paper's range holds both distributions.
+pub fn incll_2() -> Vec<Said> {
+    let printed = [(Workload::A, 10.3, 15.4), (Workload::B, 5.9, 13.9), (Workload::C, 7.9, 13.5)];
+    let of = |distribution, (workload, paper, to)| Said {
+        workload,
+        paper_to: Some(to),
+        ..less(distribution, ("masstree", 0), ("masstree-transient", 0), paper)
+    };
+    printed.into_iter().flat_map(|printed| [of(Uniform, printed), of(Zipfian, printed)]).collect()
+}
+
+/// Durable Masstree, section 6.1 (Figure 3): with 1000 ns added to a fence, to itself without.
+pub fn incll_3() -> Vec<Said> {
+    let of = |distribution, paper| less(distribution, ("masstree", 1000), ("masstree", 0), paper);
+    vec![of(Uniform, 4.3), of(Zipfian, 6.0)]
+}
+
+/// Durable Masstree, section 6.1 (Figure 4): to the transient tree, with 1 to 56 threads.
+pub fn incll_4() -> Vec<Said> {
+    let of = |distribution, paper, to| Said {
+        paper_to: Some(to),
+        paper_at: "1 to 56 threads, here the most",
+        ..less(distribution, ("masstree", LAST), ("masstree-transient", LAST), paper)
+    };
+    vec![of(Uniform, 14.6, 21.3), of(Zipfian, 3.0, 19.3)]
+}
+
+/// Durable Masstree, section 6.1 (Figure 5): the largest tree to the smallest.
+pub fn incll_5() -> Vec<Said> {
+    let of = |engine, distribution, paper| Said {
+        paper_at: "100 million keys to 10 thousand",
+        ..less(distribution, (engine, LAST), (engine, LAST - 3), paper)
+    };
+    let engines = ["masstree-transient", "masstree"].into_iter();
+    engines.flat_map(|engine| [of(engine, Uniform, 69.0), of(engine, Zipfian, 50.0)]).collect()
+}
+
+/// Durable Masstree, section 6.1 (Figure 8): as Figure 3, measured again, and without logs in cache lines.
+pub fn incll_8() -> Vec<Said> {
+    let of = |engine, distribution, paper| less(distribution, (engine, 1000), (engine, 0), paper);
+    vec![
+        of("masstree", Uniform, 4.1),
+        of("masstree", Zipfian, 5.7),
+        of("masstree-logging", Uniform, 42.5),
+        of("masstree-logging", Zipfian, 28.5),
+    ]
+}
+
+/// Circ-Tree, section 6.5 (Figures 10a and 11a): 99th percentiles of loading, the store over a Circ-Tree to others.
+fn loading(threads: u64, nvtree: f64, fastfair: f64) -> Vec<Said> {
+    let of = |other, paper| Said { shown: Shown::P99, ..less(Zipfian, ("store:circtree", threads), (other, threads), paper) };
+    vec![of("store:nvtree", nvtree), of("store:fastfair", fastfair)]
+}
+
+/// Nodes of 2048 bytes, two threads.
+pub fn circ_10() -> Vec<Said> {
+    loading(2, 29.3, 25.4)
+}
+
+/// Nodes of 4096 bytes, eight threads.
+pub fn circ_11() -> Vec<Said> {
+    loading(8, 23.7, 47.4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_the_papers_are_whole() {
+        let papers = |claims: Vec<Quotient>| claims.iter().map(|claim| claim.paper).collect::<Vec<_>>();
+        assert_eq!(papers(nvtree_insert()), [15.2, 8.0, 6.3, 9.7, 5.3, 8.2]);
+        assert_eq!(papers(fptree_9()).iter().step_by(2).copied().collect::<Vec<_>>(), [18.3, 18.4, 18.3, 18.5, 18.4]);
+        assert_eq!(papers(clfb_6()).len(), 8);
+        assert_eq!((clfb_8()[2].paper, clfb_8()[2].paper_to), (28.0, Some(33.0)));
+        assert!(incll_4().iter().all(|said| said.paper_to.is_some_and(|to| to > said.paper)));
+    }
 }

@@ -17,8 +17,8 @@ mod ycsb;
 
 use serde::Serialize;
 
-use crate::session::Steps;
-use crate::{BenchError, Progress, Scratch};
+use crate::session::{Session, Steps};
+use crate::{BenchError, MicroOptions, Progress, Scratch};
 
 pub use catalogue::{figure_list, figure_names};
 pub(crate) use table::number;
@@ -105,18 +105,82 @@ pub struct Claim {
     pub what: String,
     /// The paper's.
     pub paper: f64,
+    /// Where the paper prints a range, its other end.
+    pub paper_to: Option<f64>,
     /// Ours; none if an engine is missing.
     pub ours: Option<f64>,
 }
 
-/// Whether there is such a figure, and whether its options make sense.
+/// How two values are set against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One in terms of the other.
+    Times,
+    /// By how many percent the one is more.
+    PercentMore,
+    /// By how many percent it is less.
+    PercentLess,
+    /// The one alone.
+    Value,
+}
+
+impl Form {
+    fn of(self, above: f64, below: f64) -> f64 {
+        match self {
+            Form::Times => above / below,
+            Form::PercentMore => 100.0 * (above / below - 1.0),
+            Form::PercentLess => 100.0 * (1.0 - above / below),
+            Form::Value => above,
+        }
+    }
+
+    /// Names of both as a phrase.
+    fn phrase(self, above: &str, below: &str) -> String {
+        match self {
+            Form::Times => format!("{above} to {below}"),
+            Form::PercentMore => format!("percent more of {above} than of {below}"),
+            Form::PercentLess => format!("percent less of {above} than of {below}"),
+            Form::Value => above.to_owned(),
+        }
+    }
+}
+
+/// What of the paper's differs from ours, in brackets.
+fn of_paper(at: &str) -> String {
+    if at.is_empty() { String::new() } else { format!(" (paper: {at})") }
+}
+
+/// The last place of an axis; `LAST - n` is the n-th before it.
+pub(crate) const LAST: u64 = u64::MAX;
+
+/// The place that is meant, among all that there are.
+fn place_among(places: &[u64], place: u64) -> Option<u64> {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let back = usize::try_from(LAST - place).ok().filter(|back| *back < 8);
+    back.map_or(Some(place), |back| sorted.iter().rev().nth(back).copied())
+}
+
+/// An engine at a place.
+fn engine_at((engine, place): (&str, u64), label: &str) -> String {
+    match LAST - place {
+        0 => engine.to_owned(),
+        back @ 1..8 => format!("{engine}, {back} before the last of {label}"),
+        _ => format!("{engine} at {place} {label}"),
+    }
+}
+
+/// Whether there is such a figure, whether its options make sense, and whether there is room for all that it measures.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
-    catalogue::find(&options.name)?;
+    let entry = catalogue::find(&options.name)?;
     crate::options::within("keys", options.keys, 100, 1 << 40)?;
-    crate::options::within("rounds", options.rounds.into(), 1, 1000)
+    crate::options::within("rounds", options.rounds.into(), 1, 1000)?;
+    let (mut figure, tell) = (Figure::new(entry, options), &mut |_| {});
+    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true })
 }
 
 /// Measures a figure.
@@ -146,25 +210,37 @@ pub fn run_figure(options: &FigureOptions) -> Result<Figure, BenchError> {
 pub fn run_figure_with_progress(options: &FigureOptions, progress: &mut dyn FnMut(Progress)) -> Result<Figure, BenchError> {
     check(options)?;
     let entry = catalogue::find(&options.name)?;
-    let mut figure = Figure {
-        name: entry.name.into(),
-        title: entry.title.into(),
-        source: entry.source.into(),
-        command: format!("everleaf bench figure {} --keys {} --rounds {}", entry.name, options.keys, options.rounds),
-        left_out: Vec::new(),
-        panels: Vec::new(),
-        claims: Vec::new(),
-        notes: entry.notes.iter().map(|note| (*note).to_owned()).collect(),
-    };
-    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(progress, 0) })?;
-    figure.left_out.dedup();
+    let mut figure = Figure::new(entry, options);
+    let steps = Steps::new(progress, 0);
+    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps, only_planned: false })?;
     Ok(figure)
+}
+
+impl Figure {
+    /// Nothing of it yet.
+    fn new(entry: &catalogue::Entry, options: &FigureOptions) -> Self {
+        Self {
+            name: entry.name.into(),
+            title: entry.title.into(),
+            source: entry.source.into(),
+            command: format!(
+                "everleaf bench figure {} --keys {} --rounds {} --seed {}",
+                entry.name, options.keys, options.rounds, options.seed
+            ),
+            left_out: Vec::new(),
+            panels: Vec::new(),
+            claims: Vec::new(),
+            notes: entry.notes.iter().map(|note| (*note).to_owned()).collect(),
+        }
+    }
 }
 
 /// A figure that is being measured.
 pub(crate) struct Drawing<'f, 'p> {
     pub figure: &'f mut Figure,
     pub steps: Steps<'p>,
+    /// Everything is planned, so that what is wrong is found, and nothing is measured.
+    pub only_planned: bool,
 }
 
 impl Drawing<'_, '_> {
@@ -174,6 +250,31 @@ impl Drawing<'_, '_> {
         if !self.figure.left_out.contains(&left_out) {
             self.figure.left_out.push(left_out);
         }
+    }
+
+    /// A session with the first size of nodes that the engine has, which goes into the options; another than the paper's is noted. No sizes, or an engine
+    /// that has none to choose from: its own.
+    pub fn sized(&mut self, node_bytes: &[u32], micro: &mut MicroOptions) -> Result<Session, BenchError> {
+        if node_bytes.is_empty() || micro.engine == "btreemap" {
+            return Session::shared(micro);
+        }
+        let mut refused = None;
+        for bytes in node_bytes {
+            micro.node_bytes = Some(*bytes);
+            match Session::shared(micro) {
+                Ok(session) if *bytes == node_bytes[0] => return Ok(session),
+                Ok(session) => {
+                    let note = format!("{} has nodes of {bytes} bytes in place of {}", micro.engine, node_bytes[0]);
+                    if !self.figure.notes.contains(&note) {
+                        self.figure.notes.push(note);
+                    }
+                    return Ok(session);
+                }
+                Err(error) if error.is_wrong_usage() => refused = refused.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or_else(|| Session::shared(micro), Err)
     }
 
     /// The engines among `names` that this release has; the others are left out.

@@ -2,8 +2,11 @@
 
 use everleaf_pmem::Counter;
 
+use super::catalogue::CLFB_LEAF;
+use super::sweep::{Axis, DRAM_NS};
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
+use crate::recovery::plan_recovery;
 use crate::session::{Session, Steps};
 use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
 
@@ -51,6 +54,9 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             }
         }
     }
+    if drawing.only_planned {
+        return Ok(());
+    }
     drawing.steps.extend(sessions.iter().map(|(.., session)| session.operations()).sum());
     let mut at_32 = Vec::new();
     for (engine, slots, session) in &sessions {
@@ -74,7 +80,8 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     });
     for (engine, name, paper) in [("fptree", "FPTree", 1.0), ("wbtree-bitmap", "wBTree", 5.0), ("nvtree", "NV-Tree", 16.0)] {
         let ours = at_32.iter().find(|(measured, _)| *measured == engine).map(|(_, probes)| *probes);
-        drawing.figure.claims.push(Claim { what: format!("{name}: keys compared with 32 entries in a leaf"), paper, ours });
+        let what = format!("{name}: keys compared with 32 entries in a leaf");
+        drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
     Ok(())
 }
@@ -85,6 +92,10 @@ fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &Mi
     for part in [100, 10, 1] {
         let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
         let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, micro };
+        if drawing.only_planned {
+            plan_recovery(&recovery)?;
+            continue;
+        }
         let steps = &mut drawing.steps;
         let rows = run_recovery_with_progress(&recovery, &mut |progress| steps.pass_on(progress))?;
         points.push([rows[0].keys as f64, rows[0].recovery_ms]);
@@ -92,29 +103,64 @@ fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &Mi
     Ok(points)
 }
 
-/// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open after a crash.
+/// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open after a crash, by latency of persistent memory.
 pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    let mut series = Vec::new();
-    for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
-        let points = recoveries(options, drawing, &base(options, engine, &[Phase::Insert]))?;
-        series.push(Series { name: engine.into(), from_paper: false, points });
+    for (latency, papers) in [(DRAM_NS, [("ptree", 1.52), ("nvtree", 5.97)]), (650, [("ptree", 2.93), ("nvtree", 6.38)])] {
+        let mut series = Vec::new();
+        for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
+            let mut micro = base(options, engine, &[Phase::Insert]);
+            Axis::Latency(&[]).apply(latency, &mut micro);
+            let points = recoveries(options, drawing, &micro)?;
+            series.push(Series { name: engine.into(), from_paper: false, points });
+        }
+        let of =
+            |name: &str| series.iter().find(|series| series.name == name).and_then(|series| series.points.last()).map(|at| at[1]);
+        for (engine, paper) in papers {
+            let ours = of(engine).zip(of("fptree")).map(|(other, fptree)| other / fptree);
+            let what = format!("recovery of the largest tree at {latency} ns: {engine} to fptree (paper: 100 million keys)");
+            drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
+        }
+        drawing.figure.panels.push(Panel {
+            title: format!("recovery after a crash, 8-byte keys, {latency} ns"),
+            x_label: "keys".into(),
+            y_label: "ms".into(),
+            places: None,
+            logarithmic: [true, true],
+            series,
+        });
     }
-    let of =
-        |name: &str| series.iter().find(|series| series.name == name).and_then(|series| series.points.last()).map(|at| at[1]);
-    for (engine, paper) in [("ptree", 1.52), ("nvtree", 5.97)] {
-        let ours = of(engine).zip(of("fptree")).map(|(other, fptree)| other / fptree);
-        let what = format!("recovery of the largest tree with DRAM's latency: {engine} to fptree (paper: 100 million keys)");
-        drawing.figure.claims.push(Claim { what, paper, ours });
-    }
-    drawing.figure.panels.push(Panel {
-        title: "recovery after a crash, 8-byte keys".into(),
-        x_label: "keys".into(),
-        y_label: "ms".into(),
-        places: None,
-        logarithmic: [true, true],
-        series,
-    });
     Ok(())
+}
+
+/// clfB-tree's Tables 1 and 2: its flushes of an insertion by what they are for, and by size of a leaf.
+pub fn clfb_tables(drawing: &mut Drawing<'_, '_>) {
+    const PARTS: [&str; 4] = ["inner nodes, split", "inner nodes, no split", "leaves, split", "leaves, no split"];
+    // Of a million insertions, with leaves of 64, 128, 256 and 512 bytes.
+    const ATOMIC: [[f64; 4]; 4] = [
+        [545_578.0, 205_332.0, 1_091_156.0, 908_844.0],
+        [207_060.0, 82_618.0, 828_240.0, 1_585_880.0],
+        [95_390.0, 39_796.0, 763_120.0, 1_809_220.0],
+        [46_204.0, 19_258.0, 739_264.0, 1_907_592.0],
+    ];
+    const IN_PLACE: [[f64; 4]; 4] = [
+        [2_182_312.0, 239_990.0, 1_091_156.0, 908_844.0],
+        [828_240.0, 92_224.0, 828_240.0, 1_585_880.0],
+        [381_560.0, 45_804.0, 763_120.0, 1_809_220.0],
+        [184_816.0, 22_034.0, 739_264.0, 1_907_592.0],
+    ];
+    for (engine, table) in [("clftree-append", ATOMIC), ("clftree-inplace", IN_PLACE)] {
+        let points = |part: usize| [64.0, 128.0, 256.0, 512.0].into_iter().zip(table).map(move |(at, row)| [at, row[part] / 1e6]);
+        let of_part =
+            |(part, name): (usize, &&str)| Series { name: (*name).into(), from_paper: true, points: points(part).collect() };
+        drawing.figure.panels.push(Panel {
+            title: format!("{engine}, insert: flushes, the paper's"),
+            x_label: "bytes of a node".into(),
+            y_label: "flushes/operation".into(),
+            places: None,
+            logarithmic: [true, false],
+            series: PARTS.iter().enumerate().map(of_part).collect(),
+        });
+    }
 }
 
 /// Circ-Tree's Table 1: how long trees of some sizes take to open after a crash, by the size of their nodes.
@@ -133,7 +179,7 @@ pub fn recovery_by_node_bytes(options: &FigureOptions, drawing: &mut Drawing<'_,
                 series.push(Series { name, from_paper: true, points: of_paper });
                 let ours = points.last().map(|[keys, ms]| ms / keys * 1e6);
                 let what = format!("nodes of {node_bytes} bytes: ms a million keys, the largest tree (paper: 100 million keys)");
-                drawing.figure.claims.push(Claim { what, paper: papers[2] / 100.0, ours });
+                drawing.figure.claims.push(Claim { what, paper: papers[2] / 100.0, paper_to: None, ours });
             }
             series.push(Series { name: format!("{node_bytes} bytes"), from_paper: false, points });
         }
@@ -170,6 +216,9 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             // The paper's sizes where they are offered, or else the tuned ones.
             let session = Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })
                 .or_else(|_| Session::shared(&micro))?;
+            if drawing.only_planned {
+                continue;
+            }
             drawing.steps.extend(session.operations());
             let shape = session.shape(&mut drawing.steps)?;
             ours = shape.map(|shape| {
@@ -189,7 +238,8 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         }
         let mut claim = |what: &str, paper: f64, ours: Option<f64>| {
             if paper.is_finite() {
-                drawing.figure.claims.push(Claim { what: format!("{engine}, {keys}: {what}"), paper, ours });
+                let what = format!("{engine}, {keys}: {what}");
+                drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
             }
         };
         claim("bytes of persistent memory a key", pm_bytes / KEYS, ours.map(|ours| ours.0));
@@ -212,21 +262,30 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
 pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     const PHASES: [Phase; 4] = [Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
     let names = ["clftree-append", "clftree-inplace", "clftree-encoded", "wbtree-slot", "fptree", "ptree", "fptree-c"];
+    let mut parts = Vec::new();
     for engine in drawing.available(&names) {
-        let session = |flush| {
-            let micro = MicroOptions { warm: options.keys, flush, ..base(options, engine, &PHASES) };
-            Session::shared(&micro)
+        let mut micro = MicroOptions { warm: options.keys, flush: Flush::Clflush, ..base(options, engine, &PHASES) };
+        let operations = match drawing.sized(CLFB_LEAF, &mut micro) {
+            Ok(session) => session.operations(),
+            Err(error) if error.is_wrong_usage() => {
+                drawing.leave_out(engine, &error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
         };
-        drawing.steps.extend(2 * u64::from(options.rounds) * session(Flush::Clwb)?.operations());
+        if drawing.only_planned {
+            continue;
+        }
+        drawing.steps.extend(2 * u64::from(options.rounds) * operations);
         let mut mean = |flush| -> Result<Vec<f64>, BenchError> {
             let mut seconds = vec![Vec::new(); PHASES.len()];
             for _ in 0..options.rounds {
-                let of_round = session(flush)?.seconds(&mut drawing.steps)?;
+                let of_round = Session::shared(&MicroOptions { flush, ..micro.clone() })?.seconds(&mut drawing.steps)?;
                 seconds.iter_mut().zip(of_round).for_each(|(all, one)| all.push(one));
             }
             Ok(seconds.iter().map(|all| Spread::of(all).middle * 1e9 / options.keys as f64).collect())
         };
-        let (with, without) = (mean(Flush::Clwb)?, mean(Flush::None)?);
+        let (with, without) = (mean(Flush::Clflush)?, mean(Flush::None)?);
         let search = without[0];
         let part = |of: &dyn Fn(usize) -> f64| (1..PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect();
         let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
@@ -242,10 +301,12 @@ pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
                 series("rest", part(&|i| without[i] - search)),
             ],
         });
-        if engine == "clftree-append" {
-            let ours = Some((with[1] - without[1]) / with[1]);
-            drawing.figure.claims.push(Claim { what: "clftree-append, insert: part of flushes".into(), paper: 0.31, ours });
-        }
+        parts.push((engine, 100.0 * (with[1] - without[1]) / with[1]));
+    }
+    for (engine, paper) in [("clftree-append", 31.0), ("clftree-inplace", 33.0)] {
+        let ours = parts.iter().find(|(measured, _)| *measured == engine).map(|(_, percent)| *percent);
+        let what = format!("{engine}, insert: percent of the time in flushes and fences");
+        drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use everleaf_pmem::LINE;
+use everleaf_pmem::{Counter, LINE};
 
-use super::{Claim, Drawing, FigureOptions, Panel, Series};
+pub(super) use super::LAST;
+use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
 use crate::compare::Spread;
 use crate::model::Latency;
 use crate::modelled::Tally;
@@ -14,9 +15,6 @@ use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase};
 /// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above this.
 pub const DRAM_NS: u64 = 90;
 
-/// The last place of an axis.
-pub const LAST: u64 = u64::MAX;
-
 /// What stands below.
 #[derive(Clone, Copy, Debug)]
 pub enum Axis {
@@ -24,6 +22,8 @@ pub enum Axis {
     Latency(&'static [u64]),
     /// What is added to each flush.
     FlushLatency(&'static [u64]),
+    /// What is added to each fence.
+    FenceLatency(&'static [u64]),
     /// Bytes of a node's entry array.
     NodeBytes(&'static [u32]),
     /// Parts of all keys.
@@ -32,6 +32,8 @@ pub enum Axis {
     ThreadsUpTo(u32),
     /// Bytes of a value.
     ValueBytes(&'static [u32]),
+    /// Standard deviation of keys of a normal distribution.
+    KeyDeviation(&'static [u64]),
     /// Percent of a mixture that insert.
     Inserts(&'static [u32]),
 }
@@ -42,27 +44,35 @@ impl Axis {
         match self {
             Axis::Latency(_) => "latency of persistent memory, ns",
             Axis::FlushLatency(_) => "added to a flush, ns",
+            Axis::FenceLatency(_) => "added to a fence, ns",
             Axis::NodeBytes(_) => "bytes of a node",
             Axis::KeysOver(_) => "keys",
             Axis::ThreadsUpTo(_) => "threads",
             Axis::ValueBytes(_) => "bytes of a value",
+            Axis::KeyDeviation(_) => "standard deviation of the keys",
             Axis::Inserts(_) => "percent of operations that insert",
         }
     }
 
     /// Whether places grow by factors.
     pub const fn is_logarithmic(self) -> bool {
-        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_))
+        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_) | Axis::KeyDeviation(_))
     }
 
     /// Its places, in a figure of so many keys.
     pub fn places(self, keys: u64) -> Vec<u64> {
         match self {
-            Axis::Latency(places) | Axis::FlushLatency(places) => places.to_vec(),
+            Axis::Latency(places) | Axis::FlushLatency(places) | Axis::FenceLatency(places) | Axis::KeyDeviation(places) => {
+                places.to_vec()
+            }
             Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
                 places.iter().map(|place| u64::from(*place)).collect()
             }
-            Axis::KeysOver(parts) => parts.iter().map(|part| (keys / part).max(1)).collect(),
+            Axis::KeysOver(parts) => {
+                let mut places: Vec<u64> = parts.iter().map(|part| (keys / part).max(1)).collect();
+                places.dedup(); // Of few keys several parts are one key.
+                places
+            }
             Axis::ThreadsUpTo(most) => {
                 let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
                 let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
@@ -79,10 +89,12 @@ impl Axis {
                 (options.read_ns, options.flush_ns) = (added, added);
             }
             Axis::FlushLatency(_) => options.flush_ns = place,
+            Axis::FenceLatency(_) => options.fence_ns = place,
             Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),
             Axis::KeysOver(_) => (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place }),
             Axis::ThreadsUpTo(_) => options.threads = place as u32,
             Axis::ValueBytes(_) => options.value_bytes = Some(place as u32),
+            Axis::KeyDeviation(_) => options.key_deviation = Some(place),
             Axis::Inserts(_) => options.mixed_inserts = place as u32,
         }
     }
@@ -107,6 +119,10 @@ pub enum Measure {
     Flushes,
     /// Bytes flushed by an operation, of lines that held something new.
     BytesFlushed,
+    /// Bytes of persistent memory that a key takes after the phase.
+    PmBytes,
+    /// Nodes of an operation that were copied to a log.
+    NodesLogged,
 }
 
 impl Measure {
@@ -118,6 +134,8 @@ impl Measure {
             Measure::Modelled => "ns/operation beyond DRAM, by count",
             Measure::Flushes => "flushes/operation",
             Measure::BytesFlushed => "bytes flushed/operation",
+            Measure::PmBytes => "bytes/key",
+            Measure::NodesLogged => "nodes logged/operation",
         }
     }
 
@@ -131,11 +149,13 @@ impl Measure {
             Measure::Modelled => "cost of the latency, counted",
             Measure::Flushes => "flushes",
             Measure::BytesFlushed => "bytes flushed",
+            Measure::PmBytes => "persistent memory",
+            Measure::NodesLogged => "nodes logged",
         }
     }
 
     const fn is_counted(self) -> bool {
-        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed)
+        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed | Measure::NodesLogged)
     }
 
     /// Whether operations are timed one by one for it, in a run of its own.
@@ -159,7 +179,8 @@ pub struct Sweep {
     pub added: [u64; 2],
     /// The paper's sizes of inner nodes where they are not the tuned ones.
     pub inner_keys: Option<u32>,
-    pub node_bytes: Option<u32>,
+    /// The paper's size of nodes, and what stands for it in engines that do not have it: the first that is offered is taken.
+    pub node_bytes: &'static [u32],
     pub claims: fn() -> Vec<Quotient>,
 }
 
@@ -167,6 +188,11 @@ pub struct Sweep {
 #[derive(Clone, Copy, Debug)]
 pub struct Quotient {
     pub paper: f64,
+    /// The other end of a range.
+    pub paper_to: Option<f64>,
+    /// Where the paper measured it, if that is not where we do.
+    pub paper_at: &'static str,
+    pub form: Form,
     pub key_type: BenchKeyType,
     pub phase: Phase,
     pub measure: Measure,
@@ -193,6 +219,8 @@ struct Times {
     seconds: Vec<f64>,
     geomeans: Vec<f64>,
     p99s: Vec<f64>,
+    /// Of persistent memory a key.
+    pm_bytes: Vec<f64>,
 }
 
 const fn keys_name(key_type: BenchKeyType) -> &'static str {
@@ -206,6 +234,9 @@ impl Sweep {
     /// Runs everything, in rounds that take turns, and draws it.
     pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
         let points = self.points(options, drawing)?;
+        if drawing.only_planned {
+            return Ok(());
+        }
         let counted = self.shown.iter().any(|(_, measure)| measure.is_counted());
         let apart = self.shown.iter().any(|(_, measure)| measure.is_of_latencies());
         let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted() && !measure.is_of_latencies());
@@ -219,8 +250,11 @@ impl Sweep {
                 let seed = options.seed.wrapping_add(round.into());
                 let session = Session::shared(&MicroOptions { seed, ..point.options.clone() })?;
                 if timed {
-                    let seconds = session.seconds(&mut drawing.steps)?;
-                    times.iter_mut().zip(seconds).for_each(|(times, seconds)| times.seconds.push(seconds));
+                    for (times, timed) in times.iter_mut().zip(session.timed(&mut drawing.steps)?) {
+                        times.seconds.push(timed.seconds);
+                        let of_key = |pm_bytes: u64| pm_bytes as f64 / timed.keys_after.max(1) as f64;
+                        times.pm_bytes.extend(timed.statistics.map(|of| of_key(of.pm_bytes)));
+                    }
                 }
                 if apart {
                     for (times, latencies) in times.iter_mut().zip(session.latencies(&mut drawing.steps)?) {
@@ -261,14 +295,13 @@ impl Sweep {
                         seed: options.seed,
                         pool: options.pool.clone(),
                         inner_keys: self.inner_keys,
-                        node_bytes: self.node_bytes,
                         ..MicroOptions::default()
                     };
                     if engine == "btreemap" {
-                        (micro.inner_keys, micro.node_bytes) = (None, None);
+                        micro.inner_keys = None;
                     }
                     self.axis.apply(place, &mut micro);
-                    match Session::shared(&micro) {
+                    match drawing.sized(self.node_bytes, &mut micro) {
                         Ok(_) => points.push(Point { key_type: *key_type, engine, place, options: micro }),
                         Err(error) if error.is_wrong_usage() => {
                             drawing.leave_out(engine, &format!("at {place} {}: {error}", self.axis.label()));
@@ -287,7 +320,9 @@ impl Sweep {
         let mut put = |measure, value| {
             found.insert((point.key_type as u8, point.engine, point.place, phase.name(), measure), value);
         };
-        for (measure, times) in [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s)] {
+        for (measure, times) in
+            [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s), (Measure::PmBytes, &times.pm_bytes)]
+        {
             if let Some(time) = middle(times) {
                 put(measure, time);
             }
@@ -300,6 +335,7 @@ impl Sweep {
             let added =
                 Latency { read_ns: point.options.read_ns, flush_ns: point.options.flush_ns, fence_ns: point.options.fence_ns };
             put(Measure::Modelled, added.cost_ns(counts, *misses) / keys);
+            put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
             put(Measure::Flushes, (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys);
             let lines = counts.lines_flushed.values().sum::<u64>() + counts.line_writes;
             put(Measure::BytesFlushed, (lines * LINE as u64) as f64 / keys);
@@ -332,6 +368,9 @@ impl Sweep {
                         last.points.push([point.place as f64, *value]);
                     }
                 }
+                if series.is_empty() {
+                    continue; // No engine of this release.
+                }
                 drawing.figure.panels.push(Panel {
                     title: match measure {
                         Measure::MeanNs | Measure::Throughput => format!("{phase}, {}", keys_name(*key_type)),
@@ -345,24 +384,34 @@ impl Sweep {
                 });
             }
         }
-        let last = points.iter().map(|point| point.place).max().unwrap_or(0);
+        let places: Vec<u64> = points.iter().map(|point| point.place).collect();
         let value = |claim: &Quotient, (engine, place): (&'static str, u64)| {
-            let place = if place == LAST { last } else { place };
+            let place = place_among(&places, place)?;
             found.get(&(claim.key_type as u8, engine, place, claim.phase.name(), claim.measure)).copied()
         };
         let claim = |claim: Quotient| {
-            let at = |(engine, place): (&str, u64)| match place {
-                LAST => engine.to_owned(),
-                place => format!("{engine} at {place}"),
-            };
+            let at = |at| engine_at(at, self.axis.label());
             let (above, below) = (value(&claim, claim.above), value(&claim, claim.below));
-            let keys = keys_name(claim.key_type);
+            let phrase = claim.form.phrase(&at(claim.above), &at(claim.below)) + &of_paper(claim.paper_at);
             Claim {
-                what: format!("{}, {}, {keys}: {} to {}", claim.phase, claim.measure.label(), at(claim.above), at(claim.below)),
+                what: format!("{}, {}, {}: {phrase}", claim.phase, claim.measure.name(), keys_name(claim.key_type)),
                 paper: claim.paper,
-                ours: above.zip(below).map(|(above, below)| above / below),
+                paper_to: claim.paper_to,
+                ours: above.zip(below).map(|(above, below)| claim.form.of(above, below)),
             }
         };
         drawing.figure.claims.extend((self.claims)().into_iter().map(claim));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_place_comes_twice() {
+        assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(100), [1, 10, 100]);
+        assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(5000), [5, 50, 500, 5000]);
+        assert_eq!(Axis::ThreadsUpTo(1).places(100), [1]);
     }
 }

@@ -23,7 +23,7 @@ impl Figure {
         if !self.claims.is_empty() {
             text += &format!("\n{:>10} {:>10}  what the paper says\n", "paper", "here");
             for claim in &self.claims {
-                text += &format!("{:>10} {:>10}  {}\n", number(claim.paper), claim.ours_text(), claim.what);
+                text += &format!("{:>10} {:>10}  {}\n", claim.paper_text(), claim.ours_text(), claim.what);
             }
         }
         for left_out in &self.left_out {
@@ -39,7 +39,10 @@ impl Figure {
 impl Claim {
     /// The paper's.
     pub fn paper_text(&self) -> String {
-        number(self.paper)
+        match self.paper_to {
+            Some(to) => format!("{} to {}", number(self.paper), number(to)),
+            None => number(self.paper),
+        }
     }
 
     /// Ours, or that there is none.

@@ -110,7 +110,7 @@ mod tests {
             command: "everleaf bench \"x\"".into(),
             tables: vec![vec![vec!["engine".into(), "ops/s".into()], vec!["lmdb".into(), "7".into()]]],
             panels: vec![panel],
-            claims: vec![Claim { what: "twice".into(), paper: 2.0, ours: None }],
+            claims: vec![Claim { what: "twice".into(), paper: 2.0, paper_to: None, ours: None }],
         };
         let options = ReportOptions { quick: true, keys: Some(1000), seed: 1, pool: crate::Scratch::default() };
         let page = page(&options, &[section], &[("processor", "fast <one>".into())], Duration::from_secs(5));

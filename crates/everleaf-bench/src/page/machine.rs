@@ -1,8 +1,5 @@
 //! Where a report was measured.
 
-use std::path::Path;
-use std::process::Command;
-
 use everleaf_pmem::Cpu;
 
 /// The facts, each with its name.
@@ -23,19 +20,37 @@ pub fn facts() -> Vec<(&'static str, String)> {
         ("memory", field(&file("/proc/meminfo"), "MemTotal").and_then(gibibytes).unwrap_or_else(unknown)),
         ("system", format!("Linux {}", file("/proc/sys/kernel/osrelease").trim())),
         ("best flush instruction", Cpu::detect().best_flush().map_or("none".into(), |flush| format!("{flush:?}").to_lowercase())),
-        ("Everleaf", format!("{}, source tree at commit {}", env!("CARGO_PKG_VERSION"), commit().unwrap_or_else(unknown))),
+        (
+            "Everleaf",
+            format!("{}, source tree at commit {}", env!("CARGO_PKG_VERSION"), commit().map_or_else(unknown, str::to_owned)),
+        ),
         ("measured on", humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()),
     ]
 }
 
-/// The commit of the tree that this was built from, if that is still there.
-fn commit() -> Option<String> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(tree).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
-    Some(if changed { format!("{commit} with changes") } else { commit })
+/// The commit of the sources that this was built from, as the build saw it.
+fn commit() -> Option<&'static str> {
+    option_env!("EVERLEAF_COMMIT")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_commit_is_that_of_the_build() {
+        let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let git = Command::new("git").arg("-C").arg(tree).args(["rev-parse", "HEAD"]).output();
+        let Some(head) = git.ok().filter(|output| output.status.success()) else {
+            println!("skipped: no checkout, or no git");
+            return;
+        };
+        let (built, head) = (commit().unwrap(), String::from_utf8(head.stdout).unwrap());
+        let (short, rest) = built.split_at(12);
+        assert!(head.starts_with(short) && ["", " with changes"].contains(&rest), "built of {built}, now {head}");
+        assert!(facts().iter().any(|(name, value)| *name == "Everleaf" && value.ends_with(built)));
+    }
 }

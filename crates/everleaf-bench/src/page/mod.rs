@@ -77,16 +77,28 @@ pub fn run_report(options: &ReportOptions) -> Result<String, BenchError> {
     run_report_with_progress(options, &mut |_| {})
 }
 
+/// Whether the options make sense, and whether there is room for all that is measured.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn check(options: &ReportOptions) -> Result<(), BenchError> {
+    jobs(options).map(drop)
+}
+
+fn jobs(options: &ReportOptions) -> Result<Vec<sections::Job>, BenchError> {
+    if let Some(keys) = options.keys {
+        crate::options::within("keys", keys, 1000, 1 << 40)?;
+    }
+    sections::jobs(options, options.scale())
+}
+
 /// As [`run_report`], and tells how far it is.
 ///
 /// # Errors
 /// As [`run_report`].
 pub fn run_report_with_progress(options: &ReportOptions, progress: &mut dyn FnMut(Progress)) -> Result<String, BenchError> {
-    if let Some(keys) = options.keys {
-        crate::options::within("keys", keys, 1000, 1 << 40)?;
-    }
     let (scale, start) = (options.scale(), Instant::now());
-    let jobs = sections::jobs(options, scale)?;
+    let jobs = jobs(options)?;
     let (mut sections, total) = (Vec::new(), jobs.len() as u64);
     for (done, job) in jobs.into_iter().enumerate() {
         // Progress is told in sections, of which each counts for as much.

@@ -154,6 +154,10 @@ fn stores(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Resul
     text.extend(
         Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(|peer| format!("{}: {}.", peer.name(), peer.settings())),
     );
+    text.extend(Peer::ALL.into_iter().filter(|peer| !peer.is_built()).map(|peer| {
+        let name = peer.name();
+        format!("{name}: not in this build, which takes --features {name}.")
+    }));
     let text: Vec<&str> = text.iter().map(String::as_str).collect();
     comparison("Stores", &text, command, &compare, steps)
 }

@@ -127,9 +127,13 @@ impl Session {
             }
             Subject::Peer(_) => {}
         }
+        let cpu = Cpu::detect();
+        if plan.subject.has_pool() {
+            options.flush.require(&cpu)?;
+        }
         let need = Need::of(&plan);
         let place = Place::find(need.times(indexes), &options.pool)?;
-        Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu: Cpu::detect() })
+        Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu })
     }
 
     /// What an acknowledged write survives, on this medium and with the settings that are used.
@@ -201,7 +205,7 @@ impl Session {
     ) -> Result<(), BenchError> {
         let (subject, threads) = (self.plan.subject, self.plan.options.threads as usize);
         let mut workloads: Vec<_> = (0..self.indexes).map(|index| Workload::new(&self.plan, index)).collect();
-        self.warm_up(steps, name, targets, &workloads)?;
+        self.warm_up(steps, name, targets, &workloads, &Unobserved)?;
         for (i, &phase) in self.plan.options.phases.iter().enumerate() {
             steps.begin(subject, &format!("{name}: {phase}"));
             let drawn: Vec<Drawn<K>> = workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
@@ -217,29 +221,31 @@ impl Session {
         Ok(())
     }
 
-    /// Inserts the first keys in batches, so that they need not all be held; how long it took.
-    pub fn warm_up<K: BenchKey, T: Target<K>>(
+    /// Inserts the first keys in batches, so that they need not all be held; how long it took, and what each thread's clock saw.
+    pub fn warm_up<K: BenchKey, T: Target<K>, C: Clock + Clone>(
         &self,
         steps: &mut Steps<'_>,
         name: &str,
         targets: &mut [T],
         workloads: &[Workload],
-    ) -> Result<Duration, BenchError> {
+        clock: &C,
+    ) -> Result<(Duration, Vec<C>), BenchError> {
         const BATCH: u64 = 1 << 20;
         let mut elapsed = Duration::ZERO;
         let (warm, threads) = (self.plan.options.warm, self.plan.options.threads as usize);
+        let mut clocks = vec![clock.clone(); threads * targets.len()];
         for start in (0..warm).step_by(BATCH as usize) {
             steps.begin(self.plan.subject, &format!("{name}: warm-up"));
             let batch = start..warm.min(start + BATCH);
             let draw = |workload: &Workload| Drawn::alike(batch.clone().map(|place| workload.key(place)).collect());
             let drawn: Vec<Drawn<K>> = workloads.iter().map(draw).collect();
-            let clocks = vec![Unobserved; threads * targets.len()];
             let inserted = measure(lanes(targets, &drawn, threads), clocks, Phase::Insert, 0)?;
             verify(self.plan.subject, Phase::Insert, &drawn, inserted.answers, T::RETURNS_OLD)?;
             elapsed += inserted.elapsed;
+            clocks = inserted.clocks;
             steps.end(drawn.iter().map(Drawn::len).sum());
         }
-        Ok(elapsed)
+        Ok((elapsed, clocks))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use everleaf::{CreateOptions, Engine, KeyType, Store, StoreKey, registry};
-use everleaf_pmem::{Dram, Emulated, FlushInstruction, Hardware, Latencies as AddedLatencies, Media, Region};
+use everleaf_pmem::{Dram, Emulated, Hardware, Latencies as AddedLatencies, Media, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
 use crate::keys::BenchKey;
-use crate::options::{BenchKeyType, Flush};
+use crate::options::BenchKeyType;
 use crate::peers::{self, store::Ours};
 use crate::target::{ByteStore, ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
 use crate::{BenchError, Peer, Subject};
@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Latencies that are to be added, if any.
-    fn added(&self) -> Option<AddedLatencies> {
+    pub fn added(&self) -> Option<AddedLatencies> {
         let options = &self.plan.options;
         let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
         (added != AddedLatencies::default()).then_some(added)
@@ -114,14 +114,10 @@ impl Session {
 
     /// The media that was asked for, without added latencies.
     pub fn hardware(&self, region: Region) -> Result<Hardware, BenchError> {
-        let forced = match self.plan.options.flush {
-            Flush::Auto => return Ok(Hardware::new(region, &self.cpu)?),
-            Flush::Clwb => FlushInstruction::Clwb,
-            Flush::ClflushOpt => FlushInstruction::ClflushOpt,
-            Flush::Clflush => FlushInstruction::Clflush,
-            Flush::None => FlushInstruction::None,
-        };
-        Ok(Hardware::forced(region, &self.cpu, forced)?)
+        match self.plan.options.flush.forced() {
+            None => Ok(Hardware::new(region, &self.cpu)?),
+            Some(forced) => Ok(Hardware::forced(region, &self.cpu, forced)?),
+        }
     }
 
     /// A fresh pool and an empty index in it.

@@ -3,6 +3,7 @@
 use super::draw::Picks;
 use super::options::{Distribution, Kind, Record, Workload};
 use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
+use crate::measure::Clock;
 use crate::target::Operations;
 
 /// Records that a scan reads at most.
@@ -33,14 +34,16 @@ pub struct Source {
 impl Source {
     /// The operations of a thread. It wants records that were loaded and those that it inserted itself, so all of them are there.
     pub fn draw<K: BenchKey>(&self, thread: u64) -> Vec<Operation<K>> {
-        let share = self.operations * (thread + 1) / self.threads - self.operations * thread / self.threads;
+        let bound = |thread: u64| self.operations * thread / self.threads;
+        let (start, share) = (bound(thread), bound(thread + 1) - bound(thread));
         let seed = mix(self.seed.wrapping_add(thread << 20));
         let (mut draws, order) = (Draws::new(seed), Shuffle::new(share.max(1), mix(seed)));
         let picks = Picks::new(self.distribution, self.loaded, self.seed);
         let sorted = if picks.is_in_key_order() { self.sorted_places() } else { Vec::new() };
         let [(first, _), (second, _)] = self.workload.mix();
-        let second_kind = self.workload.second_kind(share);
-        let first_insert = self.loaded + thread * self.workload.inserts(self.operations.div_ceil(self.threads));
+        // Counted over all operations, so that what threads round off does not add up.
+        let second_kind = self.workload.second_kind(start + share) - self.workload.second_kind(start);
+        let first_insert = self.loaded + self.workload.inserts(start);
         let mut inserted = 0;
         let operation = |i| {
             let kind = if order.at(i) < second_kind { second } else { first };
@@ -68,6 +71,10 @@ impl Source {
 
 /// What stands around each operation.
 pub trait Stopwatch: Send {
+    /// What stands around each insertion of the loading.
+    type Load: Clock + Clone;
+    /// One that has seen nothing yet.
+    fn loading() -> Self::Load;
     /// The first operation begins.
     fn begin(&mut self) {}
     /// Does `work`, which is an operation of this kind.
@@ -138,7 +145,7 @@ mod tests {
                     let source = source(workload, distribution, threads);
                     let loaded: HashSet<u64> = (0..1000).map(|place| source.sequence.number(place)).collect();
                     let mut inserted_by_all = HashSet::new();
-                    let mut operations = 0;
+                    let (mut operations, mut of_second_kind) = (0, 0);
                     for thread in 0..threads {
                         let drawn = source.draw::<u64>(thread);
                         operations += drawn.len();
@@ -153,9 +160,15 @@ mod tests {
                         }
                         let [_, (second, share)] = workload.mix();
                         let of_second = drawn.iter().filter(|operation| operation.kind == second).count();
-                        assert_eq!(of_second as u64, drawn.len() as u64 * share / 100, "{workload}");
+                        let (exact, of_second) = (drawn.len() as f64 * share as f64 / 100.0, of_second as u64);
+                        assert!((of_second as f64 - exact).abs() < 1.0, "{workload}: {of_second} of {}", drawn.len());
+                        of_second_kind += of_second;
                     }
                     assert_eq!(operations, 2003);
+                    assert_eq!(of_second_kind, workload.second_kind(2003), "{workload}, {threads} threads");
+                    let inserted: HashSet<u64> =
+                        (1000..1000 + workload.inserts(2003)).map(|place| source.sequence.number(place)).collect();
+                    assert_eq!(inserted_by_all, inserted, "{workload}: as many as are planned, and no others");
                 }
             }
         }

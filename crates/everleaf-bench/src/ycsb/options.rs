@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::options::Plan;
+use super::operations::Operation;
+use crate::keys::{String16, UserKey};
+use crate::options::{MOST, MOST_VALUE_BYTES, Plan, within};
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
 
 /// A core workload of YCSB.
@@ -175,6 +177,16 @@ impl Record {
             Record::U64(bytes) | Record::String16(bytes) => bytes,
         }
     }
+
+    /// Bytes of an operation that was drawn.
+    const fn operation_bytes(self) -> u64 {
+        let bytes = match self {
+            Record::Fields => size_of::<Operation<UserKey>>(),
+            Record::U64(_) => size_of::<Operation<u64>>(),
+            Record::String16(_) => size_of::<Operation<String16>>(),
+        };
+        bytes as u64
+    }
 }
 
 impl fmt::Display for Record {
@@ -230,11 +242,20 @@ impl YcsbOptions {
         self.distribution.unwrap_or(self.workload.distribution())
     }
 
+    /// Operations of all runs, loading included.
+    pub(crate) fn all_operations(&self) -> u64 {
+        (self.micro.keys + self.operations) * self.engines.len() as u64 * u64::from(self.rounds + 1)
+    }
+
     /// Of one engine and round. Finds everything that is wrong before any work is done.
     pub(crate) fn plan(&self, engine: &str, round: u32) -> Result<Plan, BenchError> {
-        let threads = u64::from(self.micro.threads.max(1));
+        within("keys", self.micro.keys, 1, MOST)?;
+        within("operations", self.operations, 1, MOST)?;
+        if !(8..=MOST_VALUE_BYTES).contains(&u64::from(self.record.value_bytes())) {
+            return Err(BenchError::RecordBytes { record: self.record, most: MOST_VALUE_BYTES });
+        }
         let key_type = if matches!(self.record, Record::U64(_)) { BenchKeyType::U64 } else { BenchKeyType::String16 };
-        let inserts = self.workload.inserts(self.operations.div_ceil(threads)) * threads;
+        let inserts = self.workload.inserts(self.operations);
         let micro = MicroOptions {
             engine: engine.to_owned(),
             warm: self.micro.keys,
@@ -246,8 +267,12 @@ impl YcsbOptions {
             seed: self.micro.seed.wrapping_add(round.into()),
             ..self.micro.clone()
         };
-        let mut plan = Plan::new(&micro)?;
-        plan.drawn = self.operations;
+        let mut plan = Plan::new(&micro).map_err(|error| match error {
+            BenchError::ValueBytes { engine } => BenchError::RecordWords { engine, record: self.record },
+            other => other,
+        })?;
+        let sorted_places = if matches!(self.distribution(), Distribution::Normal { .. }) { 8 * self.micro.keys } else { 0 };
+        plan.drawn_bytes = self.operations * self.record.operation_bytes() + sorted_places;
         Ok(plan)
     }
 }

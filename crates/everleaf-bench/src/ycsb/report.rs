@@ -7,7 +7,7 @@ use everleaf_pmem::Durability;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::options::{Kind, YcsbOptions};
+use super::options::{Distribution, Kind, YcsbOptions};
 use super::run::Done;
 use crate::Subject;
 use crate::compare::Spread;
@@ -24,6 +24,10 @@ pub struct YcsbReport {
     pub record: String,
     /// Which records are wanted.
     pub distribution: String,
+    /// Of normal: its standard deviation, as a part of all records.
+    pub deviation: Option<f64>,
+    /// Standard deviation of the keys, if they are of a normal distribution.
+    pub key_deviation: Option<u64>,
     /// Records that were loaded.
     pub keys: u64,
     /// Operations.
@@ -32,6 +36,10 @@ pub struct YcsbReport {
     pub threads: u32,
     /// How often it was measured.
     pub rounds: u32,
+    /// Of the first round.
+    pub seed: u64,
+    /// The flush instruction that was asked for: `auto` is what the medium needs. Peers know none.
+    pub flush: String,
     /// What an acknowledged write survives: `none`, `process-crash` or `power-fail`.
     pub durability: String,
     /// Records loaded in a second; median of the rounds.
@@ -44,6 +52,8 @@ pub struct YcsbReport {
     pub max_ops_per_second: f64,
     /// Its median to that of the first engine.
     pub ratio: f64,
+    /// Latencies of loading, a record at a time.
+    pub load_latency: Option<KindReport>,
     /// Latencies by kind of operation.
     pub latencies: BTreeMap<String, KindReport>,
     /// Operations in a second in each of twenty equal parts of the last round.
@@ -84,7 +94,12 @@ pub struct KindReport {
 pub struct EngineRuns {
     pub timed: Vec<Done<Course>>,
     pub latencies: Vec<KindLatencies>,
+    pub loads: Vec<LoadLatencies>,
 }
+
+/// Those of loading.
+#[derive(Clone, Debug)]
+pub struct LoadLatencies(pub KindLatencies);
 
 /// When a thread had done how many operations.
 #[derive(Clone, Debug, Default)]
@@ -159,22 +174,31 @@ impl YcsbReport {
         let loads: Vec<f64> = runs.timed.iter().map(|done| rate(options.micro.keys, done.load)).collect();
         let rates: Vec<f64> = runs.timed.iter().map(|done| rate(options.operations, done.elapsed)).collect();
         let (load, spread, last) = (Spread::of(&loads), Spread::of(&rates), &runs.timed[runs.timed.len() - 1]);
+        let load_latencies = KindLatencies::reports(&runs.loads.iter().map(|load| load.0.clone()).collect::<Vec<_>>());
         let bytes = last.medium_bytes.map(|bytes| bytes + last.dram_bytes.unwrap_or(0));
         Self {
             engine: subject.to_string(),
             workload: options.workload.to_string(),
             record: options.record.to_string(),
             distribution: options.distribution().name().to_owned(),
+            deviation: match options.distribution() {
+                Distribution::Normal { deviation } => Some(deviation),
+                _ => None,
+            },
+            key_deviation: options.micro.key_deviation,
             keys: options.micro.keys,
             operations: options.operations,
             threads: options.micro.threads,
             rounds: options.rounds,
+            seed: options.micro.seed,
+            flush: options.micro.flush.name().to_owned(),
             durability: durability.to_string(),
             load_ops_per_second: load.middle.round(),
             median_ops_per_second: spread.middle.round(),
             min_ops_per_second: spread.min.round(),
             max_ops_per_second: spread.max.round(),
             ratio: 1.0,
+            load_latency: load_latencies.values().next().copied(),
             latencies: KindLatencies::reports(&runs.latencies),
             course: course_of(&last.watches, last.elapsed),
             course_seconds: last.elapsed.as_secs_f64() / PARTS as f64,

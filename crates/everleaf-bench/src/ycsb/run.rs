@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
 use super::options::{Kind, Record, YcsbOptions};
-use super::report::{Course, EngineRuns, KindLatencies, YcsbReport};
-use crate::keys::{BenchKey, KeySequence, String16, UserKey, mix};
-use crate::measure::pin;
+use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
+use crate::keys::{BenchKey, String16, UserKey, mix};
+use crate::measure::{Clock, Unobserved, pin};
+use crate::options::{MOST_ROUNDS, within};
 use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
@@ -43,19 +44,16 @@ pub fn run_ycsb(options: &YcsbOptions) -> Result<Vec<YcsbReport>, BenchError> {
 /// # Errors
 /// As [`run_ycsb`].
 pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Progress)) -> Result<Vec<YcsbReport>, BenchError> {
-    if options.engines.is_empty() || options.rounds == 0 {
+    if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
-    if options.operations == 0 || options.micro.keys == 0 {
-        return Err(BenchError::NothingToDo);
-    }
+    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     let sessions = options
         .engines
         .iter()
         .map(|engine| (0..options.rounds).map(|round| Session::of_plan(options.plan(engine, round)?)).collect())
         .collect::<Result<Vec<Vec<Session>>, BenchError>>()?;
-    let each = options.micro.keys + options.operations;
-    let mut steps = Steps::new(progress, each * options.engines.len() as u64 * u64::from(options.rounds + 1));
+    let mut steps = Steps::new(progress, options.all_operations());
     let mut runs: Vec<EngineRuns> = sessions.iter().map(|_| EngineRuns::default()).collect();
     for round in 0..options.rounds as usize {
         for turn in 0..sessions.len() {
@@ -66,7 +64,7 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
     }
     for (sessions, runs) in sessions.iter().zip(&mut runs) {
         let run = Run { options, session: &sessions[0], steps: &mut steps, name: "latencies" };
-        run.go(|_| KindLatencies::new(), &mut |done| runs.latencies = done.watches)?;
+        run.go(|_| KindLatencies::new(), &mut |done| (runs.latencies, runs.loads) = (done.watches, done.loads))?;
     }
     let mut reports = Vec::new();
     for (sessions, runs) in sessions.iter().zip(&runs) {
@@ -78,8 +76,9 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
 }
 
 /// What a run gave.
-pub struct Done<W> {
+pub struct Done<W: Stopwatch> {
     pub load: Duration,
+    pub loads: Vec<W::Load>,
     pub elapsed: Duration,
     pub watches: Vec<W>,
     pub keys_after: u64,
@@ -112,7 +111,7 @@ impl Run<'_, '_> {
         Source {
             workload: self.options.workload,
             distribution: self.options.distribution(),
-            sequence: KeySequence::new(plan.options.order, plan.options.key_bits, plan.total_keys, seed),
+            sequence: plan.sequence(seed),
             loaded: plan.options.warm,
             operations: self.options.operations,
             threads: plan.options.threads.into(),
@@ -121,7 +120,7 @@ impl Run<'_, '_> {
     }
 }
 
-struct WithWatch<'r, 'p, 'd, W, F> {
+struct WithWatch<'r, 'p, 'd, W: Stopwatch, F> {
     run: Run<'r, 'p>,
     watch: F,
     done: &'d mut dyn FnMut(Done<W>),
@@ -133,7 +132,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
     fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         let Run { options, session, steps, name } = self.run;
         let workloads = [workload::Workload::new(&session.plan, 0)];
-        let load = session.warm_up(steps, name, &mut targets, &workloads)?;
+        let (load, loads) = session.warm_up(steps, name, &mut targets, &workloads, &W::loading())?;
         let source = Run { options, session, steps, name }.source();
         steps.begin(session.plan.subject, &format!("{name}: workload {}", options.workload));
         let drawn: Vec<Vec<Operation<K>>> = (0..source.threads).map(|thread| source.draw(thread)).collect();
@@ -147,6 +146,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
         let target = &targets[0];
         (self.done)(Done {
             load,
+            loads,
             elapsed,
             watches,
             keys_after: target.len(),
@@ -200,6 +200,11 @@ fn operate<K: BenchKey, T: Target<K>, W: Stopwatch>(
 }
 
 impl Stopwatch for Course {
+    type Load = Unobserved;
+
+    fn loading() -> Unobserved {
+        Unobserved
+    }
     fn begin(&mut self) {
         Course::begin(self);
     }
@@ -215,6 +220,11 @@ impl Stopwatch for Course {
 }
 
 impl Stopwatch for KindLatencies {
+    type Load = LoadLatencies;
+
+    fn loading() -> LoadLatencies {
+        LoadLatencies(KindLatencies::new())
+    }
     #[inline(always)]
     fn time<R>(&mut self, kind: Kind, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
@@ -224,4 +234,11 @@ impl Stopwatch for KindLatencies {
     }
     #[inline(always)]
     fn passed(&mut self, _operations: usize) {}
+}
+
+impl Clock for LoadLatencies {
+    #[inline(always)]
+    fn time<R>(&mut self, _operations: usize, work: impl FnOnce() -> R) -> R {
+        self.0.time(Kind::Insert, work)
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use everleaf_bench::figure::{Figure, FigureOptions, figure_list, figure_png, figure_svg, run_figure_with_progress};
+use everleaf_bench::Made;
+use everleaf_bench::figure::{FigureOptions, check, figure_list, figure_png, figure_svg, run_figure_with_progress};
 
+use super::output::Output;
 use super::{Basics, say, with_bar};
 use crate::failure::{Failure, Outcome};
 
@@ -39,30 +41,19 @@ pub fn run(args: &Args) -> Outcome {
     let Some(name) = &args.name else {
         return figure_list().iter().try_for_each(|(name, title)| say(&format!("{name:<14} {title}")));
     };
-    let options = FigureOptions {
-        name: name.clone(),
-        keys: args.keys,
-        rounds: args.rounds,
-        seed: args.basics.seed,
-        pool: args.basics.place()?,
-    };
-    everleaf_bench::figure::check(&options)?;
-    let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.folder.display()));
-    std::fs::create_dir_all(&args.folder).map_err(failed)?; // Before the work, not after it.
+    let place = args.basics.place()?;
+    let options =
+        FigureOptions { name: name.clone(), keys: args.keys, rounds: args.rounds, seed: args.basics.seed, pool: place.clone() };
+    check(&options)?;
+    let folders = place.folders_at(&args.folder)?;
+    let open = |ending: &str| Output::open(&place, &args.folder.join(format!("{name}.{ending}")));
+    let (svg, png, json) = (open("svg")?, open("png")?, open("json")?); // Before the work, not after it.
     let figure = with_bar(|tell| run_figure_with_progress(&options, tell))?;
-    write(&figure, args, failed)?;
-    let text = if args.json {
-        serde_json::to_string(&figure).map_err(|error| Failure::failed(error.to_string()))?
-    } else {
-        figure.table()
-    };
+    let as_json = |text: serde_json::Result<String>| text.map_err(|error| Failure::failed(error.to_string()));
+    json.write((as_json(serde_json::to_string_pretty(&figure))? + "\n").as_bytes())?;
+    svg.write(figure_svg(&figure).as_bytes())?;
+    png.write(&figure_png(&figure)?)?;
+    folders.into_iter().for_each(Made::leave);
+    let text = if args.json { as_json(serde_json::to_string(&figure))? } else { figure.table() };
     say(text.trim_end())
-}
-
-fn write(figure: &Figure, args: &Args, failed: impl Fn(std::io::Error) -> Failure) -> Outcome {
-    let path = |ending: &str| args.folder.join(format!("{}.{ending}", figure.name));
-    let json = serde_json::to_string_pretty(figure).map_err(|error| Failure::failed(error.to_string()))?;
-    std::fs::write(path("json"), json + "\n").map_err(&failed)?;
-    std::fs::write(path("svg"), figure_svg(figure)).map_err(&failed)?;
-    Ok(figure_png(figure, &path("png"))?)
 }

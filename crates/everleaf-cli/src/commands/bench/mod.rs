@@ -4,6 +4,7 @@ mod basics;
 mod figure;
 mod growth;
 mod model;
+mod output;
 mod report;
 mod space;
 mod stores;
@@ -128,13 +129,13 @@ struct Load {
     /// Percent of the operations of mixed that insert.
     #[arg(long, value_name = "P", default_value_t = 50)]
     mixed_inserts: u32,
-    /// Nanoseconds added to each flush.
+    /// Nanoseconds added to each flush of a pool of ours; peers and trees in plain memory know no added latencies.
     #[arg(long, value_name = "X", default_value_t = 0)]
     flush_ns: u64,
-    /// Nanoseconds added to each fence.
+    /// Nanoseconds added to each fence, likewise.
     #[arg(long, value_name = "X", default_value_t = 0)]
     fence_ns: u64,
-    /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
+    /// Nanoseconds added to each read of persistent memory that misses a modelled cache, likewise.
     #[arg(long, value_name = "X", default_value_t = 0)]
     read_ns: u64,
 }

@@ -1,13 +1,12 @@
 //! `bench report`.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf_bench::page::{ReportOptions, run_report_with_progress};
+use everleaf_bench::page::{ReportOptions, check, run_report_with_progress};
 
+use super::output::Output;
 use super::{Basics, say, with_bar};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the commands.
 #[derive(Debug, clap::Args)]
@@ -31,19 +30,11 @@ pub struct Args {
 
 /// Measures and writes.
 pub fn run(args: &Args) -> Outcome {
-    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.basics.seed, pool: args.basics.place()? };
-    let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be written: {error}", args.output.display()));
-    let writable = File::options().create(true).append(true).open(&args.output); // Before the work, not after it.
-    writable.map_err(failed)?;
-    let page = with_bar(|tell| run_report_with_progress(&options, tell)).inspect_err(|_| remove_if_empty(args))?;
-    let mut file = File::create(&args.output).map_err(failed)?;
-    file.write_all(page.as_bytes()).map_err(failed)?;
+    let place = args.basics.place()?;
+    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.basics.seed, pool: place.clone() };
+    check(&options)?;
+    let output = Output::open(&place, &args.output)?;
+    let page = with_bar(|tell| run_report_with_progress(&options, tell))?;
+    output.write(page.as_bytes())?;
     say(&format!("{}", args.output.display()))
-}
-
-/// Takes the file away that only showed that it can be written.
-fn remove_if_empty(args: &Args) {
-    if std::fs::metadata(&args.output).is_ok_and(|file| file.len() == 0) {
-        let _ = std::fs::remove_file(&args.output);
-    }
 }

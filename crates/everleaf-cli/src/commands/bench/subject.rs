@@ -40,6 +40,9 @@ pub struct Subject {
     /// Keys are numbers of so many bits, 1 to 64.
     #[arg(long, value_name = "B", default_value_t = 64)]
     key_bits: u32,
+    /// Keys are of a normal distribution with this standard deviation [default: all numbers alike].
+    #[arg(long, value_name = "D")]
+    key_deviation: Option<u64>,
     /// The flush instruction.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
@@ -109,6 +112,7 @@ impl Subject {
                 KeyKind::String16 => BenchKeyType::String16,
             },
             key_bits: self.key_bits,
+            key_deviation: self.key_deviation,
             flush: self.flush.into(),
             transactions: self.rtm.with(self.basics.seed, Invented::Nothing),
             seed: self.basics.seed,

@@ -32,9 +32,12 @@ pub struct Args {
     /// Which records are wanted: uniform, zipfian, latest or normal [default: the workload's].
     #[arg(long, value_name = "NAME")]
     distribution: Option<String>,
-    /// Standard deviation of normal, as a part of all records.
-    #[arg(long, value_name = "D", default_value_t = 0.1)]
-    deviation: f64,
+    /// Standard deviation of --distribution normal, as a part of all records [default: 0.1].
+    #[arg(long, value_name = "D")]
+    deviation: Option<f64>,
+    /// The keys themselves are of a normal distribution with this standard deviation [default: all numbers alike].
+    #[arg(long, value_name = "D")]
+    key_deviation: Option<u64>,
     /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the key and of the value).
     #[arg(long, default_value = "fields", value_parser = str::parse::<Record>)]
     record: Record,
@@ -54,9 +57,15 @@ pub struct Args {
     json: bool,
 }
 
+/// Standard deviation of normal, if none is given.
+const DEVIATION: f64 = 0.1;
+
 impl Args {
     fn options(&self) -> Result<YcsbOptions, Failure> {
-        let named = |name: &String| Distribution::named(name, self.deviation);
+        if self.deviation.is_some() && self.distribution.as_deref() != Some("normal") {
+            return Err(Failure::usage("--deviation belongs to --distribution normal: give both, or neither"));
+        }
+        let named = |name: &String| Distribution::named(name, self.deviation.unwrap_or(DEVIATION));
         Ok(YcsbOptions {
             engines: self.engine.clone(),
             workload: self.workload,
@@ -68,6 +77,7 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
+                key_deviation: self.key_deviation,
                 seed: self.basics.seed,
                 pool: self.basics.place()?,
                 ..MicroOptions::default()
