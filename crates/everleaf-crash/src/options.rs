@@ -33,7 +33,7 @@ pub struct Options {
     /// Recoveries that one crash point of the operations may cost, those of crashes inside recoveries and behind them included. They are
     /// shared out among its images and the crash points of their recoveries; what would cost more is left out.
     pub recoveries: u64,
-    /// Operations run and explored after a recovery that returned before all it wrote was durable.
+    /// Operations run and explored after a recovery that returned before all it wrote was durable, or left work to whoever comes next.
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,

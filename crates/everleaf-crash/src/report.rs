@@ -74,6 +74,11 @@ impl Report {
         self.redundant_flushes.iter().map(|row| row.redundant).sum()
     }
 
+    /// Times that a fence had nothing to do.
+    pub fn redundant_fence_count(&self) -> u64 {
+        self.redundant_fences.iter().map(|row| row.redundant).sum()
+    }
+
     /// The flushes and the fences that had nothing to do.
     pub fn redundant(&self) -> impl Iterator<Item = &Redundant> {
         self.redundant_flushes.iter().chain(&self.redundant_fences)

@@ -53,9 +53,9 @@ pub trait Subject: Sized {
     fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String>;
 
     /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has happened. With this the explorer goes on
-    /// from a recovery that returned before its own writes were durable: a crash right then must not undo these operations, and it runs
-    /// the next one and crashes in there. `None`
-    /// (the default) where that question has no answer. Must not write.
+    /// from a recovery that returned before its own writes were durable, and from one that leaves work to whoever touches the structure first: a crash right
+    /// then must not undo these operations, and the next one is run, on a recovery of its own, and crashed in. Whether work was left is seen by whether this
+    /// writes; otherwise it must not. `None` (the default) where the question has no answer.
     fn completed(&self, _state: &mut Self::State, _acknowledged: usize, _cut: Option<usize>) -> Option<usize> {
         None
     }

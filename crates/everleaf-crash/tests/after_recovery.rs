@@ -4,7 +4,7 @@ mod toys;
 
 use everleaf_crash::{During, Options, Report, Subject, explore};
 use everleaf_pmem::{Media, Site, Traced, site};
-use toys::{Structure, Toy, flush, load, options, store};
+use toys::{Structure, Toy, load, options, write};
 
 const VALUE: usize = 1;
 const LOG: usize = 2;
@@ -13,11 +13,6 @@ const LOG: usize = 2;
 /// first fence of the next operation makes good for it.
 struct Redone {
     fenced: bool,
-}
-
-fn write(media: &Traced, line: usize, value: u64, flushed: Site) {
-    store(media, line, 0, value);
-    flush(media, flushed, line);
 }
 
 impl Structure for Redone {

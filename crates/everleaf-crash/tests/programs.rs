@@ -3,17 +3,12 @@
 mod toys;
 
 use everleaf_crash::{ConcurrentSubject, ExploreError, Options, Report, Step, ThreadOperations, explore_threads};
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_pmem::{Media, Traced, site};
 use toys::shared::{Act, Program, Shared};
-use toys::{flush, load, store};
+use toys::{load, store, write};
 
 const VALUE: usize = 1;
 const LOG: usize = 2;
-
-fn write(media: &Traced, line: usize, value: u64, flushed: Site) {
-    store(media, line, 0, value);
-    flush(media, flushed, line);
-}
 
 fn options() -> Options {
     Options { mutate: false, ..toys::shared::options() }

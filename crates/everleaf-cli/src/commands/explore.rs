@@ -161,7 +161,7 @@ impl Summary {
             mutants_killed: report.mutants_killed,
             redundant_flushes: report.redundant_flush_count(),
             exhaustive: report.exhaustive,
-            redundant_fences: report.redundant_fences.iter().map(|row| row.redundant).sum(),
+            redundant_fences: report.redundant_fence_count(),
             redundant: report.redundant().map(|row| (row.site.name(), row.redundant)).collect(),
             images: report.images,
             left_out: report.left_out,

@@ -14,7 +14,7 @@ use crate::violation::During;
 /// promise, a set of legal contents.
 pub(crate) struct Judge<'a, S: ConcurrentSubject> {
     subject: &'a S,
-    /// Operations to be run after a recovery that returned before its own writes were durable.
+    /// Operations to be run after a recovery that returned before its own writes were durable, or left work behind.
     follow_up: Vec<usize>,
     promises: RefCell<Promises<S::Content>>,
 }

@@ -29,7 +29,7 @@ pub struct ThreadOperations {
 pub(crate) const MAX_THREAD: u16 = i16::MAX as u16;
 
 /// The thread of an operation that runs alone.
-pub(crate) fn alone(operation: usize) -> u16 {
+fn alone(operation: usize) -> u16 {
     MAX_THREAD + 1 + (operation % usize::from(MAX_THREAD)) as u16
 }
 
@@ -82,7 +82,8 @@ pub trait ConcurrentSubject: Sized + Sync {
     /// What could not be recovered: a violation. So is a panic.
     fn recover(&self, image: Traced) -> Result<Self::State, String>;
 
-    /// Checks the invariants and returns the content. No other thread runs. Must not write.
+    /// Checks the invariants and returns the content. No other thread runs. What it writes is not explored: that it writes shows that a
+    /// recovery has left work behind.
     ///
     /// # Errors
     /// Which invariant broke: a violation. So is a panic.

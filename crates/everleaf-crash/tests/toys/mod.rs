@@ -93,3 +93,9 @@ pub fn store(media: &Traced, line: usize, word: usize, value: u64) {
 pub fn flush(media: &Traced, site: Site, line: usize) {
     media.flush(site, cell(media, line, 0));
 }
+
+/// Stores to the first word of a line and flushes it.
+pub fn write(media: &Traced, line: usize, value: u64, flushed: Site) {
+    store(media, line, 0, value);
+    flush(media, flushed, line);
+}

@@ -89,7 +89,7 @@ impl SuiteReport {
         self.lazily_exhaustive_points += report.lazily_exhaustive_points;
         self.sampled_points += report.sampled_points;
         self.redundant_flushes += report.redundant_flush_count();
-        self.redundant_fences += report.redundant_fences.iter().map(|row| row.redundant).sum::<u64>();
+        self.redundant_fences += report.redundant_fence_count();
         for row in report.redundant() {
             *self.redundant.entry(row.site).or_default() += row.redundant;
         }

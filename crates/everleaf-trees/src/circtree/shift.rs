@@ -126,11 +126,8 @@ pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge
         media.store(node.value(source), if index == 0 { edge } else { value });
         if index == 0 || !Node::share_line(source, destination) {
             media.flush(site!("sorted.recover.B2.line"), node.key(source));
-            if index > 0 {
-                media.fence(site!("sorted.recover.B2.fence"));
-            } else {
-                media.fence(site!("sorted.recover.B3.undone"));
-            }
+            // Before the next line is stored to; and behind the last move, before the header says that the node is at rest.
+            media.fence(if index > 0 { site!("sorted.recover.B2.fence") } else { site!("sorted.recover.B3.undone") });
         } else {
             media.order(site!("sorted.recover.B2.order"));
         }
