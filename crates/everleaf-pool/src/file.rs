@@ -97,13 +97,13 @@ fn pool_bytes(header: &[u64]) -> Result<u64, PoolError> {
     let mut end = FIRST_EXTENT_CHUNK;
     for (i, word) in header[extents..extents + MAX_EXTENTS].iter().enumerate() {
         let extent = Extent::unseal(<Sealed as everleaf_pmem::Word>::from_word(*word), end);
-        let extent = extent.ok_or(PoolError::corrupt((extents + i) as u64 * 8, Corruption::Word))?;
+        let extent = extent.ok_or_else(|| PoolError::corrupt((extents + i) as u64 * 8, Corruption::Word))?;
         if extent.chunks == 0 {
             break;
         }
         end = extent.end();
     }
-    end.checked_mul(CHUNK).ok_or(PoolError::corrupt(extents as u64 * 8, Corruption::Header))
+    end.checked_mul(CHUNK).ok_or_else(|| PoolError::corrupt(extents as u64 * 8, Corruption::Header))
 }
 
 /// Opens what is there, if it can hold a pool. Never waits: a pipe would until somebody else opens it.

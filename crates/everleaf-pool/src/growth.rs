@@ -144,7 +144,8 @@ impl<M: Media> Pool<M> {
         let lines = extent.line_pointer(extent.start + before).offset();
         self.fill(lines, (extent.chunks - before) * LINE as u64, Sealed::ZERO)?;
         self.media().fence(site!("pool.grow.table.fence"));
-        let cell = self.header()?.extents.get(at).ok_or(PoolError::PoolFull { requested_bytes: extent.chunks * CHUNK })?;
+        let cell =
+            self.header()?.extents.get(at).ok_or_else(|| PoolError::PoolFull { requested_bytes: extent.chunks * CHUNK })?;
         self.media().store(cell, extent.seal());
         self.media().flush(site!("pool.grow.extent"), cell);
         self.media().fence(site!("pool.grow.extent.fence"));

@@ -131,7 +131,7 @@ impl<M: Media> Pool<M> {
     /// Stores `word` in every word of whole lines, and flushes them.
     pub(crate) fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
         for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
-            let line = self.media.region().at::<Line>(line).ok_or(PoolError::corrupt(line, Corruption::Pointer))?;
+            let line = self.media.region().at::<Line>(line).ok_or_else(|| PoolError::corrupt(line, Corruption::Pointer))?;
             for cell in &line.0 {
                 self.media.store(cell.view(), word);
             }
@@ -209,7 +209,7 @@ impl<M: Media> Pool<M> {
         let mut end = FIRST_EXTENT_CHUNK;
         for (i, cell) in header.extents.iter().enumerate() {
             let place = (std::mem::offset_of!(Header, extents) + i * 8) as u64;
-            let extent = Extent::unseal(self.media.load(cell), end).ok_or(PoolError::corrupt(place, Corruption::Word))?;
+            let extent = Extent::unseal(self.media.load(cell), end).ok_or_else(|| PoolError::corrupt(place, Corruption::Word))?;
             if extent.chunks == 0 {
                 break;
             }
@@ -295,12 +295,12 @@ impl<M: Media> Pool<M> {
     }
 
     pub(crate) fn header(&self) -> Result<&Header, PoolError> {
-        self.media.region().at::<Header>(0).ok_or(PoolError::corrupt(0, Corruption::Header))
+        self.media.region().at::<Header>(0).ok_or_else(|| PoolError::corrupt(0, Corruption::Header))
     }
 
     pub(crate) fn intent(&self, slot: usize) -> Result<&Intent, PoolError> {
         let offset = INTENTS_OFFSET + (slot * size_of::<Intent>()) as u64;
-        self.media.region().at(offset).ok_or(PoolError::corrupt(offset, Corruption::Pointer))
+        self.media.region().at(offset).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 
     /// The index's own 4 KiB in the header region (micro-logs, roots): zero words after creation.
@@ -312,7 +312,7 @@ impl<M: Media> Pool<M> {
         if bytes > CHUNK {
             return Err(PoolError::TooLarge { bytes, max_bytes: CHUNK });
         }
-        self.media.region().at(ANCHOR_OFFSET).ok_or(PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
+        self.media.region().at(ANCHOR_OFFSET).ok_or_else(|| PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
     }
 
     /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type: one look at a cached byte.
@@ -338,7 +338,7 @@ impl<M: Media> Pool<M> {
     /// The cell at `offset`, wherever it is beyond the header.
     pub(crate) fn cell(&self, offset: u64) -> Result<&PCell, PoolError> {
         let cell = if offset < ANCHOR_OFFSET { None } else { self.media.region().get(PPtr::<PCell>::at(offset)) };
-        cell.ok_or(PoolError::corrupt(offset, Corruption::Pointer))
+        cell.ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 
     /// A handle for one thread.

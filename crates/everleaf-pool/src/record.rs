@@ -61,7 +61,7 @@ impl<M: Media> Pool<M> {
     pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
         let bytes = content_bytes(parts)?;
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
-        let cells = self.media().region().cells(offset, words).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self.media().region().cells(offset, words).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let (mut staged, mut filled) = ([0u8; STAGED_BYTES], 0);
         let (mut checksum, mut rest) = (Checksum::of_length(bytes as u32), &cells[1..]);
         let mut write = |content: &mut [u8; STAGED_BYTES], filled: usize| {
@@ -104,8 +104,11 @@ impl<M: Media> Pool<M> {
     /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their checksum.
     pub fn record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let bytes = self.record_unverified(pointer)?;
-        let cells =
-            self.media().region().cells(pointer.offset(), 1).ok_or(PoolError::corrupt(pointer.offset(), Corruption::Pointer))?;
+        let cells = self
+            .media()
+            .region()
+            .cells(pointer.offset(), 1)
+            .ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))?;
         if (self.media().load(&cells[0]) >> 32) as u32 != checksum(bytes) {
             return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
         }
@@ -121,7 +124,7 @@ impl<M: Media> Pool<M> {
     pub fn record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let offset = pointer.offset();
         let room = self.record_room(offset)?;
-        let cells = self.media().region().cells(offset, 1).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self.media().region().cells(offset, 1).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&cells[0]) & u64::from(u32::MAX);
         if bytes > room - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
@@ -129,7 +132,7 @@ impl<M: Media> Pool<M> {
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never written there but by `write_record`,
         // before the block is published; and the caller keeps a published record from being freed and its block reused.
         let content = unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
-        let content = content.ok_or(PoolError::corrupt(offset, Corruption::Record))?;
+        let content = content.ok_or_else(|| PoolError::corrupt(offset, Corruption::Record))?;
         self.note_record_read(offset, bytes);
         Ok(content)
     }
@@ -138,13 +141,13 @@ impl<M: Media> Pool<M> {
     fn record_cells(&self, pointer: PPtr<Record>) -> Result<(usize, &[PCell]), PoolError> {
         let offset = pointer.offset();
         let room = self.record_room(offset)?;
-        let header = self.media().region().cells(offset, 1).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let header = self.media().region().cells(offset, 1).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&header[0]) & u64::from(u32::MAX);
         if bytes > room - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
-        let cells = self.media().region().cells(offset, words).ok_or(PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self.media().region().cells(offset, words).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         Ok((bytes as usize, cells))
     }
 

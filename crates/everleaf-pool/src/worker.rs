@@ -285,7 +285,7 @@ impl<M: Media> Worker<M> {
                 *owned = None;
                 chunks.disown(media, chunk)?;
             }
-            *owned = chunks.own_chunk(media, usage)?;
+            *owned = chunks.own_chunk(media, self.slot, usage)?;
             if owned.is_none() {
                 self.pool.grow(1)?;
             }
@@ -325,6 +325,7 @@ impl<M: Media> Drop for Worker<M> {
             // A damaged table is reported by the next operation or check; here the chunk merely stays unlisted.
             let _ = self.pool.chunks().disown(self.pool.media(), *chunk);
         }
+        let _ = self.pool.chunks().disown_spares(self.pool.media(), self.slot);
         *self.pool.slots.lock() &= !(1 << self.slot);
     }
 }

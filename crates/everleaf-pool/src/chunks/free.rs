@@ -60,19 +60,24 @@ impl Chunks {
             Usage::RecordBlocks(class) => (1, class),
             _ => return,
         };
-        self.flags[chunk as usize].store(LISTED, Ordering::Relaxed);
-        free.partial[kind][class.index()].push(chunk);
+        // Unless a worker has come by it meanwhile.
+        if self.flags[chunk as usize].compare_exchange(0, LISTED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            free.partial[kind][class.index()].push(chunk);
+        }
     }
 
     // ---- taking and giving back chunks ----------------------------------------------------------------------------
 
-    /// A chunk of blocks of this usage for a worker to own: a listed one, or a free one newly typed. None: the pool must grow.
-    pub fn own_chunk<M: Media>(&self, media: &M, usage: Usage) -> Result<Option<u64>, PoolError> {
+    /// A chunk of blocks of this usage for a worker to own: one that it came by, a listed one, or a free one newly typed. None: the pool must grow.
+    pub fn own_chunk<M: Media>(&self, media: &M, slot: usize, usage: Usage) -> Result<Option<u64>, PoolError> {
         let (kind, class) = match usage {
             Usage::NodeBlocks(class) => (0, class),
             Usage::RecordBlocks(class) => (1, class),
             _ => return Ok(None),
         };
+        if let Some(chunk) = self.spares.take(media, slot, usage) {
+            return Ok(Some(chunk));
+        }
         let mut free = lock_relaxing(&self.free, media);
         loop {
             while let Some(chunk) = free.partial[kind][class.index()].pop() {
@@ -88,7 +93,7 @@ impl Chunks {
                 self.type_chunk(media, chunk, usage)?;
                 return Ok(Some(chunk));
             }
-            if !self.scan_next(media, &mut free)? {
+            if !self.find_more(media, &mut free)? {
                 return Ok(None);
             }
         }
@@ -115,18 +120,20 @@ impl Chunks {
                 self.fill(chunk, run.chunks(), shadow_byte(run));
                 return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
             }
-            if !self.scan_next(media, &mut free)? {
+            if !self.find_more(media, &mut free)? {
                 return Ok(None);
             }
         }
     }
 
-    /// Scans one more extent; false if all are.
-    fn scan_next<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
-        match (0..self.extents.count()).find(|at| !self.extents.is_scanned(*at)) {
-            Some(at) => self.scan(media, at, free).map(|()| true),
-            None => Ok(false),
+    /// Scans one more extent, or takes back what workers came by; false if there is nothing more to be found.
+    fn find_more<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
+        if let Some(at) = (0..self.extents.count()).find(|at| !self.extents.is_scanned(*at)) {
+            return self.scan(media, at, free).map(|()| true);
         }
+        let taken = self.spares.take_all(media);
+        self.let_go_of(media, free, &taken)?;
+        Ok(!taken.is_empty())
     }
 
     /// Next fit among the scanned extents.
@@ -163,11 +170,31 @@ impl Chunks {
         None
     }
 
-    /// The worker no longer allocates from this chunk.
+    /// The worker no longer allocates from this chunk. Takes no lock if the chunk is full.
     pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        self.flags[chunk as usize].store(0, Ordering::Relaxed);
-        self.offer(media, &mut free, chunk)
+        self.flags[chunk as usize].swap(0, Ordering::SeqCst);
+        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)? else { return Ok(()) };
+        // Who frees a block from here on finds the chunk without an owner; what was freed before is seen here.
+        if self.is_empty(media, chunk)? || self.first_free_block(media, chunk, class)?.is_some() {
+            self.offer(media, &mut lock_relaxing(&self.free, media), chunk)?;
+        }
+        Ok(())
+    }
+
+    /// The worker in this place is gone.
+    pub fn disown_spares<M: Media>(&self, media: &M, slot: usize) -> Result<(), PoolError> {
+        match self.spares.take_of(media, slot) {
+            chunks if chunks.is_empty() => Ok(()),
+            chunks => self.let_go_of(media, &mut lock_relaxing(&self.free, media), &chunks),
+        }
+    }
+
+    /// Chunks that were workers' are nobody's.
+    fn let_go_of<M: Media>(&self, media: &M, free: &mut Free, chunks: &[u64]) -> Result<(), PoolError> {
+        chunks.iter().try_for_each(|chunk| {
+            self.flags[*chunk as usize].swap(0, Ordering::SeqCst);
+            self.offer(media, free, *chunk)
+        })
     }
 
     /// A worker is about to free `block` while its intent speaks of it: keeps the block from everybody until it is [`freed`](Chunks::freed).
@@ -178,16 +205,33 @@ impl Chunks {
         Ok(())
     }
 
-    /// A block was durably freed, and no intent speaks of it any more: makes its room known.
+    /// A block was durably freed, and no intent speaks of it any more: makes its room known. Takes the lock of the free chunks only where a run was freed, a chunk
+    /// has become empty, or the worker has come by too many.
     pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
-        let mut free = lock_relaxing(&self.free, media);
-        self.freeing.end(slot);
         let chunk = block.offset / CHUNK;
-        match block.run {
-            Some(run) => self.release(&mut free, chunk, run.chunks()),
-            None => self.offer(media, &mut free, chunk)?,
+        if let Some(run) = block.run {
+            let mut free = lock_relaxing(&self.free, media);
+            self.freeing.end(slot);
+            self.release(&mut free, chunk, run.chunks());
+            return Ok(());
         }
-        Ok(())
+        let flags = &self.flags[chunk as usize];
+        // The chunk is no free one: nobody gives it back while one of its blocks is known as being freed.
+        if flags.compare_exchange(0, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.freeing.end(slot);
+            let too_many = self.spares.add(media, slot, self.usage(media, chunk)?, chunk);
+            return if too_many.is_empty() {
+                Ok(())
+            } else {
+                self.let_go_of(media, &mut lock_relaxing(&self.free, media), &too_many)
+            };
+        }
+        self.freeing.end(slot);
+        match flags.load(Ordering::SeqCst) {
+            OWNED => Ok(()), // Its owner finds the block, or whoever gets the chunk from him.
+            LISTED if !self.is_empty(media, chunk)? => Ok(()),
+            _ => self.offer(media, &mut lock_relaxing(&self.free, media), chunk),
+        }
     }
 
     /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let go](Chunks::let_go).
@@ -226,22 +270,25 @@ impl Chunks {
         free.run_hint = free.run_hint.min(chunk);
     }
 
-    /// Lists a chunk that nobody owns if it has room; frees it if it is empty.
+    /// Lists a chunk that nobody owns if it has room; frees it if it is empty. Nothing if it was given back meanwhile, whatever became of it then.
     fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
         let flags = &self.flags[chunk as usize];
-        if flags.load(Ordering::Relaxed) == OWNED {
+        if flags.load(Ordering::SeqCst) == OWNED {
             return Ok(());
         }
         let usage = self.usage(media, chunk)?;
         let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
+        if self.shadow_of(chunk) != shadow_byte(usage) {
+            return Ok(());
+        }
         if self.is_empty(media, chunk)? {
             if self.freeing.has_in(chunk) {
                 return Ok(()); // Whoever frees the last block comes here next.
             }
             // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
-            flags.store(0, Ordering::Relaxed);
+            flags.store(0, Ordering::SeqCst);
             self.release(free, chunk, 1);
-        } else if flags.load(Ordering::Relaxed) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
+        } else if flags.load(Ordering::SeqCst) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
             self.list(free, chunk, usage);
         }
         Ok(())

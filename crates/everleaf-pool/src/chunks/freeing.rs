@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::layout::{CHUNK, WORKER_SLOTS};
@@ -15,7 +16,7 @@ use crate::layout::{CHUNK, WORKER_SLOTS};
 /// Blocks that nobody gets, whatever their bits say.
 pub(super) struct Freeing {
     /// The offset of the block that each worker is freeing, or 0.
-    by_worker: [AtomicU64; WORKER_SLOTS],
+    by_worker: [CachePadded<AtomicU64>; WORKER_SLOTS],
     /// Workers from this one on have never freed anything: few do, and whoever looks for a free block asks about each of them.
     workers: AtomicUsize,
     /// The offsets of the blocks of batches.
@@ -26,7 +27,7 @@ pub(super) struct Freeing {
 
 impl Freeing {
     pub fn new() -> Self {
-        let by_worker = [const { AtomicU64::new(0) }; WORKER_SLOTS];
+        let by_worker = [const { CachePadded::new(AtomicU64::new(0)) }; WORKER_SLOTS];
         Self { by_worker, workers: AtomicUsize::new(0), kept: Mutex::default(), kept_count: AtomicUsize::new(0) }
     }
 
@@ -41,12 +42,13 @@ impl Freeing {
 
     /// What the workers are freeing, those that ever did.
     fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::Acquire))
+        self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::SeqCst))
     }
 
-    /// The intent is durably retired. Under the lock of the free chunks, so that a chunk which became empty is given back once.
+    /// The intent is durably retired. Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one
+    /// sees what the other has done (SeqCst), and makes the room known.
     pub fn end(&self, slot: usize) {
-        self.by_worker[slot].store(0, Ordering::Release);
+        self.by_worker[slot].swap(0, Ordering::SeqCst);
     }
 
     /// Whether the block at `offset` is being freed.
@@ -69,7 +71,7 @@ impl Freeing {
         self.kept_count.store(kept.len(), Ordering::Release);
     }
 
-    /// The batch is over. Under the lock of the free chunks, as [`end`](Freeing::end).
+    /// The batch is over. Under the lock of the free chunks.
     pub fn let_go(&self, offsets: impl Iterator<Item = u64>) {
         let mut kept = self.kept.lock();
         for offset in offsets {

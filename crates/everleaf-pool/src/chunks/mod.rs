@@ -5,11 +5,12 @@
 //! costs one look at a cached byte.
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the parts of the table are) · `free` (which chunks have
-//! room) · `freeing` (blocks that an intent still speaks of).
+//! room) · `spare` (chunks that workers came by) · `freeing` (blocks that an intent still speaks of).
 
 mod extents;
 mod free;
 mod freeing;
+mod spare;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,6 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;
+use self::spare::Spares;
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
@@ -33,11 +35,13 @@ mod shadow {
     pub const FREE: u8 = 1;
     pub const SYSTEM: u8 = 2;
     pub const NODE: u8 = 3;
-    pub const RECORD_RUN: u8 = 4;
+    pub const NODE_RUN: u8 = 4;
+    pub const RECORD_RUN: u8 = 5;
     pub const RECORD_CLASS: u8 = 8;
 }
 
-/// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full).
+/// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full). Without the lock of the free chunks a worker may take one that
+/// is neither, and let go of its own.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
@@ -45,12 +49,12 @@ const LISTED: u8 = 2;
 const LINES_AHEAD: u64 = 16;
 
 fn line_at<M: Media>(media: &M, pointer: PPtr<ChunkLine>) -> Result<&ChunkLine, PoolError> {
-    media.region().get(pointer).ok_or(PoolError::corrupt(pointer.offset(), Corruption::Pointer))
+    media.region().get(pointer).ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))
 }
 
 /// What the line of a chunk says of it.
 fn usage_in<M: Media>(media: &M, line: &ChunkLine, chunk: u64) -> Result<Usage, PoolError> {
-    Usage::unseal(media.load(&line.descriptor)).ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
+    Usage::unseal(media.load(&line.descriptor)).ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
 }
 
 /// Chunks that the table of an extent of `chunks` chunks takes.
@@ -83,6 +87,7 @@ pub(crate) struct Chunks {
     flags: Box<[AtomicU8]>,
     extents: Extents,
     free: Mutex<Free>,
+    spares: Spares,
     freeing: Freeing,
 }
 
@@ -96,6 +101,7 @@ impl Chunks {
             flags: zeroed(chunks),
             extents: Extents::new(),
             free: Mutex::new(free),
+            spares: Spares::new(),
             freeing: Freeing::new(),
         }
     }
@@ -139,7 +145,7 @@ impl Chunks {
 
     pub fn line<'m, M: Media>(&self, media: &'m M, chunk: u64) -> Result<&'m ChunkLine, PoolError> {
         let pointer = self.line_pointer(chunk).and_then(|pointer| media.region().get(pointer));
-        pointer.ok_or(PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))
+        pointer.ok_or_else(|| PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))
     }
 
     pub fn usage<M: Media>(&self, media: &M, chunk: u64) -> Result<Usage, PoolError> {
@@ -163,7 +169,8 @@ impl Chunks {
 
     #[cold]
     fn scan_for<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
-        let at = self.extents.position(chunk).ok_or(PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))?;
+        let at =
+            self.extents.position(chunk).ok_or_else(|| PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))?;
         self.scan(media, at, &mut lock_relaxing(&self.free, media))?;
         Ok(self.shadow_of(chunk))
     }
@@ -172,7 +179,8 @@ impl Chunks {
     #[inline(always)]
     pub fn is_node<M: Media>(&self, media: &M, offset: u64, bytes: u64) -> Result<bool, PoolError> {
         let (first, last) = (offset / CHUNK, offset.saturating_add(bytes - 1) / CHUNK);
-        Ok(self.known_shadow(media, first)? == shadow::NODE && (first == last || self.known_shadow(media, last)? == shadow::NODE))
+        let is_node = |byte| matches!(byte, shadow::NODE | shadow::NODE_RUN);
+        Ok(is_node(self.known_shadow(media, first)?) && (first == last || is_node(self.known_shadow(media, last)?)))
     }
 
     /// The class of the record block at `offset`; none if it is a run.
@@ -258,7 +266,7 @@ impl Chunks {
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
             let here = left.min(SEALED_BITS as usize);
-            let bits = media.load(cell).open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let bits = media.load(cell).open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let passed = from.saturating_sub(i * SEALED_BITS as usize).min(SEALED_BITS as usize);
             let mut free = !bits & ((1 << here) - 1) & !((1 << passed) - 1);
             while free != 0 {
@@ -339,7 +347,7 @@ impl Chunks {
         // Another worker may free a block of the same word at this moment.
         let mut word = media.load(cell);
         loop {
-            let bits = word.open().ok_or(PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let bits = word.open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
             if wanted == word {
                 return Ok(Some((cell, false)));
@@ -393,7 +401,8 @@ pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> 
 const fn shadow_byte(usage: Usage) -> u8 {
     match usage {
         Usage::Free => shadow::FREE,
-        Usage::NodeBlocks(_) | Usage::NodeRun(_) => shadow::NODE,
+        Usage::NodeBlocks(_) => shadow::NODE,
+        Usage::NodeRun(_) => shadow::NODE_RUN,
         Usage::RecordRun(_) => shadow::RECORD_RUN,
         Usage::RecordBlocks(class) => shadow::RECORD_CLASS + class.index() as u8,
     }
