@@ -35,6 +35,13 @@ mod imp {
         unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
     }
 
+    /// Asks for a line that will be written.
+    #[inline(always)]
+    pub fn prefetch_to_write(address: usize) {
+        // SAFETY: a hint; never faults, and does nothing on a CPU that does not know it.
+        unsafe { asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+    }
+
     /// Stores 64 bytes with `movdir64b`; the caller fences.
     pub fn movdir64b(line: usize, words: &[u64; 8]) {
         // SAFETY: writes exactly the 64 bytes of one line-aligned `Line` of atomic words, from a live array; CPU checked.
@@ -106,6 +113,10 @@ mod imp {
         // SAFETY: a hint; never faults.
         unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
     }
+    pub fn prefetch_to_write(address: usize) {
+        // SAFETY: a hint; never faults.
+        unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+    }
     pub fn movdir64b(_line: usize, _words: &[u64; 8]) {
         unreachable!("Cpu::detect reports no movdir64b on aarch64");
     }
@@ -121,7 +132,7 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{prefetch, store_fence, timestamp};
+pub(crate) use imp::{prefetch, prefetch_to_write, store_fence, timestamp};
 
 /// Writes back the line that holds `address`.
 #[inline(always)]

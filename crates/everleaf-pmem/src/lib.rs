@@ -54,7 +54,7 @@ pub use media::Media;
 pub use medium::{Durability, Medium};
 pub use pointer::PPtr;
 pub use region::{MapError, Mapping, Region};
-pub use simd::{DramLine, prefetch};
+pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::Site;
 pub use traced::Traced;
 pub use transaction::{AbortCause, Aborted, Invented, Simulation, Step, TransactionCounts, TransactionalMemory, Transactions};

@@ -67,6 +67,12 @@ pub fn prefetch<T>(object: &T) {
     crate::instructions::prefetch((object as *const T).addr());
 }
 
+/// As [`prefetch`], for who will write there: a line that another core has changed comes once, and not once to be read and once to be written.
+#[inline(always)]
+pub fn prefetch_to_write<T>(object: &T) {
+    crate::instructions::prefetch_to_write((object as *const T).addr());
+}
+
 /// The first word of the line, and the mask of its bytes that equal `byte`.
 #[inline(always)]
 pub(crate) fn match_line(level: SimdLevel, line: &Line, byte: u8) -> (u64, u64) {

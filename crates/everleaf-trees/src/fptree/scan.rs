@@ -42,7 +42,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 next.prefetch_all(self.pool.media());
             }
             K::sort(entries);
-            let shown = show::<K, M, S>(self.pool.media(), leaf, within::<K>(entries, bound, direction), direction, visit);
+            let shown = show::<K, M, S>(self.pool.media(), leaf, within::<K>(entries, bound, direction), next, direction, visit);
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,
                 _ => return Ok(()),
@@ -78,12 +78,22 @@ pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
     Ok(&mut entries[..count])
 }
 
-/// Shows sorted entries of a leaf in `direction`.
+/// Asks for the records of a leaf's keys. What it reads may be changing: nothing depends on it.
+#[inline(always)]
+fn ask_for_keys<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
+    if K::RECORDS && !M::OBSERVES_READS {
+        let slots = leaf.live(media).and(leaf.shape().all());
+        slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
+    }
+}
+
+/// Shows sorted entries of a leaf in `direction`. Half-way it asks for the keys of the `next` one, whose lines are there by then.
 #[inline(always)]
 pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
     entries: &[Entry<'_, K>],
+    next: Option<Leaf<'_, S>>,
     direction: Direction,
     visit: &mut Visit<'_, K>,
 ) -> ControlFlow<()> {
@@ -94,7 +104,12 @@ pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
             K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
         }
     };
+    let mut left = entries.len().div_ceil(2);
     let mut show_entry = |entry: &Entry<'_, K>| {
+        left = left.wrapping_sub(1);
+        if let (0, Some(next)) = (left, next) {
+            ask_for_keys::<K, M, S>(media, next);
+        }
         leaf.read_value(media, usize::from(entry.1), words);
         visit(entry.0, words)
     };

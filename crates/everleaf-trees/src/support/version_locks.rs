@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{MapError, prefetch};
+use everleaf_pmem::{MapError, prefetch, prefetch_to_write};
 
 use super::latch::{self, LatchWord};
 
@@ -177,6 +177,12 @@ impl VersionLocks {
     #[inline(always)]
     pub fn prefetch(&self, leaf_offset: u64) {
         prefetch(self.latch(self.stripe(leaf_offset)));
+    }
+
+    /// As [`prefetch`](Self::prefetch), of a leaf that will be locked.
+    #[inline(always)]
+    pub fn prefetch_to_lock(&self, leaf_offset: u64) {
+        prefetch_to_write(self.latch(self.stripe(leaf_offset)));
     }
 
     /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a

@@ -10,6 +10,7 @@ use everleaf_pmem::Media;
 use super::ConcurrentFpTree;
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::Shape;
+use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{collect, no_entries, show, within};
 use crate::support::inner::Sought;
 
@@ -60,10 +61,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// Asks for all that a scan reads of a leaf, and for its lock.
     #[inline(always)]
-    fn ask_for(&self, offset: u64) -> Result<(), IndexError> {
-        self.leaf(offset)?.prefetch_all(self.pool.media());
-        self.locks.prefetch(offset);
-        Ok(())
+    fn ask_for(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
+        let leaf = self.leaf(offset)?;
+        leaf.prefetch_all(self.pool.media());
+        self.locks.prefetch_to_lock(offset);
+        Ok(leaf)
     }
 
     /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it no longer covers what it was looked for by.
@@ -84,16 +86,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(&self.pool, leaf, leaf.live(media).and(self.shape.all()), &mut entries)?;
         // The next leaf is on its way while this one is sorted and shown.
-        if let Some(next) = sought.hint {
-            _ = self.ask_for(next); // It may be no leaf by now.
-        }
+        let next = sought.hint.and_then(|next| self.ask_for(next).ok()); // It may be no leaf by now.
         K::sort(entries);
         let mut part = within::<K>(entries, bound, direction);
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
             // Since the leaf was looked for it may have taken over the range after it, where the scan will look next.
             part = within::<K>(part, Bound::Excluded(K::borrow(end)), Direction::Backward);
         }
-        let shown = show::<K, M, S>(media, leaf, part, direction, visit);
+        let shown = show::<K, M, S>(media, leaf, part, next, direction, visit);
         guard.unlock_unchanged();
         Ok(Some(shown))
     }
