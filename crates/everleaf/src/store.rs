@@ -266,7 +266,7 @@ impl Store {
 }
 
 fn read_entry(bytes: &[u8]) -> Result<CatalogEntry, Error> {
-    CatalogEntry::read(bytes).ok_or(Error::corrupt(0, "an entry of the catalog of trees is none"))
+    CatalogEntry::read(bytes).ok_or_else(|| Error::corrupt(0, "an entry of the catalog of trees is none"))
 }
 
 /// The least number that no tree has.

@@ -296,7 +296,7 @@ impl View {
     /// Entries with keys of this view's space.
     pub(crate) fn decode(&self, fetched: Vec<Fetched>) -> Result<Vec<Entry>, Error> {
         let own = |entry: Fetched| {
-            let key = self.space.decode_owned(entry.key).ok_or(Error::corrupt(0, "a key belongs to no tree"))?;
+            let key = self.space.decode_owned(entry.key).ok_or_else(|| Error::corrupt(0, "a key belongs to no tree"))?;
             Ok((key, entry.value))
         };
         fetched.into_iter().map(own).collect()

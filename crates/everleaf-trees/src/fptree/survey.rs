@@ -19,7 +19,7 @@ const LEAVES_PER_THREAD: u64 = 8192;
 /// Heads of leaves that are asked for ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
 /// Places at which it is looked, for each thread, to find where the shares part.
-const SAMPLES: usize = 64;
+const SAMPLES: usize = 128;
 
 /// Threads that are worth their start for a pass over so many leaves.
 pub(super) fn threads_for(leaves: u64) -> usize {
@@ -119,7 +119,8 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
     fn thread(&self, number: usize, leaves: usize) -> Self {
         let shares = self.splitters.len() + 1;
         let room = |share| if share == number { leaves / shares * 9 / 8 } else { leaves / shares / shares * 9 / 8 };
-        let leaves = Leaves { shares: (0..shares).map(|share| vec![Vec::with_capacity(room(share))]).collect() };
+        let shares = (0..shares).map(|share| vec![Vec::with_capacity(room(share))]).collect();
+        let leaves = Leaves { shares, least: Vec::new() };
         let found = Survey { leaves, ..Survey::default() };
         Self { splitters: self.splitters.clone(), ahead: VecDeque::with_capacity(PREFETCH_LEAVES + 1), found, ..*self }
     }
@@ -189,6 +190,11 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
         let leaf = Live::of::<K, M, S>(self.pool, leaf, offset)?;
         let share = self.splitters.partition_point(|splitter| splitter.compare::<K, M>(&leaf, self.pool).is_le());
         found.leaves.shares[share][0].push(leaf);
+        match found.leaves.least.first_mut() {
+            None => found.leaves.least.push(leaf),
+            Some(least) if leaf.compare::<K, M>(least, self.pool).is_lt() => *least = leaf,
+            Some(_) => {}
+        }
         Ok(())
     }
 }
@@ -216,10 +222,13 @@ fn find_strays<M: Media, S: Shape>(
 #[derive(Default)]
 pub(super) struct Leaves {
     shares: Vec<Vec<Vec<Live>>>,
+    /// The least that each thread has found.
+    least: Vec<Live>,
 }
 
 impl Leaves {
     fn append(&mut self, other: Self) {
+        self.least.extend(other.least);
         self.shares.resize_with(self.shares.len().max(other.shares.len()), Vec::new);
         for (share, mut found) in self.shares.iter_mut().zip(other.shares) {
             share.append(&mut found);
@@ -232,8 +241,7 @@ impl Leaves {
 
     /// Where the leaf with the least bound is.
     pub fn leftmost<K: LeafKey, M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
-        let least = |share: &Vec<Vec<Live>>| share.iter().flatten().copied().min_by(|a, b| a.compare::<K, M>(b, pool));
-        self.shares.iter().find_map(least).map(|leaf| leaf.offset)
+        self.least.iter().min_by(|a, b| a.compare::<K, M>(b, pool)).map(|leaf| leaf.offset)
     }
 
     /// The lower bounds of all leaves but the leftmost, and where these are, a share each. A share is put in order by the thread that asks for it.

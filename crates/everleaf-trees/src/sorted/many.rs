@@ -74,7 +74,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// Asks for what is read first of a node, and for its latch.
     #[inline(always)]
-    fn ask_for(&self, offset: u64) {
+    pub(super) fn ask_for(&self, offset: u64) {
         self.locks.prefetch(offset);
         if let Ok(node) = self.node(offset) {
             self.pool.media().prefetch(&node.head.state);

@@ -52,6 +52,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             })?;
             let mut empty = 0;
             loop {
+                self.ask_for_next(spot.node);
                 match self.show(spot, &bound, Direction::Forward, visit)? {
                     Shown::Nothing => {
                         self.restarted();
@@ -74,6 +75,20 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                     Some(Some(there)) => spot = there,
                 }
             }
+        }
+    }
+
+    /// Asks for the right neighbour of a leaf, which is on its way while this one is shown. What it reads may be changing: nothing depends on it.
+    #[inline(always)]
+    fn ask_for_next(&self, node: Node<'_>) {
+        let media = self.pool.media();
+        if M::OBSERVES_READS {
+            return;
+        }
+        let next = media.load(&node.head.next).offset();
+        if next != 0 {
+            self.locks.prefetch_to_lock(next);
+            self.ask_for(next);
         }
     }
 
