@@ -257,6 +257,8 @@ pub struct RecoveryOptions {
     pub threads: Vec<u32>,
     /// How often each is measured.
     pub rounds: u32,
+    /// The index is closed before each opening, which is left a clean shutdown then; else it is left as a killed process leaves it.
+    pub clean: bool,
     /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are those of the opening; warm-up, threads and phases do
     /// not apply.
     pub micro: MicroOptions,

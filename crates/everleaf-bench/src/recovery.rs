@@ -1,7 +1,7 @@
-//! `bench recovery`: how long it takes to open an index again that was not closed.
+//! `bench recovery`: how long it takes to open an index again, after a crash or after a clean shutdown.
 //!
-//! An index is filled and dropped without being closed, so that its pool is what a killed process leaves. Then it is opened, looked through, and
-//! dropped in the same way, as often as is asked for. The file has no name meanwhile (see `place`); it is reached through a descriptor.
+//! An index is filled and dropped without being closed, so that its pool is what a killed process leaves; or it is closed. Then it is opened, looked through, and
+//! left in the same way, as often as is asked for. The file has no name meanwhile (see `place`); it is reached through a descriptor.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use everleaf::{Engine, registry};
 use everleaf_pmem::{Emulated, Hardware, Media, Region};
-use everleaf_pool::{OpenMode, Pool, open_file};
+use everleaf_pool::{OpenMode, Pool, PoolError, Shutdown, open_file};
 use serde::Serialize;
 
 use crate::compare::Spread;
@@ -35,6 +35,8 @@ pub struct Recovery {
     pub keys: u64,
     /// Threads that rebuilt what the index keeps in DRAM.
     pub threads: u32,
+    /// How the pool was left before it was opened: `clean` or `crash`.
+    pub shutdown: &'static str,
     /// From the opening of the file to an index that answers: median of the rounds.
     pub recovery_ms: f64,
     /// The fastest round.
@@ -59,7 +61,7 @@ pub struct Recovery {
 /// use everleaf_bench::{MicroOptions, RecoveryOptions, run_recovery};
 ///
 /// let micro = MicroOptions { engine: "fptree-c".into(), keys: 1000, ..MicroOptions::default() };
-/// let rows = run_recovery(&RecoveryOptions { threads: vec![1, 2], rounds: 3, micro })?;
+/// let rows = run_recovery(&RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, micro })?;
 /// assert_eq!((rows.len(), rows[1].threads), (2, 2));
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
@@ -79,8 +81,10 @@ pub fn run_recovery_with_progress(
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
     let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
     match options.micro.key_type {
-        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
-        BenchKeyType::String16 => Sleeper::<String16>::fill(&session, engine, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, options.clean, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::String16 => {
+            Sleeper::<String16>::fill(&session, engine, options.clean, &mut steps)?.measure(options, &mut steps)
+        }
     }
 }
 
@@ -126,73 +130,86 @@ impl Unclosed {
 struct Sleeper<'s, K> {
     session: &'s Session,
     file: Unclosed,
+    /// Whether it is closed before it is left.
+    clean: bool,
     insert_seconds: f64,
     /// Some of its keys.
     sample: [Drawn<K>; 1],
 }
 
+/// Marks a pool as closed, when its index is gone.
+type ClosePool = Box<dyn FnOnce() -> Result<(), PoolError>>;
+
 /// What opening it gave.
 struct Reopened<K: BenchKey> {
     elapsed: Duration,
     target: IndexTarget<K>,
+    shutdown: Shutdown,
+    close: ClosePool,
 }
 
 impl<'s, K: BenchKey> Sleeper<'s, K> {
-    /// Inserts the keys by one thread and drops everything but the file.
-    fn fill(session: &'s Session, engine: Engine, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
+    /// Inserts the keys by one thread and leaves the index; only the file stays.
+    fn fill(session: &'s Session, engine: Engine, clean: bool, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
         let region = session.region()?;
         let file = Unclosed::of(&region)?;
-        let (_, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
+        let (pool, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
+        let mut targets = [target];
         let mut insert_seconds = 0.0;
-        session.drive(steps, "filled", &mut [target], &Unobserved, &mut || {}, &mut |_, measured, _| {
+        session.drive(steps, "filled", &mut targets, &Unobserved, &mut || {}, &mut |_, measured, _| {
             insert_seconds = measured.elapsed.as_secs_f64().max(1e-9);
             Ok(())
         })?;
+        let [target] = targets;
+        leave(target, Box::new(move || pool.close()), clean)?;
         let (workload, keys) = (Workload::new(&session.plan, 0), session.plan.options.keys);
         let places = (0..keys).step_by((keys / SAMPLE).max(1) as usize).take(SAMPLE as usize);
         let sample = [Drawn::alike(places.map(|place| workload.key(place)).collect())];
-        Ok(Self { session, file, insert_seconds, sample })
+        Ok(Self { session, file, clean, insert_seconds, sample })
     }
 
     /// Opens the index by so many threads.
     fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
         let start = Instant::now();
         let hardware = self.session.hardware(self.file.region()?)?;
-        let target = match self.session.added() {
+        let reopened = match self.session.added() {
             None => Self::open(hardware, threads)?,
             Some(added) => Self::open(Emulated::new(hardware, added), threads)?,
         };
-        Ok(Reopened { elapsed: start.elapsed(), target })
+        Ok(Reopened { elapsed: start.elapsed(), ..reopened })
     }
 
-    fn open<M: Media>(media: M, threads: u32) -> Result<IndexTarget<K>, BenchError> {
+    fn open<M: Media>(media: M, threads: u32) -> Result<Reopened<K>, BenchError> {
         let (pool, opened) = Pool::open(media)?;
         let opening = registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
-        Ok(IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0))
+        let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
+        Ok(Reopened { elapsed: Duration::ZERO, target, shutdown: opened.shutdown, close: Box::new(move || pool.close()) })
     }
 
     /// Whether all keys are there, by their number, and some, by their values.
-    fn look_through(&self, target: IndexTarget<K>) -> Result<(), BenchError> {
+    fn look_through(&self, target: &mut IndexTarget<K>) -> Result<(), BenchError> {
         let (engine, asked, right) = (self.session.plan.subject, self.session.plan.options.keys, target.len());
         if right != asked {
             return Err(BenchError::WrongAnswers { engine, phase: Phase::Insert, asked, right });
         }
-        let found = measure(lanes(&mut [target], &self.sample, 1), vec![Unobserved], Phase::Find, 0)?;
+        let found = measure(lanes(std::slice::from_mut(target), &self.sample, 1), vec![Unobserved], Phase::Find, 0)?;
         verify(engine, Phase::Find, &self.sample, found.answers, true)
     }
 
     /// All rounds; each begins with another number of threads.
     fn measure(&self, options: &RecoveryOptions, steps: &mut Steps<'_>) -> Result<Vec<Recovery>, BenchError> {
         let numbers = options.threads.len();
-        let mut times = vec![Vec::new(); numbers];
+        let (mut times, mut shutdown) = (vec![Vec::new(); numbers], Shutdown::Crash);
         for round in 0..options.rounds as usize {
             for turn in 0..numbers {
                 let place = (turn + round) % numbers;
                 let threads = options.threads[place];
                 steps.begin(self.session.plan.subject, &format!("recovery by {threads}"));
-                let reopened = self.reopen(threads)?;
-                self.look_through(reopened.target)?;
+                let mut reopened = self.reopen(threads)?;
+                shutdown = reopened.shutdown;
+                self.look_through(&mut reopened.target)?;
                 times[place].push(reopened.elapsed.as_secs_f64().max(1e-9) * 1e3);
+                leave(reopened.target, reopened.close, self.clean)?;
                 steps.end(self.sample[0].len());
             }
         }
@@ -202,6 +219,7 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
                 engine: options.micro.engine.clone(),
                 keys: options.micro.keys,
                 threads: *threads,
+                shutdown: if shutdown == Shutdown::Clean { "clean" } else { "crash" },
                 recovery_ms: times.middle,
                 min_ms: times.min,
                 max_ms: times.max,
@@ -213,22 +231,32 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
     }
 }
 
+/// Leaves an index: closed, or as a killed process does.
+fn leave<K: BenchKey>(target: IndexTarget<K>, close_pool: ClosePool, clean: bool) -> Result<(), BenchError> {
+    if clean {
+        target.close()?;
+        close_pool()?;
+    }
+    Ok(())
+}
+
 impl Recovery {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<18} {:>12} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12}",
-            "engine", "keys", "threads", "recovery ms", "min", "max", "inserting s", "times faster"
+            "{:<18} {:>12} {:>7} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
+            "engine", "keys", "threads", "shutdown", "recovery ms", "min", "max", "inserting s", "times faster"
         )
     }
 
     /// One row of the table for people.
     pub fn table_row(&self) -> String {
         format!(
-            "{:<18} {:>12} {:>7} {:>12.2} {:>12.2} {:>12.2} {:>12.2} {:>12.1}",
+            "{:<18} {:>12} {:>7} {:>8} {:>12.2} {:>12.2} {:>12.2} {:>12.2} {:>12.1}",
             self.engine,
             self.keys,
             self.threads,
+            self.shutdown,
             self.recovery_ms,
             self.min_ms,
             self.max_ms,
@@ -240,28 +268,37 @@ impl Recovery {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pool::Shutdown;
-
     use super::*;
 
     fn options(engine: &str, keys: u64) -> RecoveryOptions {
         let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
-        RecoveryOptions { threads: vec![1, 3], rounds: 2, micro }
+        RecoveryOptions { threads: vec![1, 3], rounds: 2, clean: false, micro }
     }
 
     #[test]
-    fn what_is_opened_is_what_a_crash_leaves_every_time() {
-        for engine in ["fptree", "fptree-c", "ptree"] {
+    fn what_is_opened_is_left_in_the_same_way_every_time() {
+        for (engine, clean, left) in [
+            ("fptree", false, Shutdown::Crash),
+            ("fptree-c", false, Shutdown::Crash),
+            ("ptree", false, Shutdown::Crash),
+            ("fptree", true, Shutdown::Clean),
+            ("fptree-c", true, Shutdown::Clean),
+            ("circtree", true, Shutdown::Clean),
+        ] {
             let options = MicroOptions { phases: vec![Phase::Insert], ..options(engine, 20_000).micro };
             let session = Session::shared(&options).unwrap();
-            let subject = Sleeper::<u64>::fill(&session, engine.parse().unwrap(), &mut Steps::new(&mut |_| {}, 1)).unwrap();
+            let subject =
+                Sleeper::<u64>::fill(&session, engine.parse().unwrap(), clean, &mut Steps::new(&mut |_| {}, 1)).unwrap();
             for threads in [1, 2, 5, 1] {
-                let reopened = subject.reopen(threads).unwrap();
-                assert_eq!(reopened.target.len(), 20_000, "{engine}");
+                let mut reopened = subject.reopen(threads).unwrap();
+                assert_eq!((reopened.target.len(), reopened.shutdown), (20_000, left), "{engine}");
                 assert!(subject.file.region().is_err(), "{engine}: the pool is locked while it is open");
-                subject.look_through(reopened.target).unwrap();
-                let (_, opened) = Pool::open(session.hardware(subject.file.region().unwrap()).unwrap()).unwrap();
-                assert_eq!(opened.shutdown, Shutdown::Crash, "{engine}");
+                subject.look_through(&mut reopened.target).unwrap();
+                leave(reopened.target, reopened.close, clean).unwrap();
+                if !clean {
+                    let (_, opened) = Pool::open(session.hardware(subject.file.region().unwrap()).unwrap()).unwrap();
+                    assert_eq!(opened.shutdown, left, "{engine}");
+                }
             }
         }
     }
@@ -270,15 +307,16 @@ mod tests {
     fn a_key_that_is_missing_after_a_recovery_is_found_out() {
         let options = MicroOptions { phases: vec![Phase::Insert], ..options("fptree-c", 100).micro };
         let session = Session::shared(&options).unwrap();
-        let mut subject = Sleeper::<u64>::fill(&session, Engine::FpTreeConcurrent, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+        let mut subject =
+            Sleeper::<u64>::fill(&session, Engine::FpTreeConcurrent, false, &mut Steps::new(&mut |_| {}, 1)).unwrap();
         let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);
         subject.sample = [absent];
-        let error = subject.look_through(subject.reopen(1).unwrap().target).unwrap_err();
+        let error = subject.look_through(&mut subject.reopen(1).unwrap().target).unwrap_err();
         assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Find, asked: 1, right: 0, .. }), "{error}");
         let mut reopened = subject.reopen(1).unwrap();
         let removed = [Drawn::alike(vec![Workload::new(&session.plan, 0).key(0)])];
         measure(lanes(std::slice::from_mut(&mut reopened.target), &removed, 1), vec![Unobserved], Phase::Delete, 0).unwrap();
-        let error = subject.look_through(reopened.target).unwrap_err();
+        let error = subject.look_through(&mut reopened.target).unwrap_err();
         assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Insert, asked: 100, right: 99, .. }), "{error}");
     }
 

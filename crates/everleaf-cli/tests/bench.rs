@@ -198,7 +198,8 @@ fn recovery_prints_an_object_for_each_number_of_threads() {
     let bench = Bench::new();
     let arguments = ["bench", "recovery", "--engine", "fptree-c", "--keys", "2000", "--threads", "1,2", "--rounds", "2"];
     let rows: Vec<_> = bench.ok(arguments.iter().chain(&["--pool", "q", "--json"])).lines().map(json).collect();
-    let keys = ["engine", "keys", "threads", "recovery_ms", "min", "max", "insert_seconds", "times_faster_than_inserting"];
+    let keys =
+        ["engine", "keys", "threads", "shutdown", "recovery_ms", "min", "max", "insert_seconds", "times_faster_than_inserting"];
     assert!(rows.iter().all(|row| row.keys().eq(keys)), "{rows:?}");
     assert_eq!(rows.iter().map(|row| row["threads"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
     assert!(!bench.path("q").exists());

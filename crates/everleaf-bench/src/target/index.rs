@@ -7,6 +7,7 @@ use everleaf_index::{Direction, Index, IndexError, IndexStatistics, KeyKind, Ser
 
 use super::map::words_of;
 use super::{Operations, Target};
+use crate::BenchError;
 use crate::keys::BenchKey;
 use crate::options::MULTIGET_KEYS;
 
@@ -22,6 +23,11 @@ impl<K: BenchKey> IndexTarget<K> {
     /// Any engine.
     pub fn new(index: Box<dyn Index<K::Kind>>) -> Self {
         Self { index }
+    }
+
+    /// Closes the index and lets go of it.
+    pub fn close(self) -> Result<(), BenchError> {
+        Ok(self.index.close()?)
     }
 }
 

@@ -89,7 +89,7 @@ struct CompareArgs {
     load: Load,
 }
 
-/// Measure how long an index that was not closed takes to open, with some numbers of threads.
+/// Measure how long an index takes to open after a crash, or after a clean shutdown, with some numbers of threads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -104,6 +104,9 @@ struct RecoveryArgs {
     /// How often each is measured.
     #[arg(long, value_name = "R", default_value_t = 5)]
     rounds: u32,
+    /// Close the index before each opening: how long opening takes after a clean shutdown.
+    #[arg(long)]
+    clean: bool,
     #[command(flatten)]
     subject: Subject,
 }
@@ -200,7 +203,7 @@ fn compare(args: CompareArgs) -> Outcome {
 
 fn recovery(args: RecoveryArgs) -> Outcome {
     let micro = args.subject.options(&args.engine)?;
-    let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, micro };
+    let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, clean: args.clean, micro };
     let rows = with_bar(|tell| run_recovery_with_progress(&options, tell))?;
     show(&rows, args.subject.json, Recovery::table_heading(), Recovery::table_row)
 }
