@@ -11,6 +11,7 @@ use everleaf_pool::KeyType;
 use crate::batch::Write;
 use crate::keyspace::Space;
 use crate::snapshot::Images;
+use crate::transfer::Watch;
 use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
 
 /// A value as it lies in the pool.
@@ -78,7 +79,7 @@ pub trait Backend: Send + Sync {
     fn end_snapshot(&self, images: &Arc<Images>);
     fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
-    fn check(&self) -> Result<CheckOutcome, Error>;
+    fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error>;
     fn sync(&self) -> Result<(), Error>;
     /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`] afterwards.
     fn close(&self) -> Result<(), Error>;

@@ -68,6 +68,18 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::OtherStore`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let (stock, sold) = (store.tree("stock")?, store.tree("sold")?);
+    /// let mut batch = store.batch();
+    /// batch.on(&stock)?.delete("the last apple")?;
+    /// batch.on(&sold)?.put("the last apple", b"to ann")?;
+    /// assert_eq!(batch.commit()?, [false, true], "there was none to remove, which is no error");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on(&mut self, tree: &Tree) -> Result<BatchOn<'_>, Error> {
         if !std::ptr::addr_eq(Arc::as_ptr(&self.backend), Arc::as_ptr(tree.backend())) {
             return Err(Error::OtherStore);
@@ -85,6 +97,22 @@ impl Batch {
     /// [`Error::WrongKeyType`], [`Error::ValueTooLong`], a key that is too long.
     pub fn put<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
         self.here().put(key, value)
+    }
+
+    /// Will store a value that is absent from a moment on.
+    ///
+    /// # Errors
+    /// As [`put`](Batch::put).
+    pub fn put_until<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], expires: SystemTime) -> Result<(), Error> {
+        self.here().put_until(key, value, expires)
+    }
+
+    /// Will store a value that is absent so long after now.
+    ///
+    /// # Errors
+    /// As [`put`](Batch::put).
+    pub fn put_for<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], life: Duration) -> Result<(), Error> {
+        self.here().put_for(key, value, life)
     }
 
     /// Will store a value if the key is absent then.
@@ -129,6 +157,17 @@ impl Batch {
     /// # Errors
     /// [`Error::is_full`] and all others: nothing was written. [`Error::Interrupted`]: damage was met after the point of no return; opening the store again
     /// completes the batch.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let mut batch = store.batch();
+    /// batch.put("key", b"value")?;
+    /// batch.update("nothing", b"value")?;
+    /// assert_eq!(batch.commit()?, [true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commit(self) -> Result<Vec<bool>, Error> {
         let written = self.backend.apply(&self.writes)?;
         Ok(written.into_iter().zip(&self.writes).map(|(written, write)| took_place(written, write.kind)).collect())
@@ -155,18 +194,18 @@ impl BatchOn<'_> {
         self.add(key.into(), Kind::Put, value, None)
     }
 
-    /// Will store a value that is absent from a moment on.
+    /// As [`Batch::put_until`].
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// As there.
     pub fn put_until<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], expires: SystemTime) -> Result<(), Error> {
         self.add(key.into(), Kind::Put, value, Some(to_ms(expires)))
     }
 
-    /// Will store a value that is absent so long after now.
+    /// As [`Batch::put_for`].
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// As there.
     pub fn put_for<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], life: Duration) -> Result<(), Error> {
         let expires_ms = self.batch.backend.now_ms().saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
         self.add(key.into(), Kind::Put, value, Some(expires_ms))

@@ -13,22 +13,29 @@ use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool};
 
+use crate::transfer::{Progress, Watch, report};
 use crate::value_record::{KeyBytes, ValueRecord};
 use crate::{CheckOutcome, Error, OwnedKey, StoreKey};
 
 /// Violations that are written out; what exceeds them is counted.
 const MAX_SENTENCES: usize = 1000;
+/// Entries between two calls of whoever watches.
+const STEP: u64 = 256;
 
+/// The index's own invariants are tested in one step; `watch` is called before it, and after each step of the entries.
 pub(crate) fn check<M: Media, K: StoreKey>(
     pool: &Pool<M>,
     index: &dyn Index<K>,
     mut audit: Audit,
+    watch: &mut Watch<'_>,
 ) -> Result<CheckOutcome, Error> {
-    let report = index.check(&mut audit)?;
-    let mut violations = report.violations;
-    let keys = check_values(pool, index, &mut audit, &mut violations);
-    if keys != report.keys || keys != index.len() {
-        let (counted, len) = (report.keys, index.len());
+    let mut progress = Progress::of(Some(index.len()));
+    report(watch, &progress)?;
+    let found = index.check(&mut audit)?;
+    let mut violations = found.violations;
+    let keys = check_values(pool, index, &mut audit, &mut violations, watch, &mut progress)?;
+    if keys != found.keys || keys != index.len() {
+        let (counted, len) = (found.keys, index.len());
         violations.push(format!("S2: a scan gives {keys} keys, the index counts {counted} and says it has {len}"));
     }
     let audited = pool.finish_audit(audit);
@@ -48,12 +55,19 @@ fn check_values<M: Media, K: StoreKey>(
     index: &dyn Index<K>,
     audit: &mut Audit,
     violations: &mut Vec<String>,
-) -> u64 {
-    let mut keys = 0u64;
+    watch: &mut Watch<'_>,
+    progress: &mut Progress,
+) -> Result<u64, Error> {
     let mut previous: Option<OwnedKey> = None;
-    let mut disordered = false;
+    let (mut disordered, mut stopped) = (false, Ok(()));
     let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
-        keys += 1;
+        if progress.entries > 0 && progress.entries.is_multiple_of(STEP) {
+            stopped = report(watch, progress);
+            if stopped.is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        progress.entries += 1;
         let key = K::widen(key);
         if previous.as_ref().is_some_and(|previous| previous.as_ref() >= key) {
             violations.push(format!("S2: key {key} comes after a key that is not less"));
@@ -63,16 +77,20 @@ fn check_values<M: Media, K: StoreKey>(
         previous = Some(key.to_owned());
         let offset = words.first().copied().unwrap_or(0);
         match pool.record(PPtr::at(offset)).map(ValueRecord::parse) {
-            Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => audit.reach(offset),
+            Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => {
+                progress.bytes += (record.key.len() + record.value.len()) as u64;
+                audit.reach(offset);
+            }
             Ok(_) => violations.push(format!("S1: the record at {offset:#x} does not belong to key {key}, which leads to it")),
             Err(error) => violations.push(format!("S1: the value of key {key} cannot be read: {error}")),
         }
         ControlFlow::Continue(())
     });
+    stopped?;
     match scanned {
         Err(error) => violations.push(format!("S2: the scan ended early: {error}")),
         Ok(()) if disordered => violations.push("S2: the rest of the keys was not looked at".to_owned()),
         Ok(()) => {}
     }
-    keys
+    Ok(progress.entries)
 }

@@ -98,7 +98,8 @@ impl Store {
         Ok(progress)
     }
 
-    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and any engine. If that fails the store is empty again.
+    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and any engine. If that fails the store is empty again: nobody else may
+    /// write to it meanwhile.
     ///
     /// # Errors
     /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off, [`Error::WrongKeyType`], [`Error::Stream`], [`Error::Aborted`],

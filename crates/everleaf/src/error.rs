@@ -101,8 +101,8 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// Long work was ended by whoever watched its progress.
-    #[error("it was stopped on request; what was done until then is in place")]
+    /// Long work was ended by whoever watched its progress. What it was making is not there, but for what a stream has been given.
+    #[error("it was stopped on request")]
     Aborted,
     /// A dump cannot be read as one.
     #[error("this is no dump that can be restored: {what}")]
@@ -153,15 +153,20 @@ impl Error {
     }
 
     /// Whether this says that no room is left, in the pool or on the disk.
-    pub const fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         use everleaf_pmem::MapError;
-        matches!(
-            self,
+        match self {
+            Self::Pool(PoolError::Io { source, .. } | PoolError::Map(MapError::System { source, .. }))
+            | Self::Stream { source, .. } => {
+                use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+                matches!(source.kind(), StorageFull | FileTooLarge | QuotaExceeded)
+            }
             Self::Pool(
                 PoolError::PoolFull { .. }
-                    | PoolError::Map(MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. })
-            )
-        )
+                | PoolError::Map(MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. }),
+            ) => true,
+            _ => false,
+        }
     }
 }
 

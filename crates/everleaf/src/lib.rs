@@ -36,7 +36,7 @@
 //! A value is a record in the pool (`everleaf-pool`), with its key in front; the index (`everleaf-trees`) maps the key to the record's
 //! offset. The order in which the two become durable is in `link.rs`.
 //!
-//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` (named trees) · `scan` (ranges) ·
+//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) ·
 //! `transfer` `dump` `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
 //! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
 //! `statistics` · `error`.
@@ -46,6 +46,7 @@
 mod attached;
 mod backend;
 mod batch;
+mod catalog;
 mod check;
 mod clock;
 mod dump;

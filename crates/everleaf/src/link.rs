@@ -72,14 +72,12 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// Keeps writers of `key` away, and so the record that it leads to.
     pub(crate) fn lock_to_read(&self, key: K::Ref<'_>) -> RwLockReadGuard<'_, ()> {
-        let lock = &self.key_locks[self.lock_of(key)];
-        self.wait_for(|| lock.try_read())
+        self.shared(&self.key_locks[self.lock_of(key)])
     }
 
     /// Keeps everybody else away from the value of `key`.
     pub(crate) fn lock_to_write(&self, key: K::Ref<'_>) -> RwLockWriteGuard<'_, ()> {
-        let lock = &self.key_locks[self.lock_of(key)];
-        self.wait_for(|| lock.try_write())
+        self.exclusive(&self.key_locks[self.lock_of(key)])
     }
 
     fn lock_of(&self, key: K::Ref<'_>) -> usize {
@@ -98,26 +96,36 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// As [`lock_to_read`](Self::lock_to_read), for many keys.
     pub(crate) fn lock_all_to_read(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockReadGuard<'_, ()>> {
-        self.locks_of(keys).into_iter().map(|lock| self.wait_for(|| lock.try_read())).collect()
+        self.locks_of(keys).into_iter().map(|lock| self.shared(lock)).collect()
     }
 
     /// As [`lock_to_write`](Self::lock_to_write), for many keys.
     pub(crate) fn lock_all_to_write(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockWriteGuard<'_, ()>> {
-        self.locks_of(keys).into_iter().map(|lock| self.wait_for(|| lock.try_write())).collect()
+        self.locks_of(keys).into_iter().map(|lock| self.exclusive(lock)).collect()
     }
 
     /// While this is held the index has no batch in part.
     pub(crate) fn lock_batches_out(&self) -> RwLockReadGuard<'_, ()> {
-        // Blocking is fair: a batch that waits lets no more scans in. Under the explorer, which schedules, nobody may block.
-        if M::OBSERVES_READS { self.wait_for(|| self.batches.try_read()) } else { self.batches.read() }
+        self.shared(&self.batches)
     }
 
     /// While this is held nobody scans.
     fn lock_scans_out(&self) -> RwLockWriteGuard<'_, ()> {
-        if M::OBSERVES_READS { self.wait_for(|| self.batches.try_write()) } else { self.batches.write() }
+        self.exclusive(&self.batches)
     }
 
-    /// Spins, then yields: a lock is held for a few microseconds, and the media must hear of every turn.
+    /// Takes a lock together with others. Blocking is fair: a writer that waits lets no more readers in, else those of a key that is always being read would keep it
+    /// waiting for ever. Under the explorer, which schedules, nobody may block.
+    fn shared<'l>(&self, lock: &'l RwLock<()>) -> RwLockReadGuard<'l, ()> {
+        if M::OBSERVES_READS { self.wait_for(|| lock.try_read()) } else { lock.read() }
+    }
+
+    /// Takes a lock alone.
+    fn exclusive<'l>(&self, lock: &'l RwLock<()>) -> RwLockWriteGuard<'l, ()> {
+        if M::OBSERVES_READS { self.wait_for(|| lock.try_write()) } else { lock.write() }
+    }
+
+    /// Spins, then yields: the media must hear of every turn.
     fn wait_for<G>(&self, mut attempt: impl FnMut() -> Option<G>) -> G {
         let backoff = Backoff::new();
         loop {

@@ -3,6 +3,7 @@
 //! First the index is asked, as far as it can be opened and scanned. Where it has gaps, the records are gone through, as the chunk table tells of them: each value
 //! carries its key and a checksum. The damaged file is not written; recovery happens in private memory.
 
+use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,16 +13,18 @@ use everleaf_pmem::{Cpu, Hardware};
 use everleaf_pool::{KeyType, Opened, Pool, PoolError, Shutdown, open_damaged_file};
 
 use crate::backend::Condition;
-use crate::keyspace::Space;
+use crate::keyspace::{CatalogEntry, Space};
 use crate::link::Live;
-use crate::scan::{BATCH_ENTRIES, Fetched};
+use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::transfer::{Progress, Watch, report, store_all};
 use crate::unfinished::Unfinished;
 use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
-use crate::{CreateOptions, Engine, Error, Store, StoreKey, registry};
+use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, registry};
 
 /// Sentences that are kept of what could not be read.
 const MAX_SENTENCES: usize = 1000;
+/// What the name of a tree whose own is lost begins with; its number follows.
+const LOST_TREE: &str = "salvaged-";
 /// The size that the new pool has at first.
 const NEW_BYTES: u64 = 1 << 20;
 
@@ -49,7 +52,7 @@ impl Salvaged {
 }
 
 /// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could not be. The damaged file is not written. It may also be a sound one that is
-/// refused because the machine restarted while it was open.
+/// refused because the machine restarted while it was open. A named tree whose name is lost is called `salvaged-` and a number, and has byte-string keys.
 ///
 /// # Errors
 /// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or open elsewhere) or the new pool from being made; no new file is left
@@ -105,7 +108,42 @@ struct Work<'w> {
 impl Work<'_> {
     fn gather<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
         self.gather_index::<K>(pool, opened)?;
-        if self.salvaged.unreadable > 0 { self.gather_records::<K>(pool) } else { Ok(()) }
+        if self.salvaged.unreadable == 0 {
+            return Ok(());
+        }
+        self.gather_records::<K>(pool)?;
+        if K::TYPE == KeyType::Bytes { self.name_lost_trees() } else { Ok(()) }
+    }
+
+    /// Gives a name to trees whose entry in the catalog could not be read: nobody would find what is in them, but the tree that is made next, which would be given their number.
+    fn name_lost_trees(&mut self) -> Result<(), Error> {
+        let catalog = self.new.catalog()?;
+        let mut named = BTreeSet::new();
+        for entry in catalog.iter() {
+            named.extend(CatalogEntry::read(&entry?.1).map(|entry| entry.number));
+        }
+        let mut next = Some(0);
+        while let Some(number) = next {
+            let from = Space::Named(number, KeyType::Bytes).encode_bound(Bound::Unbounded, true)?;
+            let mut found = None;
+            self.new.backend().scan(from.as_ref().map(OwnedKey::as_ref), Direction::Forward, true, &mut |key, _| {
+                found = Space::of_encoded(key);
+                ControlFlow::Break(())
+            })?;
+            let Some(Space::Named(number, _)) = found else { return Ok(()) };
+            if !named.contains(&number) {
+                // Its keys may have been numbers: as byte strings they can be read in either case.
+                let entry = CatalogEntry { number, key_type: KeyType::Bytes, dropping: false };
+                let mut name = format!("{LOST_TREE}{number}");
+                while !catalog.insert(&name, &entry.to_bytes())? {
+                    name.push('-');
+                }
+                let lost = "the name of a tree is lost, and the kind of its keys";
+                self.salvaged.complain(format!("{lost}; what is left of it is in the tree {name}, with byte-string keys"));
+            }
+            next = number.checked_add(1);
+        }
+        Ok(())
     }
 
     /// All that the index leads to. The error is one of the new pool, or the watcher's.
@@ -121,21 +159,24 @@ impl Work<'_> {
         if let Err(error) = live.resolve(opened) {
             self.salvaged.complain(error);
         }
-        let mut batch: Vec<Fetched> = Vec::new();
-        let mut failed = Ok(());
+        let (mut batch, mut bytes): (Vec<Fetched>, usize) = (Vec::new(), 0);
+        let (mut previous, mut failed) = (None, Ok(()));
         let scanned = live.index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
             let key = K::widen(key);
-            if batch.last().is_some_and(|last| last.key.as_ref() >= key) {
+            if previous.as_ref().is_some_and(|previous: &OwnedKey| previous.as_ref() >= key) {
                 self.salvaged.complain("the keys of the index are out of order");
                 return ControlFlow::Break(()); // It may go round in circles.
             }
+            previous = Some(key.to_owned());
             match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
                 Ok(ValueRecord { value, expires_ms, .. }) => {
+                    bytes += value.len();
                     batch.push(Fetched { key: key.to_owned(), value: value.to_vec(), expires_ms });
                 }
                 Err(error) => self.salvaged.complain(format!("key {key}: {error}")),
             }
-            if batch.len() >= BATCH_ENTRIES {
+            if batch.len() >= BATCH_ENTRIES || bytes >= BATCH_BYTES {
+                bytes = 0;
                 failed = self.take(std::mem::take(&mut batch));
             }
             if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -16,7 +16,7 @@ use crate::{Error, Key, OwnedKey};
 /// Entries that are fetched at a time.
 pub(crate) const BATCH_ENTRIES: usize = 128;
 /// Bytes of values after which a batch ends early, so that long values neither fill memory nor hold writers up.
-const BATCH_BYTES: usize = 1 << 20;
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
 /// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the direction.
 ///

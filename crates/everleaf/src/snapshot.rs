@@ -27,6 +27,7 @@ pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
 const IMAGE_BYTES: u64 = 96;
 
 /// A value that a key had: none if it was absent.
+#[derive(Clone)]
 struct Image(Option<(Box<[u8]>, Option<u64>)>);
 
 #[derive(Default)]
@@ -72,17 +73,19 @@ impl Images {
         kept.images.insert(key, image);
         if kept.bytes > self.limit_bytes {
             self.lost.store(true, Ordering::Release);
-            kept.images.clear();
+            (kept.images, kept.bytes) = (BTreeMap::new(), 0);
         }
     }
 
     /// Forgets the images of keys up to this one, and keeps none of them any more: whoever reads has passed it and does not come back.
     pub(crate) fn pass(&self, key: &OwnedKey) {
-        let mut kept = self.kept.lock();
-        let mut behind = kept.images.split_off(key);
-        behind.remove(key);
-        kept.bytes = behind.iter().map(|(key, image)| image.bytes(key)).sum();
-        kept.images = behind;
+        let mut guard = self.kept.lock();
+        let kept = &mut *guard;
+        // One by one: whoever reads comes by every few hundred entries, and the images ahead may be millions.
+        while let Some(first) = kept.images.first_entry().filter(|first| first.key() <= key) {
+            kept.bytes -= first.get().bytes(first.key());
+            first.remove();
+        }
         kept.passed = Some(key.clone());
     }
 
@@ -92,15 +95,21 @@ impl Images {
 
     /// Shows what a key was. `found` was read from the index before.
     pub(crate) fn prevail(&self, key: Key<'_>, found: Option<Found<'_>>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
-        let kept = self.kept.lock();
-        self.check()?;
-        let found = match kept.images.get(&key.to_owned()) {
+        let image = self.image(key)?;
+        let found = match &image {
             Some(image) => image.0.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms }),
             None => found,
         };
         let found = found.filter(|found| !is_expired(found.expires_ms, self.now_ms));
         found.into_iter().for_each(show);
         Ok(found.is_some())
+    }
+
+    /// A copy of the image of a key, so that writers, who all keep their images here, do not wait for whom it is shown to.
+    fn image(&self, key: Key<'_>) -> Result<Option<Image>, Error> {
+        let kept = self.kept.lock();
+        self.check()?;
+        Ok(kept.images.get(&key.to_owned()).cloned())
     }
 
     /// Puts images over what was just read from the index, which is all that there is within `bounds`, in ascending order.

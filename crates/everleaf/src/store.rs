@@ -1,19 +1,17 @@
 //! The store itself.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 use std::path::Path;
 use std::sync::Arc;
 
-use everleaf_pool::KeyType;
 use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::expiry::{self, Sweeper, Swept};
-use crate::keyspace::{CatalogEntry, Space};
+use crate::keyspace::Space;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
-use crate::view::View;
-use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenOptions, Scan, Statistics, Tree};
+use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Statistics, Tree, Watch};
 
 /// A pool file that was opened: an ordered map from keys to byte values, which reads and writes as a [`Tree`] does, with further trees by name beside it.
 ///
@@ -22,7 +20,7 @@ use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, Key, OpenO
 pub struct Store {
     tree: Tree,
     /// Held while the names of the trees change.
-    catalog: Mutex<()>,
+    pub(crate) names: Mutex<()>,
     sweeper: Mutex<Option<Sweeper>>,
 }
 
@@ -31,6 +29,18 @@ impl Store {
     ///
     /// # Errors
     /// As [`CreateOptions::create`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.pool");
+    /// use everleaf::{Error, PoolError, Store};
+    ///
+    /// let store = Store::create(&path)?;
+    /// store.put("key", b"value")?;
+    /// assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
         CreateOptions::new().create(path)
     }
@@ -39,6 +49,20 @@ impl Store {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.pool");
+    /// use everleaf::{Error, PoolError, Store};
+    ///
+    /// match Store::open(&path) {
+    ///     Err(Error::Pool(PoolError::Missing { .. })) => println!("there is none yet"),
+    ///     Err(Error::Pool(PoolError::Locked { .. })) => println!("another process has it"),
+    ///     opened => drop(opened?),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         OpenOptions::new().open(path)
     }
@@ -47,133 +71,30 @@ impl Store {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.pool");
+    /// use everleaf::{Error, Store};
+    ///
+    /// Store::create(&path)?.close()?;
+    /// let (one, another) = (Store::open_read_only(&path)?, Store::open_read_only(&path)?);
+    /// assert_eq!(one.len(), another.len());
+    /// assert!(matches!(one.put("key", b"value"), Err(Error::ReadOnly)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
         OpenOptions::new().read_only(true).open(path)
     }
 
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
-        Self { tree: Tree::new(backend, space), catalog: Mutex::new(()), sweeper: Mutex::new(None) }
+        Self { tree: Tree::new(backend, space), names: Mutex::new(()), sweeper: Mutex::new(None) }
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         self.tree.backend()
-    }
-
-    // ---- named trees ------------------------------------------------------------------------------------------------
-
-    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes, up to 65,534 of them; a store with byte-string keys has room for
-    /// 65,536 trees, one with `u64` keys has none.
-    ///
-    /// # Errors
-    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys, [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
-    ///
-    /// # Examples
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
-    /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
-    /// orders.put("1", b"ann: 3 apples")?;
-    /// customers.put("ann", b"1")?;
-    /// assert_eq!((orders.len(), customers.len(), store.len()), (1, 1, 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree, Error> {
-        self.tree_with(name, KeyType::Bytes)
-    }
-
-    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12 bytes.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree, Error> {
-        let name = name.as_ref();
-        let catalog = self.catalog()?;
-        let _names = self.catalog.lock();
-        let entry = match catalog.get(name)? {
-            Some(bytes) => read_entry(&bytes)?,
-            None => {
-                let number = free_number(&catalog)?;
-                let entry = CatalogEntry { number, key_type, dropping: false };
-                catalog.insert(name, &entry.to_bytes())?;
-                entry
-            }
-        };
-        if entry.key_type != key_type {
-            return Err(Error::WrongKeyType { expected: entry.key_type });
-        }
-        Ok(Tree::new(Arc::clone(self.backend()), entry.space()))
-    }
-
-    /// The tree of that name, if there is one.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>, Error> {
-        let Ok(catalog) = self.catalog() else { return Ok(None) };
-        let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
-        let there = entry.filter(|entry| !entry.dropping);
-        Ok(there.map(|entry| Tree::new(Arc::clone(self.backend()), entry.space())))
-    }
-
-    /// The names of all trees, in order.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn tree_names(&self) -> Result<Vec<Vec<u8>>, Error> {
-        let Ok(catalog) = self.catalog() else { return Ok(Vec::new()) };
-        let mut names = Vec::new();
-        for entry in catalog.iter() {
-            let (name, bytes) = entry?;
-            if let (Key::Bytes(name), false) = (name.as_ref(), read_entry(&bytes)?.dropping) {
-                names.push(name.to_vec());
-            }
-        }
-        Ok(names)
-    }
-
-    /// Removes a tree with all that is in it; false if there is none. From the first moment on the tree is not there, at any crash point; its entries are then removed as by
-    /// [`delete_range`](Tree::delete_range), by the next opening if a crash comes in between. Others must have stopped using it.
-    ///
-    /// # Errors
-    /// As [`delete_range`](Tree::delete_range).
-    pub fn drop_tree(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let name = name.as_ref();
-        let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
-            return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
-        };
-        let _names = self.catalog.lock();
-        let Some(bytes) = catalog.get(name)? else { return Ok(false) };
-        let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
-        catalog.put(name, &entry.to_bytes())?;
-        Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
-        catalog.delete(name)?;
-        Ok(true)
-    }
-
-    /// Ends the drops that a crash cut.
-    pub(crate) fn finish_drops(&self) -> Result<(), Error> {
-        let Ok(catalog) = self.catalog() else { return Ok(()) };
-        let mut cut = Vec::new();
-        for entry in catalog.iter() {
-            let (name, bytes) = entry?;
-            let entry = read_entry(&bytes)?;
-            if entry.dropping {
-                cut.push((name, entry));
-            }
-        }
-        for (name, entry) in cut {
-            Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
-            catalog.delete(&name)?;
-        }
-        Ok(())
-    }
-
-    fn catalog(&self) -> Result<Tree, Error> {
-        match self.backend().key_type() {
-            KeyType::Bytes => Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog)),
-            KeyType::U64 => Err(Error::NoTrees),
-        }
     }
 
     // ---- snapshots ----------------------------------------------------------------------------------------------------
@@ -182,6 +103,18 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Closed`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let counters = store.tree("counters")?;
+    /// counters.put("a", b"1")?;
+    /// let snapshot = store.snapshot()?;
+    /// counters.put("a", b"2")?;
+    /// assert_eq!(snapshot.of(&counters)?.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         self.snapshot_with_limit(DEFAULT_SNAPSHOT_BYTES)
     }
@@ -190,6 +123,20 @@ impl Store {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::Error;
+    ///
+    /// store.put("key", b"value")?;
+    /// let snapshot = store.snapshot_with_limit(0)?;
+    /// assert_eq!(snapshot.len(), 1);
+    /// store.put("key", b"new")?;
+    /// assert!(matches!(snapshot.get("key"), Err(Error::SnapshotLost { limit_bytes: 0 })), "writers do not wait for it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot_with_limit(&self, bytes: u64) -> Result<Snapshot, Error> {
         Snapshot::begin(self.backend(), self.tree.space(), bytes)
     }
@@ -200,6 +147,17 @@ impl Store {
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_for("key", b"value", std::time::Duration::ZERO)?;
+    /// assert_eq!((store.get("key")?, store.len()), (None, 1));
+    /// assert_eq!(store.remove_expired()?.removed, 1);
+    /// assert_eq!(store.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remove_expired(&self) -> Result<Swept, Error> {
         expiry::sweep(self.backend(), &mut || true)
     }
@@ -209,6 +167,17 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use std::time::Duration;
+    ///
+    /// store.sweep_every(Some(Duration::from_secs(60)))?; // until the store is closed
+    /// store.sweep_every(None)?; // no more
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sweep_every(&self, pause: Option<std::time::Duration>) -> Result<(), Error> {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
@@ -228,11 +197,30 @@ impl Store {
     ///
     /// # Errors
     /// Damage of the chunk table.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let statistics = store.statistics()?;
+    /// println!("{} of {} bytes in use; {} survived", statistics.used_bytes, statistics.total_bytes, statistics.durability);
+    /// assert_eq!(statistics.keys, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn statistics(&self) -> Result<Statistics, Error> {
         self.backend().statistics()
     }
 
     /// What the store can do and promise.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let can = store.capabilities();
+    /// assert!(can.writable && can.concurrent_writers);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn capabilities(&self) -> Capabilities {
         self.backend().capabilities()
     }
@@ -242,8 +230,38 @@ impl Store {
     ///
     /// # Errors
     /// Only what makes checking itself impossible; what is wrong with the store is in the outcome.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let outcome = store.check()?;
+    /// assert!(outcome.ok, "{:?}", outcome.violations);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check(&self) -> Result<CheckOutcome, Error> {
-        self.backend().check()
+        self.check_with(&mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`check`](Store::check), with somebody who watches, who must not call the store. The index's own invariants are one step, which may be half of the work.
+    ///
+    /// # Errors
+    /// As there; [`Error::Aborted`].
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let outcome = store.check_with(&mut |progress| {
+    ///     println!("{} of {:?} entries", progress.entries, progress.of_entries);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert!(outcome.ok);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_with(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error> {
+        self.backend().check(watch)
     }
 
     /// Returns when everything done before is durable, and writes a pool on an ordinary file system to its file. With the engines that there
@@ -259,25 +277,22 @@ impl Store {
     ///
     /// # Errors
     /// As the system reports; the pool then counts as crashed, and opening it recovers. [`Error::Interrupted`] likewise.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::Error;
+    ///
+    /// let words = store.tree("words")?;
+    /// store.close()?;
+    /// assert!(matches!(words.get("leaf"), Err(Error::Closed)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(self) -> Result<(), Error> {
         *self.sweeper.lock() = None;
         self.backend().close()
     }
-}
-
-fn read_entry(bytes: &[u8]) -> Result<CatalogEntry, Error> {
-    CatalogEntry::read(bytes).ok_or_else(|| Error::corrupt(0, "an entry of the catalog of trees is none"))
-}
-
-/// The least number that no tree has.
-fn free_number(catalog: &View) -> Result<u16, Error> {
-    let mut used = Vec::new();
-    for entry in catalog.iter() {
-        used.push(read_entry(&entry?.1)?.number);
-    }
-    used.sort_unstable();
-    let free = (0..=u16::MAX).zip(used.iter().map(Some).chain(std::iter::repeat(None))).find(|(n, used)| Some(n) != *used);
-    free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
 }
 
 impl Deref for Store {

@@ -32,6 +32,18 @@ impl Tree {
     }
 
     /// What can be read of it, without the right to write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// fn longest(view: &everleaf::View) -> Result<usize, everleaf::Error> {
+    ///     view.iter().try_fold(0, |longest, entry| Ok(longest.max(entry?.1.len())))
+    /// }
+    /// store.put("key", b"value")?;
+    /// assert_eq!(longest(&store.view())?, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn view(&self) -> View {
         self.view.clone()
     }
@@ -67,6 +79,19 @@ impl Tree {
     ///
     /// # Errors
     /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// store.put_until("token", b"4711", SystemTime::now() + Duration::from_secs(3600))?;
+    /// assert!(store.contains("token")?);
+    /// store.put_until("token", b"4712", SystemTime::UNIX_EPOCH)?;
+    /// assert!(!store.contains("token")?, "it has expired");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn put_until<'k>(&self, key: impl Into<Key<'k>>, value: &[u8], expires: SystemTime) -> Result<bool, Error> {
         let new = NewValue { value, expires_ms: Some(to_ms(expires)) };
         Ok(self.write(key.into(), Condition::Always, Some(new))?.was_present)
@@ -76,6 +101,19 @@ impl Tree {
     ///
     /// # Errors
     /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use std::time::Duration;
+    ///
+    /// store.put_for("session", b"of user 7", Duration::from_secs(1800))?;
+    /// assert!(store.expiry("session")?.is_some_and(|expires| expires.is_some()));
+    /// store.put("session", b"of user 7")?;
+    /// assert_eq!(store.expiry("session")?, Some(None), "a write without a life ends the expiry");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn put_for<'k>(&self, key: impl Into<Key<'k>>, value: &[u8], life: Duration) -> Result<bool, Error> {
         let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         let new = NewValue { value, expires_ms: Some(self.view.backend().now_ms().saturating_add(life_ms)) };
@@ -86,6 +124,16 @@ impl Tree {
     ///
     /// # Errors
     /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// assert!(store.insert("key", b"first")?);
+    /// assert!(!store.insert("key", b"second")?);
+    /// assert_eq!(store.get("key")?.as_deref(), Some(&b"first"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn insert<'k>(&self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<bool, Error> {
         Ok(self.write(key.into(), Condition::Absent, Some(NewValue { value, expires_ms: None }))?.done)
     }
@@ -94,6 +142,15 @@ impl Tree {
     ///
     /// # Errors
     /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// assert!(!store.update("key", b"value")?);
+    /// assert!(!store.contains("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn update<'k>(&self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<bool, Error> {
         Ok(self.write(key.into(), Condition::Present, Some(NewValue { value, expires_ms: None }))?.done)
     }
@@ -129,6 +186,16 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::WrongKeyType`], [`Error::ReadOnly`], a key of more than 64 KiB, damage.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// assert!(store.delete("key")?);
+    /// assert!(!store.delete("key")?, "it is gone");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
         Ok(self.write(key.into(), Condition::Always, None)?.was_present)
     }
@@ -137,6 +204,16 @@ impl Tree {
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// assert_eq!(store.take("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(store.take("key")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn take<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Vec<u8>>, Error> {
         let mut taken = None;
         let condition = &mut |value: Option<&[u8]>| {
@@ -150,6 +227,17 @@ impl Tree {
     // ---- many keys ----------------------------------------------------------------------------------------------------
 
     /// A batch of writes, which happen together or not at all when it is committed.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let mut batch = store.batch();
+    /// batch.put("alice", b"70")?;
+    /// batch.insert("bob", b"30")?;
+    /// assert_eq!(batch.commit()?, [true, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn batch(&self) -> Batch {
         Batch::new(Arc::clone(self.view.backend()), self.view.space())
     }
@@ -158,6 +246,15 @@ impl Tree {
     ///
     /// # Errors
     /// As [`Batch::commit`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "Fraxinus"), ("oak", "Quercus")])?;
+    /// assert_eq!(store.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn put_many<'k, K: Into<Key<'k>>, V: AsRef<[u8]>>(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), Error> {
         let mut batch = self.batch();
         entries.into_iter().try_for_each(|(key, value)| batch.put(key, value.as_ref()))?;
@@ -168,6 +265,17 @@ impl Tree {
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("1", "eat"), ("2", "sleep")])?;
+    /// assert_eq!(store.pop_first()?, Some(("1".into(), b"eat".to_vec())));
+    /// assert_eq!(store.pop_last()?, Some(("2".into(), b"sleep".to_vec())));
+    /// assert_eq!(store.pop_first()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pop_first(&self) -> Result<Option<Entry>, Error> {
         self.pop(Direction::Forward)
     }
@@ -195,6 +303,15 @@ impl Tree {
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("2024-12-30", ""), ("2024-12-31", ""), ("2025-01-01", "")])?;
+    /// assert_eq!(store.delete_range(.."2025")?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete_range<K: Clone + Into<OwnedKey>>(&self, range: impl RangeBounds<K>) -> Result<u64, Error> {
         self.delete_in(Scan::of(range))
     }
@@ -203,6 +320,17 @@ impl Tree {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("a/1", ""), ("a/2", ""), ("b/1", "")])?;
+    /// assert_eq!(store.delete_in(Scan::all().with_prefix("a/"))?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete_in(&self, scan: Scan) -> Result<u64, Error> {
         let direction = scan.direction;
         let mut cursor = self.view.cursor(scan)?.with_expired();

@@ -1,5 +1,6 @@
 //! Pools and dumps that are there whole or not at all under their name: made under another one beside it, and renamed when they are complete.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,9 +27,11 @@ impl Unfinished {
     /// What will replace the file at `path`.
     pub fn instead_of(path: &Path) -> Self {
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.unfinished", std::process::id()));
+        name.push(".");
+        name.push(thread_number());
+        name.push(".unfinished");
         let part = path.with_file_name(name);
-        let _ = fs::remove_file(&part); // Of a process that had this number before.
+        let _ = fs::remove_file(&part); // Of a thread that had this number before.
         Self { path: path.into(), part }
     }
 
@@ -75,6 +78,14 @@ impl Drop for Unfinished {
     }
 }
 
+/// The number that the system gives this thread, which no other one has, of whatever process; the first thread has that of its process. Two threads
+/// that make a file of the same name must not take each other's part for their own.
+fn thread_number() -> OsString {
+    let link = fs::read_link("/proc/thread-self"); // PID/task/NUMBER
+    let number = link.ok().and_then(|link| link.file_name().map(OsString::from));
+    number.unwrap_or_else(|| std::process::id().to_string().into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +104,20 @@ mod tests {
         fs::write(unfinished.part(), b"content").unwrap();
         unfinished.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"content".to_vec(), 1));
+    }
+
+    #[test]
+    fn two_threads_that_make_the_same_file_do_not_take_each_others_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wanted by two");
+        let unfinished = Unfinished::of(&path).unwrap();
+        fs::write(unfinished.part(), b"whole").unwrap();
+        let other = std::thread::scope(|scope| scope.spawn(|| Unfinished::of(&path).unwrap()).join().unwrap());
+        fs::write(other.part(), b"half of it").unwrap();
+        unfinished.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert!(matches!(other.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
+        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"whole".to_vec(), 1));
     }
 
     #[test]

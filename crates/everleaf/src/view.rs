@@ -51,12 +51,23 @@ impl View {
     ///
     /// # Errors
     /// [`Error::WrongKeyType`], a key of more than 64 KiB, damage, [`Error::SnapshotLost`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(store.get("nothing")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Vec<u8>>, Error> {
         self.get_with(key, <[u8]>::to_vec)
     }
 
     /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show` returns. Writers of this key (and of some others, which share
-    /// its lock) wait until `show` returns, so it must not call the store: a write would wait for itself.
+    /// its lock) wait until `show` returns, so it must not call the store: a write would wait for itself, a read for a writer that waits. A snapshot shows a copy, and
+    /// keeps nobody waiting.
     ///
     /// # Errors
     /// As [`get`](View::get).
@@ -80,6 +91,15 @@ impl View {
     ///
     /// # Errors
     /// As [`get`](View::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"")?;
+    /// assert!(store.contains("key")? && !store.contains("nothing")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
         self.find(key.into(), &mut |_| {})
     }
@@ -88,6 +108,16 @@ impl View {
     ///
     /// # Errors
     /// As [`get`](View::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"value")?;
+    /// assert_eq!(store.expiry("key")?, Some(None), "it stays");
+    /// assert_eq!(store.expiry("nothing")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn expiry<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Option<SystemTime>>, Error> {
         let mut expiry = None;
         self.find(key.into(), &mut |found| expiry = Some(found.expires_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms))))?;
@@ -146,6 +176,16 @@ impl View {
     ///
     /// # Errors
     /// Damage, [`Error::SnapshotLost`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("oak", "2")])?;
+    /// assert_eq!(store.first()?, Some(("ash".into(), b"1".to_vec())));
+    /// assert_eq!(store.last()?, Some(("oak".into(), b"2".to_vec())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn first(&self) -> Result<Option<Entry>, Error> {
         self.outermost(Direction::Forward)
     }
@@ -167,6 +207,16 @@ impl View {
     ///
     /// # Errors
     /// Damage, [`Error::Closed`], [`Error::SnapshotLost`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"")?;
+    /// assert_eq!(store.count()?, 1);
+    /// assert_eq!(store.tree("words")?.count()?, 0, "each tree has its own");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn count(&self) -> Result<u64, Error> {
         if self.images.is_some() { self.count_in(Scan::all()) } else { self.backend.keys_in(self.space) }
     }
@@ -175,6 +225,17 @@ impl View {
     ///
     /// # Errors
     /// As [`first`](View::first), [`Error::WrongKeyType`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// assert_eq!(store.count_in(Scan::all().with_prefix("b"))?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn count_in(&self, scan: Scan) -> Result<u64, Error> {
         let direction = scan.direction;
         let mut cursor = self.cursor(scan)?;
@@ -196,6 +257,18 @@ impl View {
     }
 
     /// All entries in key order. What is promised beside writers is said at [`Range`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("oak", "2")])?;
+    /// for entry in store.iter().rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{}: {}", key.as_ref(), value.escape_ascii());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn iter(&self) -> Range<'_> {
         self.scan(Scan::all())
     }
@@ -218,18 +291,39 @@ impl View {
     }
 
     /// The entries whose keys begin with `prefix`, in key order (byte-string keys only).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// assert_eq!(store.prefix("b").count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range<'_> {
         self.scan(Scan::all().with_prefix(prefix))
     }
 
     /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first item.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// let last = store.scan(Scan::all().ending_before("birch").backward()).next().transpose()?;
+    /// assert_eq!(last.map(|(key, _)| key), Some("beech".into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scan(&self, scan: Scan) -> Range<'_> {
         Range::new(self, scan)
     }
 
     /// Shows the entries that `scan` describes to `visit` where they lie, without a copy, until it breaks. It costs a third of what an iterator costs, which
     /// has to keep what it hands out. Writers of the keys that are next to the one that is shown wait meanwhile, and so do batches: `visit` should
-    /// be quick, and must not call the store: a write would wait for itself. What is promised beside writers is said at [`Range`]; of a snapshot
+    /// be quick, and must not call the store, neither to write nor to read: it would wait for itself. What is promised beside writers is said at [`Range`]; of a snapshot
     /// entries are copied.
     ///
     /// # Errors

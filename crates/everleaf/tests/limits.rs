@@ -167,7 +167,8 @@ fn a_disk_that_fills_up_in_the_middle_of_growth_copy_or_dump_costs_nothing() {
     assert!(error.is_full(), "{error}");
     assert!(!disk.path("copy.pool").exists());
     let mut dump = std::fs::File::create(disk.path("a.dump")).unwrap();
-    assert!(matches!(store.dump(&mut dump, on), Err(everleaf::Error::Stream { action: "writing", .. })));
+    let error = store.dump(&mut dump, on).unwrap_err();
+    assert!(error.is_full() && matches!(error, everleaf::Error::Stream { action: "writing", .. }), "{error}");
     std::fs::remove_file(disk.path("a.dump")).unwrap();
     // Usable: what is removed makes room for others.
     let last = model.pop_last().unwrap().0;

@@ -1,12 +1,14 @@
 //! `check`: is anything wrong with a pool?
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
 use crate::size::display_counted;
 
@@ -54,7 +56,7 @@ pub fn run(args: Args) -> Outcome {
     if let Some(new) = &args.salvage {
         return rescue(&args, new);
     }
-    let report = match Store::open_read_only(&args.pool).and_then(|store| store.check()) {
+    let report = match checked(&args.pool) {
         Ok(outcome) => Report::from(outcome),
         Err(error) if says_nothing_of_the_pool(&error) => return Err(error.into()),
         // What cannot even be opened is damaged, or cannot be trusted.
@@ -74,6 +76,18 @@ pub fn run(args: Args) -> Outcome {
         display_counted(report.violations, "violation"),
         display_counted(report.leaked_blocks, "leaked block")
     )))
+}
+
+/// Checks with a bar. Nothing is made that a signal would have to remove.
+fn checked(pool: &Path) -> Result<CheckOutcome, Error> {
+    let store = Store::open_read_only(pool)?;
+    let bar = entries_bar();
+    let outcome = store.check_with(&mut |progress| {
+        show_entries(&bar, progress);
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    outcome
 }
 
 /// What a salvage found.

@@ -23,6 +23,7 @@ use crate::keyspace::Space;
 use crate::link::Live;
 use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
+use crate::transfer::Watch;
 use crate::{Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check, registry};
 
 /// What is known of a store when it is opened.
@@ -207,9 +208,9 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         }
     }
 
-    fn check(&self) -> Result<CheckOutcome, Error> {
+    fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error> {
         // Alone: a write that is under way holds blocks that nothing leads to yet.
-        self.alone(|live| check::check(&live.pool, &*live.index, Audit::new()))
+        self.alone(|live| check::check(&live.pool, &*live.index, Audit::new(), watch))
     }
 
     fn sync(&self) -> Result<(), Error> {

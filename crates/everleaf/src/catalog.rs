@@ -1,0 +1,214 @@
+//! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`), and whether it is being dropped.
+
+use std::sync::Arc;
+
+use everleaf_pool::KeyType;
+
+use crate::keyspace::{CatalogEntry, Space};
+use crate::view::View;
+use crate::{Error, Key, Scan, Store, Tree};
+
+impl Store {
+    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes, up to 65,534 of them; a store with byte-string keys has room for
+    /// 65,536 trees, one with `u64` keys has none.
+    ///
+    /// # Errors
+    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys, [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
+    /// orders.put("1", b"ann: 3 apples")?;
+    /// customers.put("ann", b"1")?;
+    /// assert_eq!((orders.len(), customers.len(), store.len()), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree, Error> {
+        self.tree_with(name, KeyType::Bytes)
+    }
+
+    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12 bytes.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// use everleaf::KeyType;
+    ///
+    /// let squares = store.tree_with("squares", KeyType::U64)?;
+    /// squares.put(12, b"144")?;
+    /// assert_eq!(squares.first()?, Some((12.into(), b"144".to_vec())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree, Error> {
+        let name = name.as_ref();
+        let catalog = self.catalog()?;
+        let _names = self.names.lock();
+        let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
+            Some(entry) if !entry.dropping => entry,
+            cut => {
+                if let Some(entry) = cut {
+                    self.finish_drop(name, entry)?; // What is put into the new tree must not go with the old one.
+                }
+                let number = free_number(&catalog)?;
+                let entry = CatalogEntry { number, key_type, dropping: false };
+                catalog.insert(name, &entry.to_bytes())?;
+                entry
+            }
+        };
+        if entry.key_type != key_type {
+            return Err(Error::WrongKeyType { expected: entry.key_type });
+        }
+        Ok(Tree::new(Arc::clone(self.backend()), entry.space()))
+    }
+
+    /// The tree of that name, if there is one.
+    ///
+    /// # Errors
+    /// Damage.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// assert!(store.existing_tree("words")?.is_none());
+    /// store.tree("words")?;
+    /// assert!(store.existing_tree("words")?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>, Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(None) };
+        let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
+        let there = entry.filter(|entry| !entry.dropping);
+        Ok(there.map(|entry| Tree::new(Arc::clone(self.backend()), entry.space())))
+    }
+
+    /// The names of all trees, in order.
+    ///
+    /// # Errors
+    /// Damage.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.tree("words")?;
+    /// store.tree("cities")?;
+    /// assert_eq!(store.tree_names()?, [b"cities".to_vec(), b"words".to_vec()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tree_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(Vec::new()) };
+        let mut names = Vec::new();
+        for entry in catalog.iter() {
+            let (name, bytes) = entry?;
+            if let (Key::Bytes(name), false) = (name.as_ref(), read_entry(&bytes)?.dropping) {
+                names.push(name.to_vec());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes a tree with all that is in it; false if there is none. From the first moment on the tree is not there, at any crash point; its entries are then removed as by
+    /// [`delete_range`](Tree::delete_range), by the next opening if a crash or an error comes in between. Others must have stopped using it.
+    ///
+    /// # Errors
+    /// As [`delete_range`](Tree::delete_range).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// store.tree("words")?.put("leaf", b"")?;
+    /// assert!(store.drop_tree("words")?);
+    /// assert!(!store.drop_tree("words")?, "it is gone");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drop_tree(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let name = name.as_ref();
+        let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
+            return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
+        };
+        let _names = self.names.lock();
+        let Some(bytes) = catalog.get(name)? else { return Ok(false) };
+        let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
+        catalog.put(name, &entry.to_bytes())?;
+        self.finish_drop(name, entry)?;
+        Ok(true)
+    }
+
+    fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<(), Error> {
+        Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
+        self.catalog()?.delete(name).map(drop)
+    }
+
+    /// Ends the drops that a crash or an error cut. One that meets damage stays cut: what else is in the store must not be out of reach for it.
+    pub(crate) fn finish_drops(&self) -> Result<(), Error> {
+        let Ok(catalog) = self.catalog() else { return Ok(()) };
+        let mut cut = Vec::new();
+        for entry in catalog.iter() {
+            let entry = entry.and_then(|(name, bytes)| Ok((name, read_entry(&bytes)?)));
+            match entry {
+                Ok((name, entry)) if entry.dropping => cut.push((name, entry)),
+                Ok(_) => {}
+                Err(error) if error.is_corruption() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        for (name, entry) in cut {
+            let Key::Bytes(name) = name.as_ref() else { continue };
+            self.finish_drop(name, entry).or_else(|error| if error.is_corruption() { Ok(()) } else { Err(error) })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn catalog(&self) -> Result<Tree, Error> {
+        match self.backend().key_type() {
+            KeyType::Bytes => Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog)),
+            KeyType::U64 => Err(Error::NoTrees),
+        }
+    }
+}
+
+fn read_entry(bytes: &[u8]) -> Result<CatalogEntry, Error> {
+    CatalogEntry::read(bytes).ok_or(Error::corrupt(0, "an entry of the catalog of trees is none"))
+}
+
+/// The least number that no tree has.
+fn free_number(catalog: &View) -> Result<u16, Error> {
+    let mut used = Vec::new();
+    for entry in catalog.iter() {
+        used.push(read_entry(&entry?.1)?.number);
+    }
+    used.sort_unstable();
+    let free = (0..=u16::MAX).zip(used.iter().map(Some).chain(std::iter::repeat(None))).find(|(n, used)| Some(n) != *used);
+    free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CreateOptions;
+
+    #[test]
+    fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pool");
+        let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
+        store.tree("words").unwrap().put("old", b"").unwrap();
+        let catalog = store.catalog().unwrap();
+        let entry = read_entry(&catalog.get("words").unwrap().unwrap()).unwrap();
+        catalog.put("words", &CatalogEntry { dropping: true, ..entry }.to_bytes()).unwrap();
+        let words = store.tree_with("words", KeyType::U64).unwrap();
+        assert!(words.is_empty());
+        words.put(7, b"new").unwrap();
+        store.close().unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.tree_with("words", KeyType::U64).unwrap().get(7).unwrap().as_deref(), Some(&b"new"[..]));
+    }
+}
