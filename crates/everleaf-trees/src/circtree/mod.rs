@@ -16,7 +16,7 @@
 //! | update | 1 | 1 |
 //! | remove at an end | 1 | 1 |
 //! | remove elsewhere, entries move into n lines | n + 1 | n + 1 |
-//! | split | lines of the new node and 3, and those of the entry above | 3, and those of the entry above |
+//! | split | lines of the new node and 3, and those of the entry above | 2, and those of the entry above |
 //! | merge | lines of the moved entries and 2, and those of the entry above | 2, and those of the entry above |
 //!
 //! Splits and merges add the pool's allocation (4 flushes, 2 fences) or freeing (4, 3).
