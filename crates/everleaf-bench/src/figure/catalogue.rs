@@ -467,7 +467,7 @@ const ENTRIES: &[Entry] = &[
         title: "recovery after a crash by number of keys and size of a node",
         source: OF_CIRCTREE,
         notes: &[
-            "the paper makes nodes inconsistent by hand and repairs all of them; here a tree is left as a killed process leaves it, and nodes are repaired when they are first touched: opening reads one word of every node of a Circ-Tree, and all keys of FAST+FAIR's, to count keys",
+            "the paper makes nodes inconsistent by hand and repairs all of them; here a tree is left as a killed process leaves it, with few nodes or none to be repaired: opening reads one word of every node of a Circ-Tree, and all keys of FAST+FAIR's, to count keys and to find them",
         ],
         measure: single::recovery_by_node_bytes,
     },
