@@ -16,7 +16,7 @@
 //! | update | 1 | 1 |
 //! | remove at an end | 1 | 1 |
 //! | remove elsewhere, entries move into n lines | n + 1 | n + 1 |
-//! | split | lines of the new node and 3, and those of the entry above | 3, and those of the entry above |
+//! | split | lines of the new node and 3, and those of the entry above | 2, and those of the entry above |
 //! | merge | lines of the moved entries and 2, and those of the entry above | 2, and those of the entry above |
 //!
 //! Splits and merges add the pool's allocation (4 flushes, 2 fences) or freeing (4, 3).
@@ -68,8 +68,8 @@
 //! * **Nodes merge below a quarter** if they fit into three quarters together, or one is empty (the paper: below a half, if they fit): so that
 //!   an insertion after a merge does not split again.
 //! * **A thread that finds a changed node looks again from the root** (the paper: it moves right; see the errors).
-//! * **Recovery happens when a node is first touched**, and changes of structure are ended from their log; after a crash one pass reads
-//!   the states, to count.
+//! * **Recovery happens when a node is first touched**, and changes of structure are ended from their log; after a crash one pass touches
+//!   every node, by its state word, to count.
 //!
 //! # Errors and gaps in the paper
 //! * Algorithm 1 adds a key that is present a second time, and compares with a dead slot where a node is empty (line 5).

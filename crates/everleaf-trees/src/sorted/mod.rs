@@ -19,7 +19,8 @@
 //! * L5: a scan locks one leaf at a time while it shows it, and follows the chain: it reads the version of the next leaf before it asks whether
 //!   the one that leads there is still the same.
 //! * L6: a node may be freed, and its memory be used again, while a reader still looks at it. He loads cells, which are defined whatever they
-//!   hold, and finds by its version that what he read does not count.
+//!   hold, and finds by its version that what he read does not count. So may the record of a key: what it says counts while the node that has the
+//!   key is the same.
 //!
 //! # Invariants
 //! * I1: the state word of every node carries its check, and every node is of the level below the one that leads to it.

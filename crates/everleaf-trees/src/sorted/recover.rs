@@ -15,6 +15,7 @@
 //! | crash state of the structure | found as | action |
 //! |---|---|---|
 //! | split, C0 to C1; root, G0 to G1 | `new`, which `left` does not lead to, or is not the root | it is freed; `left` is cleared (R3) |
+//! | split, C2 to C3, of which only the announcement above is durable | the same, and `parent` has the separator's record too | the same; the record is freed once, from there |
 //! | split, C2 | `left` leads to `new`, and is full | it loses its upper entries (R1) |
 //! | split, C2 to C4 | `left` leads to `new` | the node above gets `new` if it has not; the log is retired (R3) |
 //! | split, within C4 or the first action | `left` without `new` | it is cleared (R3) |
@@ -40,7 +41,7 @@ use super::node::Node;
 use super::split::new_root;
 use super::{LOCKS, SEATS, SortedTree};
 use crate::support::count::Count;
-use crate::support::version_locks::VersionLocks;
+use crate::support::version_locks::{Seen, VersionLocks};
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost does not depend on the size of the tree;
@@ -81,12 +82,13 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         })
     }
 
-    /// Ends a step of a node that a crash has cut.
+    /// Ends a step of a node that a crash has cut, unless somebody has changed the node since it was seen, who may even have freed it.
     #[cold]
-    pub(super) fn settle(&self, node: Node<'_>) -> Result<(), IndexError> {
-        let _locked = self.locks.lock(&self.relax(), node.offset);
-        self.node(node.offset)?; // It may be none any more.
-        self.settled(node).map(drop)
+    pub(super) fn settle(&self, node: Node<'_>, seen: Seen<'_>) -> Result<(), IndexError> {
+        match seen.try_lock() {
+            Some(_locked) => self.settled(node).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The same for who has the node locked: its state at rest.
@@ -145,7 +147,16 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
             false => media.load(&Node::at(pool, left.offset(), shape)?.head.next) == new,
         };
         if !committed {
-            K::discard(worker, &log.separator)?;
+            let separator = media.load(&log.separator);
+            let announced = K::RECORDS && separator != 0 && !left.is_null() && {
+                media.load(&Node::at(pool, media.load(&log.parent).offset(), shape)?.head.key) == separator
+            };
+            if announced {
+                // The node above was to get it, and has its record too: whoever settles that node frees it. Durable with `new`, in one line.
+                media.store(&log.separator, 0);
+            } else {
+                K::discard(worker, &log.separator)?;
+            }
             worker.free_from(&log.new)?;
         } else if !left.is_null() {
             finish_split::<K, M>(pool, worker, shape, log)?;

@@ -13,7 +13,7 @@ use super::SortedTree;
 use super::key::NodeKey;
 use super::layout::State;
 use super::node::Node;
-use super::search::{Spot, Way};
+use super::search::{Path, Spot, Way};
 
 /// What became of one leaf.
 enum Shown<Owned> {
@@ -110,7 +110,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             return Err(IndexError::Corrupt { offset: next, what: "the chain of leaves leads to an inner node" });
         }
         if self.is_cut(node, state) {
-            self.settle(node)?;
+            self.settle(node, seen)?;
             return Ok(None);
         }
         Ok(Some(Some(Spot { node, state, seen })))
@@ -124,8 +124,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 (None, Bound::Included(key) | Bound::Excluded(key)) => Way::To(K::borrow(key)),
                 (None, Bound::Unbounded) => Way::Last,
             })?;
-            // The greatest lower bound on the way down is the leaf's, as long as nobody changes the leaf.
-            let low = path.low.map(|word| K::copy(&self.pool, word)).transpose();
+            let Some(low) = self.low_of(&path) else {
+                self.restarted();
+                continue;
+            };
             match self.show(spot, &bound, Direction::Backward, visit)? {
                 Shown::Nothing => self.restarted(),
                 Shown::Enough => return Ok(()),
@@ -139,6 +141,14 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 }
             }
         }
+    }
+
+    /// The lower bound of the leaf that a path leads to, as long as nobody changes the leaf; an error if its key is damaged. None if it cannot be told any
+    /// more: the node above that has it has changed, and its record may be another key's.
+    pub(super) fn low_of(&self, path: &Path<'_>) -> Option<Result<Option<K::Owned>, IndexError>> {
+        let Some((word, seen)) = path.low else { return Some(Ok(None)) };
+        let low = K::copy(&self.pool, word);
+        (!K::RECORDS || seen.is_current()).then(|| low.map(Some))
     }
 
     /// Locks a leaf, if its version still holds, and shows what it has within the bound.

@@ -53,15 +53,16 @@ pub(super) enum Way<R> {
     Last,
 }
 
-/// The nodes from the root to a leaf, and the greatest lower bound on the way: the leaf's own, 0 entries for the first leaf.
+/// The nodes from the root to a leaf, and the greatest lower bound on the way: the leaf's own, none for the first leaf. The bound is a key word of a
+/// node above, and what that was when the word was read: a record may be another key's once the node has changed, while the leaf has not.
 #[derive(Clone, Copy)]
-pub(super) struct Path {
+pub(super) struct Path<'t> {
     pub nodes: [u64; MAX_LEVELS],
     pub length: usize,
-    pub low: Option<u64>,
+    pub low: Option<(u64, Seen<'t>)>,
 }
 
-impl Path {
+impl Path<'_> {
     pub const EMPTY: Self = Self { nodes: [0; MAX_LEVELS], length: 0, low: None };
 }
 
@@ -90,7 +91,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 
     /// The nodes that lead to that leaf; exact for who keeps the structure from being changed.
-    pub(super) fn path(&self, way: Way<K::Ref<'_>>) -> Result<(Path, Spot<'_>), IndexError> {
+    pub(super) fn path(&self, way: Way<K::Ref<'_>>) -> Result<(Path<'_>, Spot<'_>), IndexError> {
         loop {
             let mut path = Some(Path::EMPTY);
             match (self.try_descend(way, &mut path)?, path) {
@@ -102,7 +103,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// None if a node changed meanwhile.
     #[inline]
-    fn try_descend(&self, way: Way<K::Ref<'_>>, path: &mut Option<Path>) -> Result<Option<Spot<'_>>, IndexError> {
+    fn try_descend<'t>(&'t self, way: Way<K::Ref<'_>>, path: &mut Option<Path<'t>>) -> Result<Option<Spot<'t>>, IndexError> {
         let media = self.pool.media();
         let relax = self.relax();
         let mut above = self.locks.read(&relax, ROOT);
@@ -126,12 +127,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             match turn {
                 Turn::Leaf => return Ok(Some(Spot { node, state, seen })),
                 Turn::Cut => {
-                    self.settle(node)?;
+                    self.settle(node, seen)?;
                     return Ok(None);
                 }
                 Turn::Child { offset: child, low } => {
                     if let (Some(path), Some(low)) = (path.as_mut(), low) {
-                        path.low = Some(low);
+                        path.low = Some((low, seen));
                     }
                     above = seen;
                     (offset, level) = (child, Some(state.level));

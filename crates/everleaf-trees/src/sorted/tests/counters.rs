@@ -131,3 +131,27 @@ fn an_operation_costs_what_the_first_page_says() {
     assert_eq!(cost(&|| assert_eq!(tree.remove(105).unwrap(), Some(2))), (3, 3), "96 and 100 move up, over two lines");
     assert_eq!(cost(&|| assert_eq!(tree.get(110).unwrap(), Some(1))), (0, 0));
 }
+
+#[test]
+fn splits_and_merges_cost_what_the_first_pages_say() {
+    for (variant, split, merge) in [(Variant::CircTree, (5 + 3, 2), (2 + 2, 2)), (Variant::FastFair, (6 + 4, 3), (2 + 3, 3))] {
+        // The log is written once more for the root, which then has one child.
+        let merge = (merge.0 + 1, merge.1);
+        let (pool, tree) = counted(32, variant);
+        let cost = |sites: &str| {
+            let counts = pool.media().counts();
+            let of = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| -> u64 {
+                barriers.iter().filter(|(site, _)| site.name().starts_with(sites)).map(|(_, count)| count).sum()
+            };
+            (of(&counts.flushes), of(&counts.fences))
+        };
+        (0..32).for_each(|key| assert!(tree.insert(key * 10, 1).unwrap()));
+        assert!(tree.insert(155, 1).unwrap());
+        // 16 entries go to the new node: 4 lines and its header; of an array the terminator's besides.
+        assert_eq!(cost("sorted.split."), split, "{variant:?}");
+        (20..32).rev().for_each(|key| assert_eq!(tree.remove(key * 10).unwrap(), Some(1)));
+        // 4 entries go to slots 17 to 20, the terminator to slot 21: 2 lines.
+        assert_eq!((tree.statistics().leaves, cost("sorted.merge.M")), (1, merge), "{variant:?}");
+        assert_sound(&pool, &*tree);
+    }
+}

@@ -1,5 +1,6 @@
-//! Tests of the room: against the model, by counting, of single steps in every state of a node.
+//! Tests of the room: against the model, by counting, of single steps in every state of a node, of what changes of the structure leave to others.
 
+mod changes;
 mod counters;
 mod model;
 mod steps;
