@@ -54,15 +54,23 @@ fn what_an_idle_worker_came_by_is_taken_back_where_memory_runs_out() {
 
 #[test]
 fn threads_never_get_each_others_blocks_and_all_memory_comes_back() {
-    const THREADS: u64 = 4;
-    const TURNS: u64 = 30_000;
-    let pool = pool(1 << 20);
+    threads_share_a_pool(4, 1 << 20);
+}
+
+#[test]
+fn many_threads_never_get_each_others_blocks_where_memory_is_scarce() {
+    threads_share_a_pool(16, 256 << 10);
+}
+
+fn threads_share_a_pool(threads: u64, max_bytes: u64) {
+    const TURNS: u64 = 50_000;
+    let pool = pool(max_bytes);
     let slots = pool.anchor::<Slots>().unwrap();
     let fresh = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
     // Whoever has the lock of a cell fills it, or compares it with what it was filled with and empties it.
     let contents: Vec<Mutex<Option<Vec<u8>>>> = slots.records.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for thread in 0..THREADS {
+        for thread in 0..threads {
             let (pool, contents) = (&pool, &contents);
             scope.spawn(move || {
                 let mut worker = pool.worker().unwrap();

@@ -81,10 +81,10 @@ impl Chunks {
         let mut free = lock_relaxing(&self.free, media);
         loop {
             while let Some(chunk) = free.partial[kind][class.index()].pop() {
-                let current = self.flags[chunk as usize].load(Ordering::Relaxed) == LISTED && self.usage(media, chunk)? == usage;
-                if current && self.first_free_block(media, chunk, class)?.is_some() {
-                    self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
-                    return Ok(Some(chunk));
+                let flags = &self.flags[chunk as usize];
+                if flags.load(Ordering::SeqCst) == LISTED && self.usage(media, chunk)? == usage {
+                    flags.store(OWNED, Ordering::SeqCst);
+                    return Ok(Some(chunk)); // If it has no room, which nobody took from it, its owner lets go of it.
                 }
             }
             if let Some(chunk) = self.find_free(&mut free, 1) {
@@ -273,25 +273,37 @@ impl Chunks {
     /// Lists a chunk that nobody owns if it has room; frees it if it is empty. Nothing if it was given back meanwhile, whatever became of it then.
     fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
         let flags = &self.flags[chunk as usize];
-        if flags.load(Ordering::SeqCst) == OWNED {
-            return Ok(());
-        }
-        let usage = self.usage(media, chunk)?;
-        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
-        if self.shadow_of(chunk) != shadow_byte(usage) {
-            return Ok(());
-        }
-        if self.is_empty(media, chunk)? {
-            if self.freeing.has_in(chunk) {
-                return Ok(()); // Whoever frees the last block comes here next.
+        loop {
+            let usage = self.usage(media, chunk)?;
+            let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
+            if self.shadow_of(chunk) != shadow_byte(usage) {
+                return Ok(());
             }
-            // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
-            flags.store(0, Ordering::SeqCst);
-            self.release(free, chunk, 1);
-        } else if flags.load(Ordering::SeqCst) == 0 && self.first_free_block(media, chunk, class)?.is_some() {
-            self.list(free, chunk, usage);
+            // Owned for the moment. Else a worker who frees a block could come by the chunk, without the lock, between the look at it and what follows
+            // from that; and two would have it.
+            let found = flags.load(Ordering::SeqCst);
+            if found == OWNED || flags.compare_exchange(found, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+                return Ok(());
+            }
+            // Whoever frees the last block comes here next.
+            let is_empty = || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.freeing.has_in(chunk));
+            let has_room = || Ok::<_, PoolError>(self.first_free_block(media, chunk, class)?.is_some());
+            if is_empty()? {
+                // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
+                flags.store(0, Ordering::SeqCst);
+                self.release(free, chunk, 1);
+                return Ok(());
+            }
+            let had_room = has_room()?;
+            flags.store(if had_room { found } else { 0 }, Ordering::SeqCst);
+            if had_room {
+                self.list(free, chunk, usage); // Unless it is listed.
+            }
+            // Who freed a block meanwhile found an owner, and left it to him.
+            if !is_empty()? && (had_room || !has_room()?) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Bytes in free chunks, and in free blocks of chunks that are in use: reads the whole table.
