@@ -4,20 +4,21 @@ use everleaf_pmem::Durability;
 use serde::Serialize;
 
 use crate::contention::Contention;
-use crate::options::{CompareOptions, MOST_ROUNDS, MicroOptions, separate_name, within};
+use crate::options::{CompareOptions, MicroOptions};
+use crate::plan::{MOST_ROUNDS, Sharing, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
 /// What `bench compare` prints for a phase of an engine. Serialised, it is one JSON object whose keys are these fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Name of the engine, with `:separate` after it if every thread had an index of its own.
+    /// Name of the engine, with `:separate` or `:copies` after it if every thread had an index of its own.
     pub engine: String,
     /// What was done.
     pub phase: Phase,
-    /// Operations.
+    /// Operations; with `:copies`, those of each thread.
     pub keys: u64,
-    /// Threads that shared them.
+    /// Threads that did them.
     pub threads: u32,
     /// How often it was measured.
     pub rounds: u32,
@@ -72,10 +73,8 @@ pub fn run_compare_with_progress(
     let session = |engine: &String, round: u32| {
         let seed = options.micro.seed.wrapping_add(round.into());
         let of_engine = |engine: &str| MicroOptions { engine: engine.to_owned(), seed, ..options.micro.clone() };
-        match separate_name(engine) {
-            Some(engine) => Session::separate(&of_engine(engine)),
-            None => Session::shared(&of_engine(engine)),
-        }
+        let (engine, sharing) = Sharing::of_name(engine);
+        Session::with(&of_engine(engine), sharing)
     };
     let (mut operations, mut about) = (0, Vec::new());
     for engine in &options.engines {
@@ -92,7 +91,8 @@ pub fn run_compare_with_progress(
             let engine = (turn + round as usize) % engines;
             let timed = session(&options.engines[engine], round)?.timed(&mut steps)?;
             for (place, timed) in timed.into_iter().enumerate() {
-                let operations = options.micro.operations(options.micro.phases[place]);
+                let times = Sharing::of_name(&options.engines[engine]).1.times(options.micro.threads);
+                let operations = options.micro.operations(options.micro.phases[place]) * u64::from(times);
                 rates.0[engine][place].push(operations as f64 / timed.seconds);
                 let contention = &mut about[engine].contention;
                 match contention.get_mut(place) {
@@ -270,18 +270,29 @@ mod tests {
     #[test]
     fn separate_indexes_do_as_many_operations_as_a_shared_one() {
         let phases = [Phase::Insert, Phase::Mixed, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete];
-        let engines = ["fptree-c:separate", "fptree-c", "fptree:separate", "btreemap:separate"];
+        let engines = ["fptree-c:separate", "fptree-c", "fptree:separate", "btreemap:separate", "fptree:copies"];
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
             let micro = MicroOptions { threads: 3, warm: 600, key_type, ..options(&phases).micro };
             let options = CompareOptions { engines: engines.map(Into::into).into(), rounds: 2, micro };
             let mut told = Vec::new();
             let rows = run_compare_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
-            let seen: Vec<_> = rows.iter().take(4).map(|row| (row.engine.as_str(), row.keys, row.threads)).collect();
+            let seen: Vec<_> = rows.iter().take(5).map(|row| (row.engine.as_str(), row.keys, row.threads)).collect();
             assert_eq!(seen, engines.map(|engine| (engine, 300, 3)));
-            let total = 4 * 2 * (600 + 7 * 300);
+            let total = (4 + 3) * 2 * (600 + 7 * 300);
             assert!(told.iter().all(|progress| progress.total == total), "{:?}", told[0]);
             assert_eq!(told.last().unwrap().done, total - 300, "the last phase began when all others were done");
         }
+    }
+
+    #[test]
+    fn copies_do_all_operations_on_all_keys() {
+        let micro = MicroOptions { threads: 3, keys: 301, warm: 11, ..options(&[Phase::Insert, Phase::Delete]).micro };
+        let options = CompareOptions { engines: vec!["fptree:copies".into()], rounds: 1, micro: micro.clone() };
+        let session = Session::with(&MicroOptions { engine: "fptree".into(), ..micro }, Sharing::Copies).unwrap();
+        assert_eq!(session.operations(), 3 * (11 + 2 * 301), "no part, which must be a multiple");
+        let timed = session.timed(&mut Steps::new(&mut |_| {}, 0)).unwrap();
+        assert_eq!(timed.iter().map(|phase| phase.keys_after).collect::<Vec<_>>(), [3 * 312, 3 * 11]);
+        run_compare(&options).unwrap();
     }
 
     #[test]
@@ -319,6 +330,7 @@ mod tests {
             CompareOptions { engines: vec!["btreemap".into(), "masstree".into()], ..right.clone() },
             CompareOptions { engines: vec!["btreemap:apart".into()], ..right.clone() },
             CompareOptions { engines: vec![":separate".into()], ..right.clone() },
+            CompareOptions { engines: vec!["fptree:copies:separate".into()], ..right.clone() },
         ] {
             let error = run_compare(&wrong).unwrap_err();
             assert!(error.is_wrong_usage(), "{error}");

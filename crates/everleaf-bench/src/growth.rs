@@ -13,8 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::keys::{BenchKey, KeySequence, String16};
-use crate::options::{within, within_threads};
 use crate::place::{Need, Place};
+use crate::plan::{within, within_threads};
 use crate::{BenchError, Order, Progress, Scratch, Subject};
 
 /// How many of the longest pauses are shown.

@@ -27,6 +27,7 @@ mod options;
 pub mod page;
 mod peers;
 mod place;
+mod plan;
 mod recovery;
 mod report;
 mod scratch;

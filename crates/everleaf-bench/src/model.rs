@@ -18,7 +18,8 @@ use serde::Serialize;
 use crate::compare::Spread;
 use crate::keys::String16;
 use crate::modelled::Tally;
-use crate::options::{BenchKeyType, MOST_ROUNDS, MicroOptions, within};
+use crate::options::{BenchKeyType, MicroOptions};
+use crate::plan::{MOST_ROUNDS, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 

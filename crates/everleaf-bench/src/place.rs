@@ -9,7 +9,8 @@ use everleaf_pmem::{Durability, Medium, Region};
 use everleaf_pool::create_file;
 use rustix::fs::{statfs, statvfs};
 
-use crate::options::{BenchKeyType, Plan};
+use crate::options::BenchKeyType;
+use crate::plan::Plan;
 use crate::{BenchError, Made, Order, Peer, Scratch, Subject};
 
 const MIB: u128 = 1 << 20;
@@ -286,7 +287,7 @@ mod tests {
                 micro: MicroOptions { keys, ..Default::default() },
             };
             let need = |operations, keys| Need::of(&options(operations, keys).plan(engine, 0).unwrap()).times(64);
-            let most = crate::options::MOST;
+            let most = crate::plan::MOST;
             assert!(need(most, 1).dram_bytes >= most * 16 && need(1, most).dram_bytes >= most * 16, "{engine}");
             let fields = YcsbOptions { record: Record::Fields, ..options(1_000_000, 1000) };
             assert!(Need::of(&fields.plan(engine, 0).unwrap()).dram_bytes >= 26_000_000, "{engine}: an operation has its key");

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Phase;
 use crate::contention::Contention;
 use crate::measure::LatencySummary;
-use crate::options::Plan;
+use crate::plan::Plan;
 
 /// The measurements of one phase. Serialised, it is one JSON object whose keys are these fields in this order.
 ///

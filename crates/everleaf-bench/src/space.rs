@@ -7,8 +7,8 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey, Store};
 use serde::Serialize;
 
 use crate::keys::{KeySequence, Shuffle, mix};
-use crate::options::within;
 use crate::place::{Need, Place};
+use crate::plan::within;
 use crate::{BenchError, Order, Progress, Scratch};
 
 /// Bytes of a pool at first; it grows.

@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use crate::compare::{Comparison, run_compare_with_progress};
-use crate::options::{BenchKeyType, CompareOptions, MOST_ROUNDS, MicroOptions, within};
+use crate::options::{BenchKeyType, CompareOptions, MicroOptions};
+use crate::plan::{MOST_ROUNDS, within};
 use crate::session::Session;
 use crate::{BenchError, Phase, Progress, Subject};
 

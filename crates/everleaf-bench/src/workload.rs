@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::Phase;
 use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
-use crate::options::{Plan, inserts_of_mixture};
+use crate::plan::{Plan, inserts_of_mixture};
 
 /// Which keys are present, as places in the sequence of insertions.
 #[derive(Clone, Debug, Default)]

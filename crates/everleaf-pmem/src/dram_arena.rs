@@ -129,6 +129,15 @@ impl DramArena {
         if wanted <= self.region.len() { Ok(()) } else { self.grow(wanted) }
     }
 
+    /// Has the system give the memory of a huge page of the arena now rather than at the first store to it; false if it has no such page. Threads that
+    /// will fill the arena together share out the zeroing of its pages in this way: when two of them come to a page at the same moment, both zero one.
+    pub fn fault_in(&self, page: usize) -> bool {
+        let line = (page as u64).saturating_mul(HUGE_PAGE / LINE as u64);
+        let Some([line]) = u32::try_from(line).ok().and_then(|line| self.get(line, 1)) else { return false };
+        line.0[0].fetch_add(0, Ordering::Relaxed);
+        true
+    }
+
     #[cold]
     fn grow(&self, wanted: u64) -> Result<(), MapError> {
         let small = self.region.len() < HUGE_PAGE;
@@ -227,6 +236,19 @@ mod tests {
         }
         assert_eq!(arena.bytes() % HUGE_PAGE, 0);
         assert!(arena.bytes() - 100_000 * LINE as u64 <= HUGE_PAGE, "no more than a huge page is spare");
+    }
+
+    #[test]
+    fn pages_that_are_faulted_in_keep_their_words() {
+        let arena = DramArena::reserve(64 << 20).unwrap();
+        assert!(!arena.fault_in(0), "there are no lines yet");
+        arena.ensure(3 * HUGE_PAGE as usize / LINE).unwrap();
+        arena.line(0).0[0].store(7, Ordering::Relaxed);
+        assert_eq!([0, 1, 2, 3, 1 << 20, usize::MAX].map(|page| arena.fault_in(page)), [true, true, true, false, false, false]);
+        assert_eq!(
+            (arena.line(0).0[0].load(Ordering::Relaxed), arena.line(HUGE_PAGE as u32 / 64).0[0].load(Ordering::Relaxed)),
+            (7, 0)
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open
 pub use header::{Format, KeyType};
 pub use layout::{POOL_MAGIC, layouts};
 pub use lease::{Lease, Workers};
-pub use listing::NodeChunk;
+pub use listing::TablePart;
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use sites::SITES;

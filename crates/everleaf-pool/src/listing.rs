@@ -1,26 +1,26 @@
 //! What is in a pool, by its chunk table: runs, nodes, records, space.
 
-use everleaf_pmem::{Media, PPtr};
+use std::ops::Range;
+
+use everleaf_pmem::Media;
 
 use crate::PoolError;
 use crate::chunks::Chunks;
-use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, ChunkLine};
+use crate::classes::Usage;
+use crate::layout::CHUNK;
 use crate::pool::{Pool, Run, Space};
 
-/// A chunk that holds nodes: the first of a run, or blocks of one size.
-#[derive(Clone, Copy, Debug)]
-pub struct NodeChunk {
-    chunk: u64,
-    /// Of its blocks; none for a run.
-    class: Option<Class>,
-    line: PPtr<ChunkLine>,
+/// Some neighbouring chunks, so that several threads can look through a pool together.
+#[derive(Clone, Debug)]
+pub struct TablePart {
+    chunks: Range<u64>,
 }
 
-impl NodeChunk {
-    /// Nodes that it has room for.
-    pub fn room(&self) -> usize {
-        self.class.map_or(1, Class::blocks)
+impl TablePart {
+    /// The first of its chunks.
+    #[must_use]
+    pub fn beginning(&self, chunks: u64) -> Self {
+        Self { chunks: self.chunks.start..self.chunks.end.min(self.chunks.start.saturating_add(chunks)) }
     }
 }
 
@@ -40,45 +40,56 @@ impl<M: Media> Pool<M> {
         failure.map_or(Ok(runs), Err)
     }
 
-    /// Every chunk that holds nodes, in order: one line read a chunk. [`for_each_node`](Pool::for_each_node) says which nodes these are; several
-    /// threads may each ask for some chunks.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if a descriptor is damaged.
-    pub fn node_chunks(&self) -> Result<Vec<NodeChunk>, PoolError> {
-        let mut found = Vec::new();
-        let mut failure = None;
-        self.chunks().for_each_usage(self.media(), |chunk, line, usage| match usage {
-            Ok(Usage::NodeRun(_)) => found.push(NodeChunk { chunk, class: None, line }),
-            Ok(Usage::NodeBlocks(class)) => found.push(NodeChunk { chunk, class: Some(class), line }),
-            Ok(_) => {}
-            Err(e) => failure = failure.take().or(Some(e)),
-        });
-        failure.map_or(Ok(found), Err)
+    /// All chunks, in `parts` equal parts, fewer if there are not so many chunks.
+    pub fn table_parts(&self, parts: usize) -> Vec<TablePart> {
+        let end = self.chunks().end();
+        let chunks = end.div_ceil(parts.max(1) as u64).max(1);
+        (0..end).step_by(chunks as usize).map(|start| TablePart { chunks: start..end.min(start + chunks) }).collect()
     }
 
-    /// Calls `visit` with every allocated node of the chunk, in the order of their offsets; a run counts as one. What a worker was about to allocate
-    /// or free when a crash came has been settled by [`open`](Pool::open).
+    /// Calls `visit` with every allocated node that begins in these chunks, in the order of their offsets: one line read a chunk. A run counts as one
+    /// node. What a worker was about to allocate or free when a crash came has been settled by [`open`](Pool::open).
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged.
-    pub fn for_each_node(&self, chunk: NodeChunk, mut visit: impl FnMut(u64)) -> Result<(), PoolError> {
-        match chunk.class {
-            None => visit(chunk.chunk * CHUNK),
-            Some(class) => Chunks::for_each_block(self.media(), chunk.chunk, chunk.line, class, visit)?,
-        }
-        Ok(())
+    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged; then some nodes are left out.
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pool::{Format, KeyType, Pool};
+    ///
+    /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
+    /// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20)?, &Cpu::detect())?, &format)?;
+    /// let mut nodes = Vec::new();
+    /// for part in pool.table_parts(4) {
+    ///     pool.for_each_node_in(&part, |offset| nodes.push(offset))?;
+    /// }
+    /// assert_eq!(nodes, pool.nodes()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each_node_in(&self, part: &TablePart, mut visit: impl FnMut(u64)) -> Result<(), PoolError> {
+        let mut failure = None;
+        self.chunks().for_each_usage_in(self.media(), part.chunks.clone(), |chunk, line, usage| {
+            let visited = usage.and_then(|usage| {
+                match usage {
+                    Usage::NodeRun(_) => visit(chunk * CHUNK),
+                    Usage::NodeBlocks(class) => Chunks::for_each_block(self.media(), chunk, line, class, &mut visit)?,
+                    _ => {}
+                }
+                Ok(())
+            });
+            failure = failure.take().or(visited.err());
+        });
+        failure.map_or(Ok(()), Err)
     }
 
     /// Every allocated node that is not part of a larger run, in the order of their offsets.
     ///
     /// # Errors
-    /// As [`for_each_node`](Pool::for_each_node).
+    /// As [`for_each_node_in`](Pool::for_each_node_in).
     pub fn nodes(&self) -> Result<Vec<u64>, PoolError> {
         let mut nodes = Vec::new();
-        for chunk in self.node_chunks()? {
-            self.for_each_node(chunk, |offset| nodes.push(offset))?;
-        }
+        self.for_each_node_in(&TablePart { chunks: 0..u64::MAX }, |offset| nodes.push(offset))?;
         Ok(nodes)
     }
 

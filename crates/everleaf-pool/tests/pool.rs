@@ -53,6 +53,38 @@ fn records_of_every_size_are_written_read_and_freed() {
     assert!(space.used_bytes < space.total_bytes / 20, "everything was freed: {space:?}");
 }
 
+/// Nodes of several sizes, runs of nodes and of records, and chunks that were given back and became the inside of a run.
+#[test]
+fn the_parts_of_the_table_together_hold_every_node_once() {
+    let pool = pool(1 << 20, 4 << 20);
+    let slots = pool.anchor::<Slots>().unwrap();
+    let mut worker = pool.worker().unwrap();
+    for (i, cell) in slots.records.iter().enumerate() {
+        worker.alloc_sized_node_into(cell, [64, 1000, 2000][i % 3]).unwrap();
+    }
+    slots.records[..40].iter().for_each(|cell| worker.free_from(cell).unwrap());
+    for (i, cell) in slots.records[..40].iter().enumerate() {
+        match i % 4 {
+            0 => worker.alloc_record_into(cell, &[&[7; 30_000]]).unwrap(),
+            1 => worker.alloc_sized_node_into(cell, 20_000).unwrap(),
+            2 => worker.alloc_sized_node_into(cell, 256).unwrap(),
+            _ => worker.alloc_record_into(cell, &[b"short"]).unwrap(),
+        }
+    }
+    let whole = pool.nodes().unwrap();
+    let allocated = slots.records.iter().enumerate().filter(|(i, _)| *i >= 40 || matches!(i % 4, 1 | 2));
+    let mut allocated: Vec<u64> = allocated.map(|(_, cell)| pool.media().load(cell).offset()).collect();
+    allocated.sort_unstable();
+    assert_eq!(whole, allocated);
+    for parts in [1, 2, 3, 7, 64, 1000, 100_000] {
+        let mut found = Vec::new();
+        for part in pool.table_parts(parts) {
+            pool.for_each_node_in(&part, |offset| found.push(offset)).unwrap();
+        }
+        assert_eq!(found, whole, "{parts} parts");
+    }
+}
+
 #[test]
 fn a_full_pool_refuses_and_serves_again_after_a_release() {
     let pool = pool(64 << 10, 64 << 10);

@@ -1,6 +1,7 @@
 //! Which figures there are.
 
-use super::sweep::{Axis, Measure, Sweep};
+use super::axis::{Axis, Measure};
+use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
 use super::{Drawing, FigureOptions, claims, single};
 use crate::ycsb::{Distribution, Record, Workload};

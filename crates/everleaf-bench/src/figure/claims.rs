@@ -1,7 +1,9 @@
 //! What the papers say in numbers: time of one engine to that of another, or to its own at another place.
 
 use super::Form::{self, PercentLess, PercentMore, Times, Value};
-use super::sweep::{LAST, Measure, Quotient};
+use super::LAST;
+use super::axis::Measure;
+use super::sweep::Quotient;
 use super::ycsb::{Said, Shown};
 use crate::BenchKeyType::{self, String16, U64};
 use crate::Phase::{self, Delete, Find, Insert, Mixed, Update};

@@ -7,6 +7,7 @@
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) · `claims` (what the papers say) · `single` (figures of a
 //! kind of their own) · `ycsb` (those made of YCSB's workloads) · `plot` (SVG and PNG) · `table` (text).
 
+mod axis;
 mod catalogue;
 mod claims;
 mod plot;
@@ -177,8 +178,8 @@ fn engine_at((engine, place): (&str, u64), label: &str) -> String {
 /// [`BenchError`].
 pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
     let entry = catalogue::find(&options.name)?;
-    crate::options::within("keys", options.keys, 100, 1 << 40)?;
-    crate::options::within("rounds", options.rounds.into(), 1, 1000)?;
+    crate::plan::within("keys", options.keys, 100, 1 << 40)?;
+    crate::plan::within("rounds", options.rounds.into(), 1, 1000)?;
     let (mut figure, tell) = (Figure::new(entry, options), &mut |_| {});
     (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true })
 }

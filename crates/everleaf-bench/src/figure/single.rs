@@ -2,8 +2,8 @@
 
 use everleaf_pmem::Counter;
 
+use super::axis::{Axis, DRAM_NS};
 use super::catalogue::CLFB_LEAF;
-use super::sweep::{Axis, DRAM_NS};
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
 use crate::recovery::plan_recovery;

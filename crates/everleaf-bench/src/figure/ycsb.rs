@@ -1,6 +1,6 @@
 //! Figures that are made of YCSB's workloads: those of Durable Masstree, and those of stores over Circ-Trees.
 
-use super::sweep::Axis;
+use super::axis::Axis;
 use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
 use crate::session::Session;
 use crate::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::MicroOptions;
     use crate::keys::String16;
-    use crate::options::Plan;
+    use crate::plan::Plan;
     use crate::target::{IndexTarget, MapTarget};
     use crate::workload::Workload;
 

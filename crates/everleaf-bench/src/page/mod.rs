@@ -45,7 +45,7 @@ impl ReportOptions {
         let part = |of: u64| (index_keys / of).max(100);
         match self.quick {
             true => Scale { index_keys, store_keys: part(4), ycsb_keys: part(10), figure_keys: part(5), rounds: 1 },
-            false => Scale { index_keys, store_keys: part(2), ycsb_keys: part(5), figure_keys: part(4), rounds: 3 },
+            false => Scale { index_keys, store_keys: part(4), ycsb_keys: part(10), figure_keys: part(8), rounds: 3 },
         }
     }
 
@@ -87,7 +87,7 @@ pub fn check(options: &ReportOptions) -> Result<(), BenchError> {
 
 fn jobs(options: &ReportOptions) -> Result<Vec<sections::Job>, BenchError> {
     if let Some(keys) = options.keys {
-        crate::options::within("keys", keys, 1000, 1 << 40)?;
+        crate::plan::within("keys", keys, 1000, 1 << 40)?;
     }
     sections::jobs(options, options.scale())
 }

@@ -11,8 +11,9 @@ use everleaf_pmem::{Cpu, Durability, Medium};
 use crate::contention::Contention;
 use crate::keys::{BenchKey, String16};
 use crate::measure::{Answers, Clock, Measured, Unobserved, lanes, measure};
-use crate::options::{BenchKeyType, Flush, MicroOptions, Plan, divide};
+use crate::options::{BenchKeyType, Flush, MicroOptions};
 use crate::place::{Need, Place};
+use crate::plan::{Plan, Sharing, copy, divide};
 use crate::report::Timed;
 use crate::target::Target;
 use crate::workload::{Drawn, Workload};
@@ -100,9 +101,14 @@ impl Session {
         Self::new(Plan::new(options)?, 1)
     }
 
-    /// Every thread has an index of its own, in a pool of its own, and an equal part of the operations.
-    pub fn separate(options: &MicroOptions) -> Result<Self, BenchError> {
-        Self::new(Plan::new(&divide(options)?)?, options.threads.into())
+    /// Threads share one index, or each has one of its own, in a pool of its own.
+    pub fn with(options: &MicroOptions, sharing: Sharing) -> Result<Self, BenchError> {
+        let of_each = match sharing {
+            Sharing::Shared => return Self::shared(options),
+            Sharing::Separate => divide(options)?,
+            Sharing::Copies => copy(options)?,
+        };
+        Self::new(Plan::new(&of_each)?, options.threads.into())
     }
 
     /// Options that were looked through already.

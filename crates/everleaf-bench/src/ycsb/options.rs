@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::operations::Operation;
 use crate::keys::{String16, UserKey};
-use crate::options::{MOST, MOST_VALUE_BYTES, Plan, within};
+use crate::plan::{MOST, MOST_VALUE_BYTES, Plan, within};
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
 
 /// A core workload of YCSB.

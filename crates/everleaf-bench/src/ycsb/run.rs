@@ -8,7 +8,7 @@ use super::options::{Kind, Record, YcsbOptions};
 use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
 use crate::keys::{BenchKey, String16, UserKey, mix};
 use crate::measure::{Clock, Unobserved, pin};
-use crate::options::{MOST_ROUNDS, within};
+use crate::plan::{MOST_ROUNDS, within};
 use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};

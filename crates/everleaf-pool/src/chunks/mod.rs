@@ -12,6 +12,7 @@ mod free;
 mod freeing;
 mod spare;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use everleaf_pmem::{Media, PCell, PPtr, Site};
@@ -205,10 +206,21 @@ impl Chunks {
 
     /// Calls `visit` with every chunk in use that starts something, and where its line is, in order. The table is read from one end to the
     /// other, ahead of its use.
-    pub fn for_each_usage<M: Media>(&self, media: &M, mut visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>)) {
+    pub fn for_each_usage<M: Media>(&self, media: &M, visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>)) {
+        self.for_each_usage_in(media, 0..u64::MAX, visit);
+    }
+
+    /// The same for some chunks. If they begin within a run, its other chunks are visited too: they are free, or chunks of blocks none of which is in
+    /// use, because whoever makes a run of chunks stores to the line of the first alone.
+    pub fn for_each_usage_in<M: Media>(
+        &self,
+        media: &M,
+        chunks: Range<u64>,
+        mut visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>),
+    ) {
         for extent in self.extents.iter() {
-            let mut chunk = extent.first_usable();
-            while chunk < extent.end() {
+            let mut chunk = extent.first_usable().max(chunks.start);
+            while chunk < extent.end().min(chunks.end) {
                 let pointer = extent.line_pointer(chunk);
                 if let Ok(line) = line_at(media, extent.line_pointer(chunk + LINES_AHEAD)) {
                     media.prefetch(&line.descriptor);

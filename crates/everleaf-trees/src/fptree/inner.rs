@@ -32,10 +32,11 @@ macro_rules! capacities {
                 dram: DramSource<'_>,
                 first: u64,
                 most: usize,
-                shares: Vec<impl FnOnce() -> I + Send>,
+                threads: usize,
+                shares: Vec<(usize, impl FnOnce() -> I + Send)>,
             ) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => Inner::build_on_threads(dram, first, most, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
+                    $($capacity => Inner::build_on_threads(dram, first, most, threads, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })

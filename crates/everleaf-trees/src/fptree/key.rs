@@ -71,6 +71,15 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
     fn prefix(key: Self::Ref<'_>) -> u64;
 
+    /// What must be kept of a lower bound beside its prefix to have it again: nothing, where the prefix is all.
+    type BoundWord: Copy + Send + Sync;
+
+    /// Of the word in line 1.
+    fn bound_word(word: u64) -> Self::BoundWord;
+
+    /// The lower bound of this prefix and this word, whose record was found intact when the prefix was taken.
+    fn known_bound<M: Media>(pool: &Pool<M>, prefix: u64, word: Self::BoundWord) -> Self::Ref<'_>;
+
     /// Asks for the first line of the record that a key word leads to.
     fn prefetch<M: Media>(media: &M, word: u64);
 
@@ -162,6 +171,13 @@ impl LeafKey for U64Keys {
     #[inline(always)]
     fn prefix(key: u64) -> u64 {
         key
+    }
+    type BoundWord = ();
+    #[inline(always)]
+    fn bound_word(_word: u64) {}
+    #[inline(always)]
+    fn known_bound<M: Media>(_pool: &Pool<M>, prefix: u64, (): ()) -> u64 {
+        prefix
     }
     #[inline(always)]
     fn prefetch<M: Media>(_media: &M, _word: u64) {}
@@ -272,6 +288,15 @@ impl LeafKey for BytesKeys {
         let bytes = key.len().min(8);
         first[..bytes].copy_from_slice(&key[..bytes]);
         u64::from_be_bytes(first)
+    }
+    type BoundWord = u64;
+    #[inline(always)]
+    fn bound_word(word: u64) -> u64 {
+        word
+    }
+    #[inline]
+    fn known_bound<M: Media>(pool: &Pool<M>, _prefix: u64, word: u64) -> &[u8] {
+        Self::read_bound(pool, word).unwrap_or(Self::least())
     }
     #[inline(always)]
     fn prefetch<M: Media>(media: &M, word: u64) {

@@ -25,7 +25,7 @@ use super::inner::InnerNodes;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
-use super::survey::{Stray, Survey, Surveyor, spread, threads_for};
+use super::survey::{Stray, Survey, Surveyor, places_for, threads_for};
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
@@ -48,7 +48,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         for stray in &survey.strays {
             remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
         }
-        let Survey { mut leaves, mut free, keys, .. } = survey;
+        let Survey { mut leaves, mut free, keys, threads, .. } = survey;
         let used = |run: &Run| {
             let before = |offset| free.partition_point(|leaf| *leaf < offset);
             run.bytes / shape.leaf_bytes() - (before(run.offset + run.bytes) - before(run.offset)) as u64
@@ -56,13 +56,14 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
         free.reverse(); // The stack gives the lowest first.
         let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
-        let leftmost = match leaves.leftmost::<K, M>(pool) {
+        let leftmost = match leaves.leftmost(pool) {
             Some(leftmost) => leftmost,
             None => groups.take::<K, M, S>(&mut worker, shape)?,
         };
         let (dram, most) = (pool.media().dram(), leaves.len());
-        let built = InnerNodes::build(inner_keys, dram, leftmost, most, leaves.in_order::<K, M>(pool, leftmost));
-        let inner = built.map_err(|error| leaves.twins::<K, M>(pool).unwrap_or(error))?;
+        let shares = leaves.in_order(pool, leftmost);
+        let built = InnerNodes::build(inner_keys, dram, leftmost, most, threads, shares);
+        let inner = built.map_err(|error| leaves.twins(pool).unwrap_or(error))?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -196,13 +197,14 @@ fn survey<K: LeafKey, M: Media, S: Shape>(
     shape: S,
     slots: bool,
     threads: Option<usize>,
-) -> Result<Survey, IndexError> {
+) -> Result<Survey<K>, IndexError> {
     let leaves_of = |run: &Run| Groups::leaves(*run, shape.leaf_bytes());
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
     let threads = threads.unwrap_or_else(|| threads_for(leaves));
-    let sample = |run: &Run| leaves_of(run).step_by((run.bytes / shape.leaf_bytes() / 2).max(1) as usize);
-    let surveyor = Surveyor::<K, M, S>::new(pool, shape, slots, threads, &mut spread(runs, threads).flat_map(sample));
-    surveyor.in_parts(runs, leaves as usize, |run, surveyor| {
+    let some_of = |run: &Run| leaves_of(run).step_by((run.bytes / shape.leaf_bytes() / 2).max(1) as usize);
+    let step = runs.len().div_ceil(places_for(threads)).max(1);
+    let sample = || runs.iter().step_by(step).flat_map(some_of).collect();
+    Surveyor::<K, M, S>::new(pool, shape, slots, threads).in_parts(runs, leaves as usize, sample, |run, surveyor| {
         pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })

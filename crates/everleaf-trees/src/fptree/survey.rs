@@ -1,9 +1,11 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a crash left behind. Several threads look at a part of the
-//! leaves each, and deal them out to shares by their lower bounds; then each thread sorts a share and builds the inner nodes above it.
+//! leaves at a time, and deal them out to shares by their lower bounds; then they sort a share at a time and build the inner nodes above it.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -18,8 +20,12 @@ use crate::support::parallel::each_on_a_thread;
 const LEAVES_PER_THREAD: u64 = 8192;
 /// Heads of leaves that are asked for ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
-/// Places at which it is looked, for each thread, to find where the shares part.
-const SAMPLES: usize = 128;
+/// Shares of the leaves for each thread: whoever is done with one takes the next.
+const SHARES_PER_THREAD: usize = 6;
+/// More are not made for the sake of that: it is looked through all of them for each leaf.
+const MOST_SHARES: usize = 32;
+/// Places that leaves are looked for at, for each thread: enough that its samples tell where shares part, and that threads end together.
+const PLACES_PER_THREAD: usize = 128;
 
 /// Threads that are worth their start for a pass over so many leaves.
 pub(super) fn threads_for(leaves: u64) -> usize {
@@ -31,32 +37,38 @@ pub(super) fn threads_for(leaves: u64) -> usize {
     (leaves / LEAVES_PER_THREAD).clamp(1, processors) as usize
 }
 
-/// Some of the places, evenly spread.
-pub(super) fn spread<T>(places: &[T], threads: usize) -> impl Iterator<Item = &T> {
-    places.iter().step_by(places.len().div_ceil(SAMPLES * threads).max(1))
+/// Places that are worth being told apart for so many threads.
+pub(super) fn places_for(threads: usize) -> usize {
+    if threads > 1 { threads * PLACES_PER_THREAD } else { 1 }
 }
 
-/// A leaf of the tree: its bound as a prefix for quick comparison and as the word in line 1.
+/// A leaf of the tree: its bound, as a prefix for quick comparison and what else is needed of it.
 #[derive(Clone, Copy)]
-struct Live {
+struct Live<W> {
     prefix: u64,
-    bound: u64,
+    bound: W,
     offset: u64,
 }
 
-impl Live {
-    fn of<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, leaf: Leaf<'_, S>, offset: u64) -> Result<Self, IndexError> {
-        let bound = pool.media().load(&leaf.head.lower_bound);
-        Ok(Self { prefix: K::prefix(K::read_bound(pool, bound)?), bound, offset })
+/// One whose keys are of kind `K`.
+type LiveOf<K> = Live<<K as LeafKey>::BoundWord>;
+
+impl<W: Copy> Live<W> {
+    fn of<K: LeafKey<BoundWord = W>, M: Media, S: Shape>(
+        pool: &Pool<M>,
+        leaf: Leaf<'_, S>,
+        offset: u64,
+    ) -> Result<Self, IndexError> {
+        let word = pool.media().load(&leaf.head.lower_bound);
+        Ok(Self { prefix: K::prefix(K::read_bound(pool, word)?), bound: K::bound_word(word), offset })
     }
 
-    /// The record was found intact when the prefix was taken.
-    fn lower_bound<K: LeafKey, M: Media>(self, pool: &Pool<M>) -> K::Ref<'_> {
-        K::read_bound(pool, self.bound).unwrap_or(K::least())
+    fn lower_bound<K: LeafKey<BoundWord = W>, M: Media>(self, pool: &Pool<M>) -> K::Ref<'_> {
+        K::known_bound(pool, self.prefix, self.bound)
     }
 
     #[inline(always)]
-    fn compare<K: LeafKey, M: Media>(&self, other: &Self, pool: &Pool<M>) -> Ordering {
+    fn compare<K: LeafKey<BoundWord = W>, M: Media>(&self, other: &Self, pool: &Pool<M>) -> Ordering {
         let by_prefix = self.prefix.cmp(&other.prefix);
         if K::RECORDS && by_prefix.is_eq() {
             K::cmp_keys(self.lower_bound::<K, M>(pool), other.lower_bound::<K, M>(pool))
@@ -73,16 +85,26 @@ pub(super) enum Stray {
 }
 
 /// What a pass over the leaves found.
-#[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct Survey<K: LeafKey> {
     /// Leaves of the tree.
-    pub leaves: Leaves,
-    /// Leaves without a key, in the order of the pass.
+    pub leaves: Leaves<K>,
+    /// Leaves without a key, ascending.
     pub free: Vec<u64>,
     /// Pointers to be removed.
     pub strays: Vec<Stray>,
     /// Live slots.
     pub keys: u64,
+    /// Threads that looked.
+    pub threads: usize,
+}
+
+impl<K: LeafKey> Survey<K> {
+    /// One that has found nothing, with lists for so many shares and room for so many leaves in each.
+    fn empty(threads: usize, shares: usize, room: usize) -> Self {
+        let shares = (0..shares).map(|_| vec![Vec::with_capacity(room)]).collect();
+        let leaves = Leaves { shares, least: Vec::new() };
+        Self { leaves, free: Vec::new(), strays: Vec::new(), keys: 0, threads }
+    }
 }
 
 /// Looks at leaves.
@@ -91,66 +113,68 @@ pub(super) struct Surveyor<'p, K: LeafKey, M: Media, S: Shape> {
     shape: S,
     /// Whether dead slots may hold what a crash left.
     slots: bool,
+    threads: usize,
     /// Where the shares part.
-    splitters: Vec<Live>,
+    splitters: Vec<LiveOf<K>>,
     ahead: VecDeque<u64>,
-    found: Survey,
-    key: PhantomData<K>,
+    found: Survey<K>,
 }
 
 impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
-    /// One that deals leaves out to as many shares as there are threads. `sample`: leaves from which it guesses where the shares part.
-    pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize, sample: &mut dyn Iterator<Item = u64>) -> Self {
-        let mut splitters = Vec::new();
-        if threads > 1 {
-            let look = |offset| {
-                let leaf = Leaf::at(pool.media().region(), offset, shape).ok()?;
-                if leaf.live(pool.media()).is_empty() { None } else { Live::of::<K, M, S>(pool, leaf, offset).ok() }
-            };
-            let mut sample: Vec<Live> = sample.filter_map(look).collect();
-            sample.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
-            splitters.extend((1..threads).filter_map(|share| sample.get(share * sample.len() / threads)));
-        }
-        let (ahead, found) = (VecDeque::with_capacity(PREFETCH_LEAVES + 1), Survey::default());
-        Self { pool, shape, slots, splitters, ahead, found, key: PhantomData }
+    /// A pass by so many threads over the leaves of a pool. `slots`: whether dead slots may hold what a crash left.
+    pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize) -> Self {
+        let found = Survey::empty(0, 0, 0);
+        Self { pool, shape, slots, threads: threads.max(1), splitters: Vec::new(), ahead: VecDeque::new(), found }
     }
 
-    /// One of the threads, with room for its part of all leaves, and in one share for those of the other threads too: they will be put behind its own.
-    fn thread(&self, number: usize, leaves: usize) -> Self {
-        let shares = self.splitters.len() + 1;
-        let room = |share| if share == number { leaves / shares * 9 / 8 } else { leaves / shares / shares * 9 / 8 };
-        let shares = (0..shares).map(|share| vec![Vec::with_capacity(room(share))]).collect();
-        let leaves = Leaves { shares, least: Vec::new() };
-        let found = Survey { leaves, ..Survey::default() };
-        Self { splitters: self.splitters.clone(), ahead: VecDeque::with_capacity(PREFETCH_LEAVES + 1), found, ..*self }
+    /// One of the threads, which deals leaves out to shares that part here. `most`: leaves of all threads at most.
+    fn thread(&self, splitters: Vec<LiveOf<K>>, most: usize) -> Self {
+        let shares = splitters.len() + 1;
+        // Half as much again as an equal part; what is not needed remains an address.
+        let found = Survey::empty(0, shares, most / self.threads / shares * 3 / 2);
+        Self { splitters, ahead: VecDeque::with_capacity(PREFETCH_LEAVES + 1), found, ..*self }
     }
 
-    /// Calls `each` with every place that holds leaves, of which there are `leaves` at most; one thread a share.
+    /// Guesses from some leaves where equal shares part.
+    fn part(&self, sample: Vec<u64>) -> Vec<LiveOf<K>> {
+        let (pool, shares) = (self.pool, (self.threads * SHARES_PER_THREAD).min(MOST_SHARES).max(self.threads));
+        let look = |offset| {
+            let leaf = Leaf::at(pool.media().region(), offset, self.shape).ok()?;
+            if leaf.live(pool.media()).is_empty() { None } else { LiveOf::<K>::of::<K, M, S>(pool, leaf, offset).ok() }
+        };
+        let mut sample: Vec<_> = sample.into_iter().filter_map(look).collect();
+        sample.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
+        (1..shares).filter_map(|share| sample.get(share * sample.len() / shares).copied()).collect()
+    }
+
+    /// Calls `each` with every place that holds leaves, of which there are `most` at most. A thread takes the next place whenever it is done
+    /// with one. `sample`: some leaves, which the first of several threads looks at while the others are being started.
     pub fn in_parts<T: Sync>(
         self,
         places: &[T],
-        leaves: usize,
+        most: usize,
+        sample: impl Fn() -> Vec<u64> + Sync,
         each: impl Fn(&T, &mut Self) -> Result<(), IndexError> + Sync,
-    ) -> Result<Survey, IndexError> {
-        let threads = self.splitters.len() + 1;
-        let (each, template) = (&each, &self);
-        let survey = |number, part: &[T]| {
-            let mut surveyor = template.thread(number, leaves);
-            part.iter().try_for_each(|place| each(place, &mut surveyor))?;
+    ) -> Result<Survey<K>, IndexError> {
+        let (next, splitters) = (AtomicUsize::new(0), OnceLock::new());
+        let survey = || {
+            let splitters = splitters.get_or_init(|| if self.threads > 1 { self.part(sample()) } else { Vec::new() });
+            let mut surveyor = self.thread(splitters.clone(), most);
+            while let Some(place) = places.get(next.fetch_add(1, Relaxed)) {
+                each(place, &mut surveyor)?;
+            }
             surveyor.rest()?;
             Ok::<_, IndexError>(surveyor.found)
         };
-        let survey = &survey;
-        let parts = places.chunks(places.len().div_ceil(threads).max(1)).enumerate();
-        let parts = parts.map(|(number, part)| move || survey(number, part));
-        let mut whole = Survey::default();
-        for part in each_on_a_thread(parts.collect()) {
+        let mut whole = Survey::empty(self.threads, 0, 0);
+        for part in each_on_a_thread(vec![&survey; self.threads]) {
             let mut part = part?;
             whole.leaves.append(part.leaves);
             whole.free.append(&mut part.free);
             whole.strays.append(&mut part.strays);
             whole.keys += part.keys;
         }
+        whole.free.sort_unstable();
         Ok(whole)
     }
 
@@ -187,8 +211,11 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
             return Ok(());
         }
         found.keys += live.count() as u64;
-        let leaf = Live::of::<K, M, S>(self.pool, leaf, offset)?;
-        let share = self.splitters.partition_point(|splitter| splitter.compare::<K, M>(&leaf, self.pool).is_le());
+        let leaf = LiveOf::<K>::of::<K, M, S>(self.pool, leaf, offset)?;
+        // Straight code first: bounds come in no order, so that each branch of a search would be guessed wrong every other time.
+        let below = self.splitters.iter().filter(|splitter| splitter.prefix < leaf.prefix).count();
+        let not_above = |splitter: &&LiveOf<K>| splitter.compare::<K, M>(&leaf, self.pool).is_le();
+        let share = below + self.splitters[below..].iter().take_while(not_above).count();
         found.leaves.shares[share][0].push(leaf);
         match found.leaves.least.first_mut() {
             None => found.leaves.least.push(leaf),
@@ -219,14 +246,13 @@ fn find_strays<M: Media, S: Shape>(
 }
 
 /// The leaves of the tree in shares, each above the one before it; within a share those that each thread has found.
-#[derive(Default)]
-pub(super) struct Leaves {
-    shares: Vec<Vec<Vec<Live>>>,
+pub(super) struct Leaves<K: LeafKey> {
+    shares: Vec<Vec<Vec<LiveOf<K>>>>,
     /// The least that each thread has found.
-    least: Vec<Live>,
+    least: Vec<LiveOf<K>>,
 }
 
-impl Leaves {
+impl<K: LeafKey> Leaves<K> {
     fn append(&mut self, other: Self) {
         self.least.extend(other.least);
         self.shares.resize_with(self.shares.len().max(other.shares.len()), Vec::new);
@@ -240,50 +266,51 @@ impl Leaves {
     }
 
     /// Where the leaf with the least bound is.
-    pub fn leftmost<K: LeafKey, M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
+    pub fn leftmost<M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
         self.least.iter().min_by(|a, b| a.compare::<K, M>(b, pool)).map(|leaf| leaf.offset)
     }
 
-    /// The lower bounds of all leaves but the leftmost, and where these are, a share each. A share is put in order by the thread that asks for it.
-    pub fn in_order<'s, K: LeafKey, M: Media>(
+    /// The lower bounds of all leaves but the leftmost, and where these are, a share each with its length. A share is put in order by the thread that
+    /// asks for it.
+    pub fn in_order<'s, M: Media>(
         &'s mut self,
         pool: &'s Pool<M>,
         leftmost: u64,
-    ) -> Vec<impl FnOnce() -> InOrder<'s, K, M> + Send> {
-        self.shares.iter_mut().map(|share| put_in_order(share, pool, leftmost)).collect()
+    ) -> Vec<(usize, impl FnOnce() -> InOrder<'s, K, M> + Send)> {
+        let in_order = |share: &'s mut Vec<Vec<_>>| (share.iter().map(Vec::len).sum(), put_in_order(share, pool, leftmost));
+        self.shares.iter_mut().map(in_order).collect()
     }
 
     /// Two leaves that have the same bound, as damage. After the shares were put in order.
-    pub fn twins<K: LeafKey, M: Media>(&self, pool: &Pool<M>) -> Option<IndexError> {
-        let all: Vec<&Live> = self.shares.iter().flatten().flatten().collect();
+    pub fn twins<M: Media>(&self, pool: &Pool<M>) -> Option<IndexError> {
+        let all: Vec<_> = self.shares.iter().flatten().flatten().collect();
         let pair = all.windows(2).find(|pair| pair[0].compare::<K, M>(pair[1], pool).is_eq())?;
         Some(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" })
     }
 }
 
 fn put_in_order<'s, K: LeafKey, M: Media>(
-    share: &'s mut Vec<Vec<Live>>,
+    share: &'s mut Vec<Vec<LiveOf<K>>>,
     pool: &'s Pool<M>,
     leftmost: u64,
 ) -> impl FnOnce() -> InOrder<'s, K, M> + Send {
     move || {
         let mut parts = std::mem::take(share);
-        parts.sort_by_key(|part| std::cmp::Reverse(part.capacity()));
+        parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.extend(part));
         all.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
         *share = vec![all];
-        InOrder { leaves: share[0].iter(), pool, leftmost, key: PhantomData }
+        InOrder { leaves: share[0].iter(), pool, leftmost }
     }
 }
 
 /// Leaves with their lower bounds, ascending.
-pub(super) struct InOrder<'s, K, M: Media> {
-    leaves: std::slice::Iter<'s, Live>,
+pub(super) struct InOrder<'s, K: LeafKey, M: Media> {
+    leaves: std::slice::Iter<'s, LiveOf<K>>,
     pool: &'s Pool<M>,
     leftmost: u64,
-    key: PhantomData<K>,
 }
 
 impl<'s, K: LeafKey, M: Media> Iterator for InOrder<'s, K, M> {

@@ -79,7 +79,8 @@ Examples:
   everleaf bench compare --engines lmdb,redb,fjall,skipmap,btreemap,store --key-type string16 --value-bytes 100 --keys 1000000
   everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
 struct CompareArgs {
-    /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys.
+    /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys; E:copies for one with all
+    /// keys for each thread, on which it does all operations.
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// How often each is measured.

@@ -28,11 +28,12 @@ macro_rules! capacities {
                 transactions: TransactionalMemory,
                 first: u64,
                 most: usize,
-                shares: Vec<impl FnOnce() -> I + Send>,
+                threads: usize,
+                shares: Vec<(usize, impl FnOnce() -> I + Send)>,
             ) -> Result<Self, IndexError> {
                 match capacity {
                     $($capacity => {
-                        let inner = SharedInner::build_on_threads(dram, first, most, shares, FILL_PERCENT).map_err(index_error)?;
+                        let inner = SharedInner::build_on_threads(dram, first, most, threads, shares, FILL_PERCENT).map_err(index_error)?;
                         Ok(Self::$variant(inner.with_transactions(transactions)))
                     })+
                     value => {

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicU64;
 use crossbeam_utils::CachePadded;
 use everleaf_index::{Concurrency, IndexError};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, site};
-use everleaf_pool::{NodeChunk, Pool, PoolError, Shutdown, Worker, Workers};
+use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
@@ -31,8 +31,11 @@ use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::parameters::Opening;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
-use crate::fptree::survey::{Survey, Surveyor, spread, threads_for};
+use crate::fptree::survey::{Survey, Surveyor, places_for, threads_for};
 use crate::support::version_locks::VersionLocks;
+
+/// Chunks at the beginning of a part of the table among which a leaf is looked for.
+const SAMPLED_CHUNKS: u64 = 8;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
@@ -57,7 +60,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
         }
         let mut leaves = survey.leaves;
-        let leftmost = match leaves.leftmost::<K, M>(pool) {
+        let leftmost = match leaves.leftmost(pool) {
             Some(leftmost) => leftmost,
             None => first_leaf::<K, M, S>(&mut worker, shape)?,
         };
@@ -69,9 +72,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             (true, true) => Concurrency::SimulatedRtm,
         };
         let (dram, most) = (pool.media().dram(), leaves.len());
-        let shares = leaves.in_order::<K, M>(pool, leftmost);
-        let built = SharedNodes::build(inner_keys, dram, transactions, leftmost, most, shares);
-        let inner = built.map_err(|error| leaves.twins::<K, M>(pool).unwrap_or(error))?;
+        let shares = leaves.in_order(pool, leftmost);
+        let built = SharedNodes::build(inner_keys, dram, transactions, leftmost, most, survey.threads, shares);
+        let inner = built.map_err(|error| leaves.twins(pool).unwrap_or(error))?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         Ok(Self {
@@ -185,19 +188,19 @@ fn survey<K: LeafKey, M: Media, S: Shape>(
     shape: S,
     slots: bool,
     threads: Option<usize>,
-) -> Result<Survey, IndexError> {
-    let chunks = pool.node_chunks()?;
-    let leaves: usize = chunks.iter().map(NodeChunk::room).sum();
-    let threads = threads.unwrap_or_else(|| threads_for(leaves as u64));
-    let first_of = |chunk: &NodeChunk| {
+) -> Result<Survey<K>, IndexError> {
+    let room = pool.media().region().len() / shape.leaf_bytes();
+    let threads = threads.unwrap_or_else(|| threads_for(room));
+    let parts = pool.table_parts(places_for(threads));
+    let first_of = |part: &TablePart| {
         let mut first = None;
-        let listed = pool.for_each_node(*chunk, |leaf| first = first.or(Some(leaf)));
+        let listed = pool.for_each_node_in(&part.beginning(SAMPLED_CHUNKS), |leaf| first = first.or(Some(leaf)));
         first.filter(|_| listed.is_ok())
     };
-    let surveyor = Surveyor::<K, M, S>::new(pool, shape, slots, threads, &mut spread(&chunks, threads).filter_map(first_of));
-    surveyor.in_parts(&chunks, leaves, |chunk, surveyor| {
+    let sample = || parts.iter().step_by(2).filter_map(first_of).collect();
+    Surveyor::<K, M, S>::new(pool, shape, slots, threads).in_parts(&parts, room as usize, sample, |part, surveyor| {
         let mut visited = Ok(());
-        pool.for_each_node(*chunk, |leaf| {
+        pool.for_each_node_in(part, |leaf| {
             if visited.is_ok() {
                 visited = surveyor.visit(leaf);
             }

@@ -1,11 +1,12 @@
 //! All leaves are known (after a crash): nodes are written from left to right, each once.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::DramSource;
 
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
-use crate::support::parallel::each_on_a_thread;
+use crate::support::parallel::shared_out;
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Builds the tree over a first child, which covers all that is below the first separator, and the others with
@@ -21,11 +22,18 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
         let others: Vec<_> = others.collect();
-        Self::build_on_threads(dram, first_child, others.len() + 1, vec![|| others.iter().copied()], fill_percent)
+        Self::build_on_threads(
+            dram,
+            first_child,
+            others.len() + 1,
+            1,
+            vec![(others.len(), || others.iter().copied())],
+            fill_percent,
+        )
     }
 
-    /// The same by several threads: each makes a share of the children, sorted, and the bottom nodes above them. Every share is above the one
-    /// before it. `most`: children at most, so that memory is set aside for all nodes at once.
+    /// The same by several threads, which take a share of the children at a time, sorted, and make the bottom nodes above them. Every share is above
+    /// the one before it, and comes with about its length. `most`: children at most, so that memory is set aside for all nodes at once.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -33,17 +41,26 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         dram: impl Into<DramSource<'d>>,
         first_child: u64,
         most: usize,
-        shares: Vec<impl FnOnce() -> I + Send>,
+        threads: usize,
+        shares: Vec<(usize, impl FnOnce() -> I + Send)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
         let inner = Self::new(dram, first_child)?;
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
-        inner.nodes.reserve(most.div_ceil(slots) + shares.len())?;
-        let bottom_of = |(number, share)| {
-            let (inner, first) = (&inner, (number == 0).then_some(first_child));
-            move || Bottom::new(inner, slots, first).fill(share)
+        // Each share may end with a node that is not full. Memory is taken once: to make a small arena larger costs more than to make it.
+        let bottom = most.div_ceil(slots) + shares.len();
+        let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(slots))).skip(1);
+        inner.nodes.reserve(bottom + above.sum::<usize>())?;
+        let page = AtomicUsize::new(0);
+        let bottom_of = |(number, (length, share))| {
+            let (inner, page, first) = (&inner, &page, (number == 0).then_some(first_child));
+            let work = move || {
+                while inner.nodes.arena.fault_in(page.fetch_add(1, Relaxed)) {}
+                Bottom::new(inner, slots, first, length).fill(share)
+            };
+            (length, work)
         };
-        let bottoms = each_on_a_thread(shares.into_iter().enumerate().map(bottom_of).collect());
+        let bottoms = shared_out(threads, shares.into_iter().enumerate().map(bottom_of).collect());
         let mut levels = Levels { pending: Vec::new(), slots };
         let (mut last, mut children) = (None, 0);
         for bottom in bottoms {
@@ -71,6 +88,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 struct Bottom<'i, K: InnerKey, const CAPACITY: usize> {
     inner: &'i Inner<K, CAPACITY>,
     slots: usize,
+    /// Nodes that were taken for the share, the next one last.
+    taken: Vec<u32>,
     /// Entries of the last node, which is not written yet.
     pending: Vec<Entry>,
     /// The nodes that are written, with their separators.
@@ -81,9 +100,11 @@ struct Bottom<'i, K: InnerKey, const CAPACITY: usize> {
 }
 
 impl<'i, K: InnerKey, const CAPACITY: usize> Bottom<'i, K, CAPACITY> {
-    /// `first`: the child that covers all that is below the first separator, for the leftmost share.
-    fn new(inner: &'i Inner<K, CAPACITY>, slots: usize, first: Option<u64>) -> Self {
-        let mut bottom = Self { inner, slots, pending: Vec::with_capacity(slots), nodes: Vec::new(), ends: None, children: 0 };
+    /// `first`: the child that covers all that is below the first separator, for the leftmost share. `length`: of the share.
+    fn new(inner: &'i Inner<K, CAPACITY>, slots: usize, first: Option<u64>, length: usize) -> Self {
+        let taken = inner.nodes.allocate_many(length.div_ceil(slots));
+        let (pending, nodes) = (Vec::with_capacity(slots), Vec::new());
+        let mut bottom = Self { inner, slots, taken, pending, nodes, ends: None, children: 0 };
         if let Some(child) = first {
             bottom.push(Entry { kept: Kept::default(), child });
         }
@@ -99,9 +120,9 @@ impl<'i, K: InnerKey, const CAPACITY: usize> Bottom<'i, K, CAPACITY> {
         self.children += 1;
     }
 
-    /// Writes the pending node. Its memory was set aside.
+    /// Writes the pending node. Its memory was set aside, also where it is one more than was taken.
     fn write(&mut self) {
-        let node = self.inner.nodes.allocate();
+        let node = self.taken.pop().unwrap_or_else(|| self.inner.nodes.allocate());
         self.inner.nodes.write_entries(&self.inner.separators, node, &self.pending);
         self.nodes.push(Entry { kept: self.pending[0].kept, child: u64::from(node) });
         self.pending.clear();
@@ -118,6 +139,7 @@ impl<'i, K: InnerKey, const CAPACITY: usize> Bottom<'i, K, CAPACITY> {
         if !self.pending.is_empty() {
             self.write();
         }
+        self.taken.drain(..).for_each(|node| self.inner.nodes.free(node));
         Ok(self)
     }
 }

@@ -36,6 +36,18 @@ struct Books {
     promised: usize,
 }
 
+impl Books {
+    /// A unit, and whether it was never used before.
+    fn take(&mut self, unit: Unit, lines: usize) -> (u32, bool) {
+        self.live[unit as usize] += 1;
+        let fresh = || {
+            self.used_lines += lines as u32;
+            (self.used_lines - lines as u32, true)
+        };
+        self.free[unit as usize].pop().map_or_else(fresh, |first| (first, false))
+    }
+}
+
 /// Memory for one insertion, whatever the others do meanwhile. Dropped, it is given back.
 #[derive(Debug)]
 pub(super) struct Room<'a>(&'a Memory);
@@ -81,21 +93,15 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     /// A unit, and whether it was never used before.
     fn take(&self, unit: Unit, lines: usize) -> (u32, bool) {
-        let mut books = self.memory.books();
-        books.live[unit as usize] += 1;
-        let taken = match books.free[unit as usize].pop() {
-            Some(first) => (first, false),
-            None => {
-                let first = books.used_lines;
-                books.used_lines += lines as u32;
-                (first, true)
-            }
-        };
-        drop(books);
-        // What is now written there may be read by those who still hold a stale number: they must then find that the version
-        // has changed.
-        fence(Ordering::Release);
+        let taken = self.memory.books().take(unit, lines);
+        Self::taken();
         taken
+    }
+
+    /// What is now written to units that were taken may be read by those who still hold a stale number: they must then find that the version
+    /// has changed.
+    fn taken() {
+        fence(Ordering::Release);
     }
 
     fn give_back(&self, unit: Unit, index: u32) {
@@ -107,6 +113,24 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// A node without slots. The caller has reserved it.
     pub(super) fn allocate(&self) -> u32 {
         let (node, fresh) = self.take(Unit::Node, Self::NODE_LINES);
+        self.empty(node, fresh);
+        node
+    }
+
+    /// So many nodes without slots, the first of them last: for one who writes many, so that he does not meet others at the books each time. The caller
+    /// has reserved them.
+    pub(super) fn allocate_many(&self, nodes: usize) -> Vec<u32> {
+        let mut books = self.memory.books();
+        let mut taken: Vec<_> = (0..nodes).map(|_| books.take(Unit::Node, Self::NODE_LINES)).collect();
+        drop(books);
+        Self::taken();
+        taken.reverse();
+        taken.iter().for_each(|(node, fresh)| self.empty(*node, *fresh));
+        taken.into_iter().map(|(node, _)| node).collect()
+    }
+
+    /// Makes memory that was taken for a node one.
+    fn empty(&self, node: u32, fresh: bool) {
         let pivot_lines = if Self::SEGMENTS == 1 { Self::PIVOT_LINES } else { 1 };
         for place in 0..pivot_lines * WORDS {
             let (line, word) = (node + Self::BODY + (place / WORDS) as u32, place % WORDS);
@@ -120,7 +144,6 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         if !K::EXACT {
             self.fill(node, 0);
         }
-        node
     }
 
     /// Gives a node back with all its segments.

@@ -177,10 +177,11 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         dram: impl Into<DramSource<'d>>,
         first_child: u64,
         most: usize,
-        shares: Vec<impl FnOnce() -> I + Send>,
+        threads: usize,
+        shares: Vec<(usize, impl FnOnce() -> I + Send)>,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
-        Inner::build_on_threads(dram, first_child, most, shares, fill_percent).map(Self::from)
+        Inner::build_on_threads(dram, first_child, most, threads, shares, fill_percent).map(Self::from)
     }
 
     /// A ticket that is never current: the root word of no tree.
