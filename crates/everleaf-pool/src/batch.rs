@@ -51,6 +51,11 @@ impl Staged {
         if next / CHUNK == chunk { (next % CHUNK / class.block_bytes()) as usize } else { 0 }
     }
 
+    /// The chunk of this class is used up. Others may have freed a block before those that were staged: whoever gets the chunk for that block's sake must find it.
+    pub fn look_at_all(&mut self, class: Class) {
+        self.next[class.index()] = 0;
+    }
+
     fn note(&mut self, old: Option<Block>, new: Option<Block>) {
         for block in [old, new] {
             let run = block.and_then(|block| block.run);

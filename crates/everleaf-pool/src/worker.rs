@@ -283,6 +283,9 @@ impl<M: Media> Worker<M> {
                     return Ok(block);
                 }
                 *owned = None;
+                if let Some(staged) = &mut self.batch {
+                    staged.look_at_all(class);
+                }
                 chunks.disown(media, chunk)?;
             }
             *owned = chunks.own_chunk(media, self.slot, usage)?;

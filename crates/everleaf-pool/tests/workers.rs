@@ -110,3 +110,24 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
     assert_eq!(space.free_in_blocks_bytes, 0, "no chunk stays behind: {space:?}");
     assert!(chunks_to_be_had(&pool, &mut pool.worker().unwrap()) >= fresh);
 }
+
+#[test]
+fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
+    let pool = pool(1 << 20);
+    let slots = pool.anchor::<Slots>().unwrap();
+    let (mut batching, mut freeing) = (pool.worker().unwrap(), pool.worker().unwrap());
+    // Four records fill a chunk, which stays the worker's.
+    slots.records[..4].iter().for_each(|cell| batching.alloc_record_into(cell, &[&[1; 1000]]).unwrap());
+    freeing.free_from(&slots.records[2]).unwrap();
+    batching.begin_batch();
+    let first = batching.stage(PPtr::at(0), Some(&[&[2; 1000]])).unwrap();
+    freeing.free_from(&slots.records[0]).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let second = batching.stage(PPtr::at(0), Some(&[&[3; 1000]])).unwrap();
+        batching.abandon_batch().unwrap();
+        done.send(second).unwrap();
+    });
+    let second = is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("the search for a block ends");
+    assert_ne!(first, second);
+}
