@@ -86,12 +86,12 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    /// Grows so that a run of `run` chunks fits.
-    pub(crate) fn grow(&self, run: u64) -> Result<(), PoolError> {
-        let before = self.chunks().end();
+    /// Grows so that a run of `run` chunks fits, which was looked for in vain. `before`: where the pool ended before that, so that what other threads have added since
+    /// is looked at first.
+    pub(crate) fn grow(&self, run: u64, before: u64) -> Result<(), PoolError> {
         let _growing = lock_relaxing(&self.growing, self.media());
         if self.chunks().end() > before {
-            return Ok(()); // Another thread grew it meanwhile; the caller looks again.
+            return Ok(()); // The caller looks again.
         }
         let room = (self.media().region().max_len() / CHUNK).saturating_sub(before).min(Extent::MAX_CHUNKS);
         match self.chunks().last_extent() {

@@ -288,19 +288,21 @@ impl<M: Media> Worker<M> {
                 }
                 chunks.disown(media, chunk)?;
             }
+            let end = chunks.end();
             *owned = chunks.own_chunk(media, self.slot, usage)?;
             if owned.is_none() {
-                self.pool.grow(1)?;
+                self.pool.grow(1, end)?;
             }
         }
     }
 
     fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
         loop {
+            let end = self.pool.chunks().end();
             if let Some(block) = self.pool.chunks().take_run(self.pool.media(), usage)? {
                 return Ok(block);
             }
-            self.pool.grow(usage.chunks())?;
+            self.pool.grow(usage.chunks(), end)?;
         }
     }
 

@@ -131,3 +131,26 @@ fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
     let second = is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("the search for a block ends");
     assert_ne!(first, second);
 }
+
+#[test]
+fn nobody_finds_a_pool_full_that_another_thread_has_just_let_grow() {
+    // 12 chunks at first, and 15 more when it has grown once: one for each thread.
+    const THREADS: usize = 20;
+    const ROUNDS: usize = 500;
+    for round in 0..ROUNDS {
+        let pool = pool(128 << 10);
+        let barrier = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (pool, barrier) = (&pool, &barrier);
+                scope.spawn(move || {
+                    let cell = &pool.anchor::<Slots>().unwrap().records[thread];
+                    let mut worker = pool.worker().unwrap();
+                    barrier.wait();
+                    let allocated = worker.alloc_record_into(cell, &[&[7; 4000]]);
+                    allocated.unwrap_or_else(|error| panic!("round {round}: {error}"));
+                });
+            }
+        });
+    }
+}
