@@ -274,6 +274,18 @@ impl Chunks {
         class: Class,
         from: usize,
     ) -> Result<Option<Block>, PoolError> {
+        loop {
+            let ended = self.freeing.ended_batches();
+            let found = self.look_for_block(media, chunk, class, from)?;
+            // A batch sets the bits of its blocks and then no longer keeps them. If it did both after the bits were looked at, the block is in use.
+            if found.is_none() || self.freeing.ended_batches() == ended {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The same, while no batch ends.
+    fn look_for_block<M: Media>(&self, media: &M, chunk: u64, class: Class, from: usize) -> Result<Option<Block>, PoolError> {
         let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
