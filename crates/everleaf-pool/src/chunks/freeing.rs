@@ -37,7 +37,7 @@ impl Freeing {
     /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit (a Release store, loaded with Acquire) sees
     /// this as well.
     pub fn begin(&self, slot: usize, offset: u64) {
-        self.by_worker[slot].store(offset, Ordering::Relaxed);
+        self.by_worker[slot].store(offset, Ordering::Release); // Whoever sees this also sees that the one before has ended.
         if self.workers.load(Ordering::Relaxed) <= slot {
             self.workers.fetch_max(slot + 1, Ordering::Relaxed);
         }
@@ -48,10 +48,9 @@ impl Freeing {
         self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::SeqCst))
     }
 
-    /// The intent is durably retired. Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one
-    /// sees what the other has done (SeqCst), and makes the room known.
+    /// The intent is durably retired.
     pub fn end(&self, slot: usize) {
-        self.by_worker[slot].swap(0, Ordering::SeqCst);
+        self.by_worker[slot].store(0, Ordering::Release);
     }
 
     /// How many batches have ended. Who sees that a batch no longer keeps a block sees it counted here; who saw it counted sees the bits that it has set (Release and

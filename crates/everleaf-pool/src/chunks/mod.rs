@@ -43,6 +43,10 @@ mod shadow {
 
 /// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full). Without the lock of the free chunks a worker may take one that
 /// is neither, and let go of its own.
+///
+/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one must see what the other has
+/// done, and make the room known. So whoever has done his part exchanges the flag, even if only for what it is, before he looks at the rest: the second of two exchanges sees all
+/// that came before the first. A plain store or load would not do.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
