@@ -83,7 +83,7 @@ impl Chunks {
             while let Some(chunk) = free.partial[kind][class.index()].pop() {
                 let flags = &self.flags[chunk as usize];
                 if flags.load(Ordering::SeqCst) == LISTED && self.usage(media, chunk)? == usage {
-                    flags.store(OWNED, Ordering::SeqCst);
+                    flags.swap(OWNED, Ordering::SeqCst);
                     return Ok(Some(chunk)); // If it has no room, which nobody took from it, its owner lets go of it.
                 }
             }
@@ -227,7 +227,7 @@ impl Chunks {
             };
         }
         self.freeing.end(slot);
-        match flags.load(Ordering::SeqCst) {
+        match flags.fetch_or(0, Ordering::SeqCst) {
             OWNED => Ok(()), // Its owner finds the block, or whoever gets the chunk from him.
             LISTED if !self.is_empty(media, chunk)? => Ok(()),
             _ => self.offer(media, &mut lock_relaxing(&self.free, media), chunk),
@@ -281,9 +281,9 @@ impl Chunks {
             }
             // Owned for the moment. Else a worker who frees a block could come by the chunk, without the lock, between the look at it and what follows
             // from that; and two would have it.
-            let found = flags.load(Ordering::SeqCst);
-            if found == OWNED || flags.compare_exchange(found, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-                return Ok(());
+            let found = flags.swap(OWNED, Ordering::SeqCst);
+            if found == OWNED {
+                return Ok(()); // By somebody else.
             }
             // Whoever frees the last block comes here next.
             let is_empty = || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.freeing.has_in(chunk));
@@ -295,7 +295,7 @@ impl Chunks {
                 return Ok(());
             }
             let had_room = has_room()?;
-            flags.store(if had_room { found } else { 0 }, Ordering::SeqCst);
+            flags.swap(if had_room { found } else { 0 }, Ordering::SeqCst);
             if had_room {
                 self.list(free, chunk, usage); // Unless it is listed.
             }

@@ -23,18 +23,21 @@ pub(super) struct Freeing {
     kept: Mutex<BTreeSet<u64>>,
     /// How many there are.
     kept_count: AtomicUsize,
+    /// How many batches have let go of theirs.
+    ended_batches: AtomicUsize,
 }
 
 impl Freeing {
     pub fn new() -> Self {
         let by_worker = [const { CachePadded::new(AtomicU64::new(0)) }; WORKER_SLOTS];
-        Self { by_worker, workers: AtomicUsize::new(0), kept: Mutex::default(), kept_count: AtomicUsize::new(0) }
+        let [workers, kept_count, ended_batches] = [const { AtomicUsize::new(0) }; 3];
+        Self { by_worker, workers, kept: Mutex::default(), kept_count, ended_batches }
     }
 
     /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit (a Release store, loaded with Acquire) sees
     /// this as well.
     pub fn begin(&self, slot: usize, offset: u64) {
-        self.by_worker[slot].store(offset, Ordering::Relaxed);
+        self.by_worker[slot].store(offset, Ordering::Release); // Whoever sees this also sees that the one before has ended.
         if self.workers.load(Ordering::Relaxed) <= slot {
             self.workers.fetch_max(slot + 1, Ordering::Relaxed);
         }
@@ -45,13 +48,19 @@ impl Freeing {
         self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::SeqCst))
     }
 
-    /// The intent is durably retired. Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one
-    /// sees what the other has done (SeqCst), and makes the room known.
+    /// The intent is durably retired.
     pub fn end(&self, slot: usize) {
-        self.by_worker[slot].swap(0, Ordering::SeqCst);
+        self.by_worker[slot].store(0, Ordering::Release);
     }
 
-    /// Whether the block at `offset` is being freed.
+    /// How many batches have ended. Who sees that a batch no longer keeps a block sees it counted here; who saw it counted sees the bits that it has set (Release and
+    /// Acquire, both).
+    pub fn ended_batches(&self) -> usize {
+        self.ended_batches.load(Ordering::Acquire)
+    }
+
+    /// Whether the block at `offset` is being freed, or kept. Asked after its bit was seen to be clear: who frees a block stands here before he clears the bit. A batch
+    /// sets bits before it ends; so what was seen counts only if [none has ended](Self::ended_batches) since.
     pub fn has(&self, offset: u64) -> bool {
         self.under_way().any(|freed| freed == offset)
             || self.kept_count.load(Ordering::Acquire) > 0 && self.kept.lock().contains(&offset)
@@ -74,6 +83,7 @@ impl Freeing {
     /// The batch is over. Under the lock of the free chunks.
     pub fn let_go(&self, offsets: impl Iterator<Item = u64>) {
         let mut kept = self.kept.lock();
+        self.ended_batches.fetch_add(1, Ordering::Release);
         for offset in offsets {
             kept.remove(&offset);
         }

@@ -43,6 +43,10 @@ mod shadow {
 
 /// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full). Without the lock of the free chunks a worker may take one that
 /// is neither, and let go of its own.
+///
+/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one must see what the other has
+/// done, and make the room known. So whoever has done his part exchanges the flag, even if only for what it is, before he looks at the rest: the second of two exchanges sees all
+/// that came before the first. A plain store or load would not do.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
@@ -274,6 +278,18 @@ impl Chunks {
         class: Class,
         from: usize,
     ) -> Result<Option<Block>, PoolError> {
+        loop {
+            let ended = self.freeing.ended_batches();
+            let found = self.look_for_block(media, chunk, class, from)?;
+            // A batch sets the bits of its blocks and then no longer keeps them. If it did both after the bits were looked at, the block is in use.
+            if found.is_none() || self.freeing.ended_batches() == ended {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The same, while no batch ends.
+    fn look_for_block<M: Media>(&self, media: &M, chunk: u64, class: Class, from: usize) -> Result<Option<Block>, PoolError> {
         let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {

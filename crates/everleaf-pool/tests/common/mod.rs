@@ -4,11 +4,11 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use everleaf_pmem::{Hardware, Media, PCell, PPtr};
+use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Audit, AuditReport, Pool, Record};
 
 /// What leaks, or is reached and not there, where these cells lead to all records and nothing else takes runs.
-pub fn audit(pool: &Pool<Hardware>, records: &[PCell<PPtr<Record>>]) -> AuditReport {
+pub fn audit<M: Media>(pool: &Pool<M>, records: &[PCell<PPtr<Record>>]) -> AuditReport {
     let mut audit = Audit::new();
     for cell in records {
         let pointer = pool.media().load(cell);
