@@ -87,6 +87,7 @@ impl<M: Media> Workers<M> {
                 return Err(refused.unwrap_or(PoolError::WorkersExhausted { slots: self.seats.len() }));
             }
             self.pool.media().relax();
+            std::thread::yield_now(); // Those who have the seats may wait for this processor.
         }
     }
 }
