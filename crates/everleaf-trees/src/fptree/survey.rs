@@ -24,6 +24,8 @@ const PREFETCH_LEAVES: usize = 16;
 const SHARES_PER_THREAD: usize = 6;
 /// More are not made for the sake of that: it is looked through all of them for each leaf.
 const MOST_SHARES: usize = 32;
+/// Leaves that a list has room for at first: a megabyte, or little more.
+const MOST_AT_FIRST: usize = 1 << 16;
 /// Places that leaves are looked for at, for each thread: enough that its samples tell where shares part, and that threads end together.
 const PLACES_PER_THREAD: usize = 128;
 
@@ -130,8 +132,9 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
     /// One of the threads, which deals leaves out to shares that part here. `most`: leaves of all threads at most.
     fn thread(&self, splitters: Vec<LiveOf<K>>, most: usize) -> Self {
         let shares = splitters.len() + 1;
-        // Half as much again as an equal part; what is not needed remains an address.
-        let found = Survey::empty(0, shares, most / self.threads / shares * 3 / 2);
+        // Half as much again as an equal part, within reason: a pool may be full of other things than leaves.
+        let room = (most / self.threads / shares * 3 / 2).min(MOST_AT_FIRST);
+        let found = Survey::empty(0, shares, room);
         Self { splitters, ahead: VecDeque::with_capacity(PREFETCH_LEAVES + 1), found, ..*self }
     }
 
