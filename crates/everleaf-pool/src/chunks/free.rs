@@ -84,7 +84,7 @@ impl Chunks {
                 let flags = &self.flags[chunk as usize];
                 if flags.load(Ordering::SeqCst) == LISTED && self.usage(media, chunk)? == usage {
                     flags.swap(OWNED, Ordering::SeqCst);
-                    return Ok(Some(chunk)); // If it has no room, which nobody took from it, its owner lets go of it.
+                    return Ok(Some(chunk)); // Should it have no room, its new owner lets go of it.
                 }
             }
             if let Some(chunk) = self.find_free(&mut free, 1) {
