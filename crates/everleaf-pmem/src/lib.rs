@@ -13,7 +13,7 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` (the machine) · `site` `counter` `tally` (names for what is
+//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for what is
 //! counted, and where the counts stand).
 #![warn(missing_docs)]
 
@@ -31,6 +31,7 @@ mod layout;
 mod media;
 mod medium;
 mod pointer;
+mod ranks;
 mod region;
 mod simd;
 mod site;
@@ -53,6 +54,7 @@ pub use layout::{Field, Layout};
 pub use media::Media;
 pub use medium::{Durability, Medium};
 pub use pointer::PPtr;
+pub use ranks::{MOST_RANKED, ranks};
 pub use region::{MapError, Mapping, Region};
 pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::Site;

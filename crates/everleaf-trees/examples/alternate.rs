@@ -1,5 +1,5 @@
 //! Trees beside each other on a machine whose speed changes from second to second: `cargo run --release -p everleaf-trees --example alternate --
-//! [KEYS] [THREADS] [TURNS] [strings] [unflushed]`.
+//! [KEYS] [THREADS] [TURNS] [strings] [unflushed] [PHASE ..]`.
 //!
 //! All trees are filled first and stay in memory. Then they take turns: each does some ten milliseconds of an operation, then the next does the same, so that
 //! what slows the machine down meets all of them. Shown are the medians of all turns, the median of the ratios of neighbouring turns to the first
@@ -9,7 +9,7 @@
 //! what the hardware gives where nothing is shared; `parts`, where it has a tree with its part of the keys; and `shared`, one tree for all threads.
 //!
 //! Keys are random. Each turn inserts new keys, finds, updates and scans from random ones, and deletes those that were inserted first, so trees keep their sizes.
-//! `mixed` inserts as many keys as it looks up.
+//! `mixed` inserts as many keys as it looks up. `find`, `many`, `update` and `scan` among the arguments: these phases alone.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -25,6 +25,8 @@ use everleaf_trees::fptree::{LeafKey, Parameters, Variant, create};
 /// Operations of a thread in a turn.
 const TURN: u64 = 50_000;
 const PHASES: [&str; 7] = ["insert", "find", "many", "update", "scan", "mixed", "delete"];
+/// Those that leave the keys as they are.
+const STEADY: [&str; 4] = ["find", "many", "update", "scan"];
 /// Keys that `many` looks up together.
 const MANY: usize = 16;
 /// Records of a scan, which are an operation each.
@@ -112,10 +114,10 @@ fn on_threads<K: KeyKind>(threads: u64, contender: &Contender<K>, work: impl Fn(
     })
 }
 
-/// One turn of a phase. In the trees of `copies` each thread has keys of its own everywhere; else thread `t` of `T` has those whose number is `t` modulo `T`.
-fn turn<K: Key>(phase: usize, turn: u64, keys: u64, threads: u64, contender: &Contender<K>) -> f64 {
+/// One turn of a phase; the keys have `moved` on so many times. In the trees of `copies` each thread has keys of its own everywhere; else thread `t` of `T` has those whose number is `t` modulo `T`.
+fn turn<K: Key>(phase: usize, turn: u64, moved: u64, keys: u64, threads: u64, contender: &Contender<K>) -> f64 {
     let (all, own) = if contender.copies { (keys, 1) } else { (keys / threads, threads) };
-    let (low, high) = (turn * NEW, all + turn * NEW);
+    let (low, high) = (moved * NEW, all + moved * NEW);
     on_threads(threads, contender, |thread, tree| {
         let number = |place: u64| if own == 1 { place } else { place * own + thread };
         let present = |i: u64| number(low + mix(i ^ (turn << 32) ^ (thread << 60) ^ (phase as u64) << 56) % (all - NEW) + NEW);
@@ -154,7 +156,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 
-fn run<K: Key>(keys: u64, threads: u64, turns: u64, flush: FlushInstruction) -> Result<(), Box<dyn Error>> {
+fn run<K: Key>(keys: u64, threads: u64, turns: u64, flush: FlushInstruction, chosen: &[String]) -> Result<(), Box<dyn Error>> {
     let make = |name, variant, count: u64, copies| -> Result<Contender<K>, Box<dyn Error>> {
         let trees = (0..count).map(|_| tree::<K>(variant, keys, flush)).collect::<Result<Vec<_>, _>>()?;
         let contender = Contender { name, trees, copies };
@@ -173,14 +175,16 @@ fn run<K: Key>(keys: u64, threads: u64, turns: u64, flush: FlushInstruction) -> 
             make("shared", Variant::Concurrent, 1, false)?,
         ],
     };
+    let is_chosen = |phase: &str| chosen.is_empty() || chosen.iter().any(|name| name == phase);
     // Of each phase and contender.
     let mut ns = vec![vec![Vec::new(); contenders.len()]; PHASES.len()];
     for number in 0..turns {
-        for (phase, ns) in ns.iter_mut().enumerate() {
+        let moved = if chosen.is_empty() { number } else { 0 };
+        for (phase, ns) in ns.iter_mut().enumerate().filter(|(phase, _)| is_chosen(PHASES[*phase])) {
             let operations = (if phase == PHASES.len() - 1 { NEW } else { TURN }) * threads;
             for place in 0..contenders.len() {
                 let place = (place + number as usize) % contenders.len();
-                ns[place].push(turn(phase, number, keys, threads, &contenders[place]) / operations as f64);
+                ns[place].push(turn(phase, number, moved, keys, threads, &contenders[place]) / operations as f64);
             }
         }
     }
@@ -188,7 +192,7 @@ fn run<K: Key>(keys: u64, threads: u64, turns: u64, flush: FlushInstruction) -> 
         "{keys} keys, {threads} threads, {turns} turns of {TURN} operations a thread, {flush:?}: ns an operation; speed to {}'s",
         contenders[0].name
     );
-    for (phase, ns) in PHASES.iter().zip(&ns) {
+    for (phase, ns) in PHASES.iter().zip(&ns).filter(|(phase, _)| is_chosen(phase)) {
         for (contender, times) in contenders.iter().zip(ns) {
             let mut ratios: Vec<f64> = ns[0].iter().zip(times).map(|(first, own)| first / own).collect();
             let mut times = times.clone();
@@ -209,9 +213,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let flush = if flag("unflushed") { Some(FlushInstruction::None) } else { Cpu::detect().best_flush() };
     let flush = flush.unwrap_or(FlushInstruction::None);
     let (keys, threads) = (keys.max(4 * NEW * threads.max(1)), threads.clamp(1, 64));
+    let chosen: Vec<String> = arguments.iter().filter(|argument| STEADY.contains(&argument.as_str())).cloned().collect();
     if flag("strings") {
-        run::<BytesKeys>(keys, threads, turns.max(1), flush)
+        run::<BytesKeys>(keys, threads, turns.max(1), flush, &chosen)
     } else {
-        run::<U64Keys>(keys, threads, turns.max(1), flush)
+        run::<U64Keys>(keys, threads, turns.max(1), flush, &chosen)
     }
 }

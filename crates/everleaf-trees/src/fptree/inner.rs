@@ -5,9 +5,9 @@ use everleaf_pmem::DramSource;
 use everleaf_pool::PoolError;
 
 use super::key::LeafKey;
-use crate::support::inner::{Cursor, Inner, InnerError};
+use crate::support::inner::{self, Bottom, Cursor, Inner, InnerError};
 
-/// Defines [`InnerNodes`] and [`Leaves`]: one variant a capacity, every method handed on. The branch is the same every time.
+/// Defines [`InnerNodes`], [`Building`] and [`Leaves`]: one variant a capacity, every method handed on. The branch is the same every time.
 macro_rules! capacities {
     ($($variant:ident = $capacity:literal),+; default $default:ident = $default_capacity:literal) => {
         /// Capacities on offer.
@@ -20,30 +20,17 @@ macro_rules! capacities {
             $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Inner<K, $capacity>)),+
         }
 
+        /// Inner nodes that are being built by several threads.
+        pub(super) enum Building<K: LeafKey> {
+            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(inner::Building<K, $capacity>)),+
+        }
+
         /// A walk from leaf to leaf.
         pub(super) enum Leaves<'a, K: LeafKey> {
             $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Cursor<'a, K, $capacity>)),+
         }
 
         impl<K: LeafKey> InnerNodes<K> {
-            /// Builds nodes over the first leaf and shares of the others with their lower bounds, ascending, a thread each; `most` leaves at most.
-            pub fn build<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(
-                capacity: u64,
-                dram: DramSource<'_>,
-                first: u64,
-                most: usize,
-                threads: usize,
-                shares: Vec<(usize, impl FnOnce() -> I + Send)>,
-            ) -> Result<Self, IndexError> {
-                match capacity {
-                    $($capacity => Inner::build_on_threads(dram, first, most, threads, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
-                    value => {
-                        let offered = format!("{CAPACITIES:?}");
-                        Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
-                    }
-                }
-            }
-
             /// The leaf that covers `key`. The default capacity is inlined into every operation, the others are a call away.
             #[inline(always)]
             pub fn find(&self, key: K::Ref<'_>) -> u64 {
@@ -127,6 +114,47 @@ macro_rules! capacities {
                 match self {
                     $(Self::$variant(inner) => inner.check(),)+
                 }
+            }
+        }
+
+        impl<K: LeafKey> Building<K> {
+            /// Begins nodes of this capacity over the first leaf; `most` leaves at most, in so many shares.
+            pub fn begin(capacity: u64, dram: DramSource<'_>, first: u64, most: usize, shares: usize) -> Result<Self, IndexError> {
+                match capacity {
+                    $($capacity => inner::Building::begin(dram, first, most, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
+                    value => {
+                        let offered = format!("{CAPACITIES:?}");
+                        Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
+                    }
+                }
+            }
+
+            /// Takes part in faulting their memory in.
+            pub fn fault_in(&self) {
+                match self {
+                    $(Self::$variant(building) => building.fault_in(),)+
+                }
+            }
+
+            /// Makes the nodes above the share with this number, of about so many leaves with their lower bounds, ascending.
+            pub fn bottom<'a>(
+                &self,
+                number: usize,
+                length: usize,
+                leaves: impl Iterator<Item = (K::Ref<'a>, u64)>,
+            ) -> Result<Bottom, IndexError> {
+                match self {
+                    $(Self::$variant(building) => building.bottom(number, length, leaves),)+
+                }
+                .map_err(index_error)
+            }
+
+            /// The inner nodes, from what is above all shares.
+            pub fn end(self, bottoms: Vec<Bottom>) -> Result<InnerNodes<K>, IndexError> {
+                match self {
+                    $(Self::$variant(building) => building.end(bottoms).map(InnerNodes::$variant),)+
+                }
+                .map_err(index_error)
             }
         }
 

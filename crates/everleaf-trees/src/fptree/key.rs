@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
-use everleaf_pmem::{LINE, Media, PCell, PPtr};
+use everleaf_pmem::{LINE, MOST_RANKED, Media, PCell, PPtr, SimdLevel, ranks};
 use everleaf_pool::{Pool, Record, Worker};
 
 use super::layout::{KeyHash, MAX_SLOTS};
@@ -66,7 +66,7 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     fn separator(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Self::Owned;
 
     /// Sorts keys with their slots.
-    fn sort(entries: &mut [(Self::Ref<'_>, u8)]);
+    fn sort(simd: SimdLevel, entries: &mut [(Self::Ref<'_>, u8)]);
 
     /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
     fn prefix(key: Self::Ref<'_>) -> u64;
@@ -148,24 +148,10 @@ impl LeafKey for U64Keys {
     fn separator(_left: u64, right: u64) -> u64 {
         right
     }
-    /// Where the keys are close enough, as in all but the smallest trees, the difference to the least of them and the slot
-    /// share a word: words are sorted in half the time of pairs.
     #[inline(always)]
-    fn sort(entries: &mut [(u64, u8)]) {
-        const SLOT_BITS: u32 = MAX_SLOTS.next_power_of_two().ilog2();
-        let range = |(least, greatest): (u64, u64), entry: &(u64, u8)| (least.min(entry.0), greatest.max(entry.0));
-        let (least, greatest) = entries.iter().fold((u64::MAX, 0), range);
-        if entries.len() > MAX_SLOTS || greatest.saturating_sub(least).leading_zeros() < SLOT_BITS {
-            return entries.sort_unstable_by_key(|entry| entry.0);
-        }
-        let mut words = [0; MAX_SLOTS];
-        let words = &mut words[..entries.len()];
-        for (word, (key, slot)) in words.iter_mut().zip(&*entries) {
-            *word = (key - least) << SLOT_BITS | u64::from(*slot);
-        }
-        words.sort_unstable();
-        for (word, entry) in words.iter().zip(entries) {
-            *entry = (least + (word >> SLOT_BITS), (word & ((1 << SLOT_BITS) - 1)) as u8);
+    fn sort(simd: SimdLevel, entries: &mut [(u64, u8)]) {
+        if !sort_by_ranks(simd, entries, |entry| entry.0) {
+            entries.sort_unstable_by_key(|entry| entry.0);
         }
     }
     #[inline(always)]
@@ -261,26 +247,16 @@ impl LeafKey for BytesKeys {
         let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
         right[..right.len().min(common + 1)].into()
     }
-    /// By the eight bytes behind what all of them share, and only where these are the same by all of their bytes: comparing numbers
-    /// takes a fraction of the time of comparing strings.
-    fn sort(entries: &mut [(&[u8], u8)]) {
+    /// By the eight bytes behind what all of them share, and only where some are the same in these by all of their bytes: comparing numbers takes a
+    /// fraction of the time of comparing strings.
+    fn sort(simd: SimdLevel, entries: &mut [(&[u8], u8)]) {
         let Some(((first, _), others)) = entries.split_first() else { return };
         let common =
             |limit: usize, other: &(&[u8], u8)| first.iter().zip(other.0).take(limit).take_while(|(a, b)| a == b).count();
         let shared = others.iter().fold(first.len(), common);
-        if entries.len() > MAX_SLOTS {
-            return entries.sort_unstable_by_key(|entry| entry.0);
-        }
-        let (mut unsorted, mut order) = ([(Self::least(), 0); MAX_SLOTS], [(0, 0); MAX_SLOTS]);
-        let (unsorted, order) = (&mut unsorted[..entries.len()], &mut order[..entries.len()]);
-        unsorted.copy_from_slice(entries);
-        for (place, (word, entry)) in order.iter_mut().zip(&*unsorted).enumerate() {
-            *word = (Self::word(entry.0, shared), place as u8);
-        }
-        let whole = |place: u8| unsorted[usize::from(place)].0;
-        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| whole(a.1).cmp(whole(b.1))));
-        for (entry, (_, place)) in entries.iter_mut().zip(order) {
-            *entry = unsorted[usize::from(*place)];
+        if !sort_by_ranks(simd, entries, |entry| Self::word(entry.0, shared)) {
+            let word = |entry: &(&[u8], u8)| Self::word(entry.0, shared);
+            entries.sort_unstable_by(|a, b| word(a).cmp(&word(b)).then_with(|| a.0.cmp(b.0)));
         }
     }
     fn prefix(key: &[u8]) -> u64 {
@@ -314,6 +290,20 @@ impl LeafKey for BytesKeys {
     }
 }
 
+/// Sorts entries by a word of each; false, and nothing is changed, where two have the same or the processor would be slow at it.
+#[inline(always)]
+fn sort_by_ranks<R: Copy>(simd: SimdLevel, entries: &mut [(R, u8)], word: impl Fn(&(R, u8)) -> u64) -> bool {
+    let Some(first) = entries.first().filter(|_| entries.len() <= MAX_SLOTS) else { return false };
+    let (mut unsorted, mut words, mut places) = ([*first; MAX_SLOTS], [0; MAX_SLOTS], [0; MOST_RANKED]);
+    unsorted[..entries.len()].copy_from_slice(entries);
+    words.iter_mut().zip(&*entries).for_each(|(own, entry)| *own = word(entry));
+    let sorted = ranks(simd, &words[..entries.len()], &mut places);
+    if sorted {
+        unsorted[..entries.len()].iter().zip(places).for_each(|(entry, place)| entries[usize::from(place)] = *entry);
+    }
+    sorted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,24 +319,30 @@ mod tests {
         }
     }
 
+    /// With the fastest sort of this processor, and without.
+    const LEVELS: [fn() -> SimdLevel; 2] = [|| everleaf_pmem::Cpu::detect().simd, || SimdLevel::Scalar];
+
     #[test]
     fn near_and_far_keys_are_sorted() {
-        for shift in [0, 7, 57, 58] {
+        for (simd, shift) in LEVELS.iter().flat_map(|level| [0, 7, 57, 58].map(|shift| (level(), shift))) {
             let mut entries: Vec<(u64, u8)> = (0..56).map(|slot| ((u64::from(slot) * 41 % 64) << shift, slot)).collect();
             let mut expected = entries.clone();
             expected.sort_unstable();
-            U64Keys::sort(&mut entries);
+            U64Keys::sort(simd, &mut entries);
             assert_eq!(entries, expected, "shift {shift}");
         }
-        let mut ends = [(u64::MAX, 3), (0, 55), (1, 0)];
-        U64Keys::sort(&mut ends);
-        assert_eq!(ends, [(0, 55), (1, 0), (u64::MAX, 3)]);
-        U64Keys::sort(&mut []);
+        for level in LEVELS {
+            let mut ends = [(u64::MAX, 3), (0, 55), (1, 0)];
+            U64Keys::sort(level(), &mut ends);
+            assert_eq!(ends, [(0, 55), (1, 0), (u64::MAX, 3)]);
+            U64Keys::sort(level(), &mut []);
+        }
     }
 
     #[test]
     fn strings_are_sorted_whatever_they_share() {
-        for shared in [&b""[..], b"a", b"longer than a word"] {
+        let shared: [&[u8]; 3] = [b"", b"a", b"longer than a word"];
+        for (simd, shared) in LEVELS.iter().flat_map(|level| shared.map(|shared| (level(), shared))) {
             let tails: Vec<Vec<u8>> = (0..52usize).map(|i| vec![(i * 7 % 5) as u8 * 60; i * 11 % 23]).collect();
             let mut keys: Vec<Vec<u8>> = tails.iter().map(|tail| [shared, tail].concat()).collect();
             keys.sort();
@@ -354,13 +350,15 @@ mod tests {
             let mut entries: Vec<(&[u8], u8)> = keys.iter().enumerate().map(|(i, key)| (&**key, i as u8)).collect();
             entries.rotate_left(17);
             (0..entries.len() / 2).step_by(3).for_each(|i| entries.swap(i, i * 2));
-            BytesKeys::sort(&mut entries);
+            BytesKeys::sort(simd, &mut entries);
             assert!(entries.iter().map(|entry| usize::from(entry.1)).eq(0..keys.len()), "{shared:?}: {entries:?}");
         }
-        BytesKeys::sort(&mut []);
-        let mut one: [(&[u8], u8); 1] = [(b"one", 9)];
-        BytesKeys::sort(&mut one);
-        assert_eq!(one, [(&b"one"[..], 9)]);
+        for level in LEVELS {
+            BytesKeys::sort(level(), &mut []);
+            let mut one: [(&[u8], u8); 1] = [(b"one", 9)];
+            BytesKeys::sort(level(), &mut one);
+            assert_eq!(one, [(&b"one"[..], 9)]);
+        }
     }
 
     #[test]

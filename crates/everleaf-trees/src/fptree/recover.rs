@@ -21,11 +21,12 @@ use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::FpTree;
 use super::groups::{Group, Groups};
-use super::inner::InnerNodes;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
-use super::survey::{Stray, Survey, Surveyor, places_for, threads_for};
+use super::raise::Raising;
+use super::survey::{Pass, Stray, Survey, places_for, threads_for};
+use crate::support::parallel::in_two_stages;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
@@ -44,26 +45,28 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut worker = pool.worker()?;
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
-        let survey = survey::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
-        for stray in &survey.strays {
-            remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
-        }
-        let Survey { mut leaves, mut free, keys, threads, .. } = survey;
-        let used = |run: &Run| {
-            let before = |offset| free.partition_point(|leaf| *leaf < offset);
-            run.bytes / shape.leaf_bytes() - (before(run.offset + run.bytes) - before(run.offset)) as u64
+        let pass = pass::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let between = |parts| {
+            let Survey { leaves, mut free, strays, keys } = Survey::of_all(parts)?;
+            for stray in &strays {
+                remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+            }
+            let used = |run: &Run| {
+                let before = |offset| free.partition_point(|leaf| *leaf < offset);
+                run.bytes / shape.leaf_bytes() - (before(run.offset + run.bytes) - before(run.offset)) as u64
+            };
+            let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
+            free.reverse(); // The stack gives the lowest first.
+            let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
+            let leftmost = match leaves.leftmost(pool) {
+                Some(leftmost) => leftmost,
+                None => groups.take::<K, M, S>(&mut worker, shape)?,
+            };
+            Ok::<_, IndexError>((Raising::begin(pool, leaves, leftmost, inner_keys)?, leftmost, groups, keys))
         };
-        let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
-        free.reverse(); // The stack gives the lowest first.
-        let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
-        let leftmost = match leaves.leftmost(pool) {
-            Some(leftmost) => leftmost,
-            None => groups.take::<K, M, S>(&mut worker, shape)?,
-        };
-        let (dram, most) = (pool.media().dram(), leaves.len());
-        let shares = leaves.in_order(pool, leftmost);
-        let built = InnerNodes::build(inner_keys, dram, leftmost, most, threads, shares);
-        let inner = built.map_err(|error| leaves.twins(pool).unwrap_or(error))?;
+        let ((raising, leftmost, groups, keys), raised) =
+            in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
+        let inner = raising.end(pool, raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -190,22 +193,27 @@ pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     Ok(())
 }
 
-/// Looks at the heads of all leaves.
-fn survey<K: LeafKey, M: Media, S: Shape>(
-    pool: &Pool<M>,
+/// The pass over the heads of all leaves, which are in the runs of groups.
+fn pass<'p, K: LeafKey, M: Media, S: Shape>(
+    pool: &'p Pool<M>,
     runs: &[Run],
     shape: S,
     slots: bool,
     threads: Option<usize>,
-) -> Result<Survey<K>, IndexError> {
-    let leaves_of = |run: &Run| Groups::leaves(*run, shape.leaf_bytes());
+) -> Pass<'p, K, M, S, Run> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    let threads = threads.unwrap_or_else(|| threads_for(leaves));
-    let some_of = |run: &Run| leaves_of(run).step_by((run.bytes / shape.leaf_bytes() / 2).max(1) as usize);
-    let step = runs.len().div_ceil(places_for(threads)).max(1);
-    let sample = || runs.iter().step_by(step).flat_map(some_of).collect();
-    Surveyor::<K, M, S>::new(pool, shape, slots, threads).in_parts(runs, leaves as usize, sample, |run, surveyor| {
-        pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
+    Pass::new(pool, shape, slots, threads.unwrap_or_else(|| threads_for(leaves)), runs.to_vec(), leaves as usize)
+}
+
+/// What each thread does in it.
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, K, M, S, Run>) -> Result<Survey<K>, IndexError> {
+    let leaf_bytes = pass.shape.leaf_bytes();
+    let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
+    let some_of = |run: &Run| leaves_of(run).step_by((run.bytes / leaf_bytes / 2).max(1) as usize);
+    let step = pass.places.len().div_ceil(places_for(pass.threads)).max(1);
+    let sample = |runs: &[Run]| runs.iter().step_by(step).flat_map(some_of).collect();
+    pass.look(sample, |run, surveyor| {
+        pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })
 }

@@ -41,7 +41,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             if let Some(next) = next {
                 next.prefetch_all(self.pool.media());
             }
-            K::sort(entries);
+            K::sort(self.pool.media().simd(), entries);
             let shown = show::<K, M, S>(self.pool.media(), leaf, within::<K>(entries, bound, direction), next, direction, visit);
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,

@@ -1,5 +1,5 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a crash left behind. Several threads look at a part of the
-//! leaves at a time, and deal them out to shares by their lower bounds; then they sort a share at a time and build the inner nodes above it.
+//! leaves at a time, and deal them out to shares by their lower bounds, which [`raise`](super::raise) takes from here.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
+use parking_lot::Mutex;
 
 use super::key::LeafKey;
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
-use crate::support::parallel::each_on_a_thread;
 
 /// Below so many leaves a second thread costs more than it saves.
 const LEAVES_PER_THREAD: u64 = 8192;
@@ -96,46 +96,76 @@ pub(super) struct Survey<K: LeafKey> {
     pub strays: Vec<Stray>,
     /// Live slots.
     pub keys: u64,
-    /// Threads that looked.
-    pub threads: usize,
 }
 
 impl<K: LeafKey> Survey<K> {
     /// One that has found nothing, with lists for so many shares and room for so many leaves in each.
-    fn empty(threads: usize, shares: usize, room: usize) -> Self {
-        let shares = (0..shares).map(|_| vec![Vec::with_capacity(room)]).collect();
+    fn empty(shares: usize, room: usize) -> Self {
+        let shares = (0..shares).map(|_| Mutex::new(vec![Vec::with_capacity(room)])).collect();
         let leaves = Leaves { shares, least: Vec::new() };
-        Self { leaves, free: Vec::new(), strays: Vec::new(), keys: 0, threads }
+        Self { leaves, free: Vec::new(), strays: Vec::new(), keys: 0 }
+    }
+
+    /// What all threads have found.
+    ///
+    /// # Errors
+    /// That of one of them.
+    pub fn of_all(parts: Vec<Result<Self, IndexError>>) -> Result<Self, IndexError> {
+        let mut whole = Self::empty(0, 0);
+        for part in parts {
+            let mut part = part?;
+            whole.leaves.append(part.leaves);
+            whole.free.append(&mut part.free);
+            whole.strays.append(&mut part.strays);
+            whole.keys += part.keys;
+        }
+        whole.free.sort_unstable();
+        Ok(whole)
     }
 }
 
-/// Looks at leaves.
-pub(super) struct Surveyor<'p, K: LeafKey, M: Media, S: Shape> {
-    pool: &'p Pool<M>,
-    shape: S,
+/// The pass over the leaves, by so many threads.
+pub(super) struct Pass<'p, K: LeafKey, M: Media, S: Shape, T> {
+    pub pool: &'p Pool<M>,
+    pub shape: S,
     /// Whether dead slots may hold what a crash left.
-    slots: bool,
-    threads: usize,
+    pub slots: bool,
+    /// Threads that look, at least one.
+    pub threads: usize,
+    /// Where leaves are: a thread takes the next place whenever it is done with one.
+    pub places: Vec<T>,
+    /// Leaves at most.
+    pub most: usize,
+    taken: AtomicUsize,
     /// Where the shares part.
-    splitters: Vec<LiveOf<K>>,
-    ahead: VecDeque<u64>,
-    found: Survey<K>,
+    splitters: OnceLock<Vec<LiveOf<K>>>,
 }
 
-impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
-    /// A pass by so many threads over the leaves of a pool. `slots`: whether dead slots may hold what a crash left.
-    pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize) -> Self {
-        let found = Survey::empty(0, 0, 0);
-        Self { pool, shape, slots, threads: threads.max(1), splitters: Vec::new(), ahead: VecDeque::new(), found }
+impl<'p, K: LeafKey, M: Media, S: Shape, T> Pass<'p, K, M, S, T> {
+    pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize, places: Vec<T>, most: usize) -> Self {
+        let (taken, splitters) = (AtomicUsize::new(0), OnceLock::new());
+        Self { pool, shape, slots, threads: threads.max(1), places, most, taken, splitters }
     }
 
-    /// One of the threads, which deals leaves out to shares that part here. `most`: leaves of all threads at most.
-    fn thread(&self, splitters: Vec<LiveOf<K>>, most: usize) -> Self {
+    /// What one of the threads does: calls `each` with every place that it takes. `sample`: some leaves, which the first of several threads looks at.
+    pub fn look(
+        &self,
+        sample: impl Fn(&[T]) -> Vec<u64>,
+        each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<(), IndexError>,
+    ) -> Result<Survey<K>, IndexError> {
+        let part = || if self.threads > 1 { self.part(sample(&self.places)) } else { Vec::new() };
+        let splitters = self.splitters.get_or_init(part);
         let shares = splitters.len() + 1;
         // Half as much again as an equal part, within reason: a pool may be full of other things than leaves.
-        let room = (most / self.threads / shares * 3 / 2).min(MOST_AT_FIRST);
-        let found = Survey::empty(0, shares, room);
-        Self { splitters, ahead: VecDeque::with_capacity(PREFETCH_LEAVES + 1), found, ..*self }
+        let room = (self.most / self.threads / shares * 3 / 2).min(MOST_AT_FIRST);
+        let ahead = VecDeque::with_capacity(PREFETCH_LEAVES + 1);
+        let found = Survey::empty(shares, room);
+        let mut surveyor = Surveyor { pool: self.pool, shape: self.shape, slots: self.slots, splitters, ahead, found };
+        while let Some(place) = self.places.get(self.taken.fetch_add(1, Relaxed)) {
+            each(place, &mut surveyor)?;
+        }
+        surveyor.rest()?;
+        Ok(surveyor.found)
     }
 
     /// Guesses from some leaves where equal shares part.
@@ -149,38 +179,19 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
         sample.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
         (1..shares).filter_map(|share| sample.get(share * sample.len() / shares).copied()).collect()
     }
+}
 
-    /// Calls `each` with every place that holds leaves, of which there are `most` at most. A thread takes the next place whenever it is done
-    /// with one. `sample`: some leaves, which the first of several threads looks at while the others are being started.
-    pub fn in_parts<T: Sync>(
-        self,
-        places: &[T],
-        most: usize,
-        sample: impl Fn() -> Vec<u64> + Sync,
-        each: impl Fn(&T, &mut Self) -> Result<(), IndexError> + Sync,
-    ) -> Result<Survey<K>, IndexError> {
-        let (next, splitters) = (AtomicUsize::new(0), OnceLock::new());
-        let survey = || {
-            let splitters = splitters.get_or_init(|| if self.threads > 1 { self.part(sample()) } else { Vec::new() });
-            let mut surveyor = self.thread(splitters.clone(), most);
-            while let Some(place) = places.get(next.fetch_add(1, Relaxed)) {
-                each(place, &mut surveyor)?;
-            }
-            surveyor.rest()?;
-            Ok::<_, IndexError>(surveyor.found)
-        };
-        let mut whole = Survey::empty(self.threads, 0, 0);
-        for part in each_on_a_thread(vec![&survey; self.threads]) {
-            let mut part = part?;
-            whole.leaves.append(part.leaves);
-            whole.free.append(&mut part.free);
-            whole.strays.append(&mut part.strays);
-            whole.keys += part.keys;
-        }
-        whole.free.sort_unstable();
-        Ok(whole)
-    }
+/// One thread's part of the pass.
+pub(super) struct Surveyor<'s, K: LeafKey, M: Media, S: Shape> {
+    pool: &'s Pool<M>,
+    shape: S,
+    slots: bool,
+    splitters: &'s [LiveOf<K>],
+    ahead: VecDeque<u64>,
+    found: Survey<K>,
+}
 
+impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     /// Asks for the head of a leaf, and looks at one that was asked for earlier.
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
@@ -219,7 +230,7 @@ impl<'p, K: LeafKey, M: Media, S: Shape> Surveyor<'p, K, M, S> {
         let below = self.splitters.iter().filter(|splitter| splitter.prefix < leaf.prefix).count();
         let not_above = |splitter: &&LiveOf<K>| splitter.compare::<K, M>(&leaf, self.pool).is_le();
         let share = below + self.splitters[below..].iter().take_while(not_above).count();
-        found.leaves.shares[share][0].push(leaf);
+        found.leaves.shares[share].get_mut()[0].push(leaf);
         match found.leaves.least.first_mut() {
             None => found.leaves.least.push(leaf),
             Some(least) if leaf.compare::<K, M>(least, self.pool).is_lt() => *least = leaf,
@@ -248,9 +259,10 @@ fn find_strays<M: Media, S: Shape>(
     }
 }
 
-/// The leaves of the tree in shares, each above the one before it; within a share those that each thread has found.
+/// The leaves of the tree in shares, each above the one before it; within a share those that each thread has found. The locks are for who puts a share in
+/// order; nobody waits at one.
 pub(super) struct Leaves<K: LeafKey> {
-    shares: Vec<Vec<Vec<LiveOf<K>>>>,
+    shares: Vec<Mutex<Vec<Vec<LiveOf<K>>>>>,
     /// The least that each thread has found.
     least: Vec<LiveOf<K>>,
 }
@@ -258,14 +270,15 @@ pub(super) struct Leaves<K: LeafKey> {
 impl<K: LeafKey> Leaves<K> {
     fn append(&mut self, other: Self) {
         self.least.extend(other.least);
-        self.shares.resize_with(self.shares.len().max(other.shares.len()), Vec::new);
+        self.shares.resize_with(self.shares.len().max(other.shares.len()), Mutex::default);
         for (share, mut found) in self.shares.iter_mut().zip(other.shares) {
-            share.append(&mut found);
+            share.get_mut().append(found.get_mut());
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.shares.iter().flatten().map(Vec::len).sum()
+    /// Leaves in each share.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.shares.iter().map(|share| share.lock().iter().map(Vec::len).sum())
     }
 
     /// Where the leaf with the least bound is.
@@ -273,51 +286,42 @@ impl<K: LeafKey> Leaves<K> {
         self.least.iter().min_by(|a, b| a.compare::<K, M>(b, pool)).map(|leaf| leaf.offset)
     }
 
-    /// The lower bounds of all leaves but the leftmost, and where these are, a share each with its length. A share is put in order by the thread that
-    /// asks for it.
-    pub fn in_order<'s, M: Media>(
-        &'s mut self,
-        pool: &'s Pool<M>,
+    /// Puts a share in order, and calls `each` with its length and the lower bounds of its leaves, but for the leftmost leaf, with where these are.
+    pub fn in_order<'p, M: Media, R>(
+        &self,
+        number: usize,
+        pool: &'p Pool<M>,
         leftmost: u64,
-    ) -> Vec<(usize, impl FnOnce() -> InOrder<'s, K, M> + Send)> {
-        let in_order = |share: &'s mut Vec<Vec<_>>| (share.iter().map(Vec::len).sum(), put_in_order(share, pool, leftmost));
-        self.shares.iter_mut().map(in_order).collect()
-    }
-
-    /// Two leaves that have the same bound, as damage. After the shares were put in order.
-    pub fn twins<M: Media>(&self, pool: &Pool<M>) -> Option<IndexError> {
-        let all: Vec<_> = self.shares.iter().flatten().flatten().collect();
-        let pair = all.windows(2).find(|pair| pair[0].compare::<K, M>(pair[1], pool).is_eq())?;
-        Some(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" })
-    }
-}
-
-fn put_in_order<'s, K: LeafKey, M: Media>(
-    share: &'s mut Vec<Vec<LiveOf<K>>>,
-    pool: &'s Pool<M>,
-    leftmost: u64,
-) -> impl FnOnce() -> InOrder<'s, K, M> + Send {
-    move || {
-        let mut parts = std::mem::take(share);
+        each: impl FnOnce(usize, InOrder<'_, 'p, K, M>) -> R,
+    ) -> R {
+        let mut share = self.shares[number].lock();
+        let mut parts = std::mem::take(&mut *share);
         parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.extend(part));
         all.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
-        *share = vec![all];
-        InOrder { leaves: share[0].iter(), pool, leftmost }
+        share.push(all);
+        each(share[0].len(), InOrder { leaves: share[0].iter(), pool, leftmost })
+    }
+
+    /// Two leaves that have the same bound, as damage. After all shares were put in order.
+    pub fn twins<M: Media>(&self, pool: &Pool<M>) -> Option<IndexError> {
+        let all: Vec<_> = self.shares.iter().flat_map(|share| share.lock().concat()).collect();
+        let pair = all.windows(2).find(|pair| pair[0].compare::<K, M>(&pair[1], pool).is_eq())?;
+        Some(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" })
     }
 }
 
 /// Leaves with their lower bounds, ascending.
-pub(super) struct InOrder<'s, K: LeafKey, M: Media> {
+pub(super) struct InOrder<'s, 'p, K: LeafKey, M: Media> {
     leaves: std::slice::Iter<'s, LiveOf<K>>,
-    pool: &'s Pool<M>,
+    pool: &'p Pool<M>,
     leftmost: u64,
 }
 
-impl<'s, K: LeafKey, M: Media> Iterator for InOrder<'s, K, M> {
-    type Item = (K::Ref<'s>, u64);
+impl<'p, K: LeafKey, M: Media> Iterator for InOrder<'_, 'p, K, M> {
+    type Item = (K::Ref<'p>, u64);
 
     fn next(&mut self) -> Option<Self::Item> {
         let leaf = self.leaves.find(|leaf| leaf.offset != self.leftmost)?;

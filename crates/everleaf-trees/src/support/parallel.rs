@@ -1,34 +1,107 @@
 //! Work on several threads.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crossbeam_utils::Backoff;
 use parking_lot::Mutex;
 
-/// Does each of the works, the first on this thread and the others on one of their own, and returns what they made, in their order. A panic in
-/// one of them goes on here.
-pub fn each_on_a_thread<T: Send>(works: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
-    let mut works = works.into_iter();
-    let Some(first) = works.next() else { return Vec::new() };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = works.map(|work| scope.spawn(work)).collect();
-        let mut made = vec![first()];
-        made.extend(others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
-        made
-    })
+/// Two stages of work by the same threads, this one among them: a thread that would be started, or woken, for the second stage begins too late to be of
+/// much use where all takes some milliseconds.
+///
+/// Every thread does `first`. With what they made, in no order, this thread does `between`, for which the others wait without sleeping: it should be
+/// short. With what that made every thread does `second`. Returns what `between` and, in no order, `second` made. An error of `between` ends it, a
+/// panic anywhere goes on here.
+pub fn in_two_stages<A: Send, B: Send + Sync, C: Send, E>(
+    threads: usize,
+    first: impl Fn() -> A + Sync,
+    between: impl FnOnce(Vec<A>) -> Result<B, E>,
+    second: impl Fn(&B) -> C + Sync,
+) -> Result<(B, Vec<C>), E> {
+    let (plan, firsts, seconds) = (OnceLock::new(), Made::default(), Made::default());
+    let other = || {
+        firsts.add(&first);
+        if let Some(plan) = wait_for(|| plan.get()) {
+            seconds.add(|| second(plan));
+        }
+    };
+    let others = threads.saturating_sub(1);
+    let made = std::thread::scope(|scope| {
+        (0..others).for_each(|_| drop(scope.spawn(other)));
+        let _sends_home = SendsHome(&plan);
+        let own = first();
+        let made = between(firsts.all(others, own))?;
+        let plan = plan.get_or_init(|| Some(made)).as_ref();
+        let own = plan.map(&second);
+        Ok(own.map(|own| seconds.all(others, own)).unwrap_or_default())
+    })?;
+    let plan = plan.into_inner().flatten();
+    Ok((plan.unwrap_or_else(|| unreachable!("made above")), made))
 }
 
-/// Does works, which come with a weight each, on so many threads, this one among them: whenever one is done with a work it takes the heaviest of those
-/// that wait, so that all end at about the same time. Returns what they made, in the order of the works. A panic in one of them goes on here.
-pub fn shared_out<T: Send>(threads: usize, works: Vec<(usize, impl FnOnce() -> T + Send)>) -> Vec<T> {
-    let threads = threads.clamp(1, works.len().max(1));
-    let mut waiting: Vec<_> = works.into_iter().enumerate().collect();
-    waiting.sort_by_key(|(_, (weight, _))| *weight); // The heaviest is popped first.
-    let waiting = Mutex::new(waiting);
-    let work = || {
-        let next = || waiting.lock().pop();
-        std::iter::from_fn(next).map(|(number, (_, work))| (number, work())).collect::<Vec<_>>()
-    };
-    let mut made: Vec<_> = each_on_a_thread(vec![&work; threads]).into_iter().flatten().collect();
-    made.sort_unstable_by_key(|(number, _)| *number);
-    made.into_iter().map(|(_, made)| made).collect()
+/// Dropped before there is a plan, it tells the threads that there will be none.
+struct SendsHome<'a, B>(&'a OnceLock<Option<B>>);
+
+impl<B> Drop for SendsHome<'_, B> {
+    fn drop(&mut self) {
+        let _ = self.0.set(None);
+    }
+}
+
+/// What threads have made.
+struct Made<T>(Mutex<Vec<std::thread::Result<T>>>);
+
+impl<T> Default for Made<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Made<T> {
+    fn add(&self, work: impl FnOnce() -> T) {
+        let made = catch_unwind(AssertUnwindSafe(work)); // What a panic left half done is seen by nobody: it goes on in `all`.
+        self.0.lock().push(made);
+    }
+
+    /// What so many others have made, and this thread.
+    fn all(&self, others: usize, own: T) -> Vec<T> {
+        let made =
+            wait_for(|| Some(self.0.lock()).filter(|made| made.len() == others).map(|mut made| std::mem::take(&mut *made)));
+        let made = made.into_iter().map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)));
+        std::iter::once(own).chain(made).collect()
+    }
+}
+
+/// Waits without sleeping, and gives up the processor to whoever wants it.
+fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
+    let backoff = Backoff::new();
+    loop {
+        match ready() {
+            Some(ready) => return ready,
+            None => backoff.snooze(),
+        }
+    }
+}
+
+/// The numbers of works, the heaviest first: whoever is done with one takes the next, so that all end at about the same time.
+pub struct HeaviestFirst {
+    order: Vec<usize>,
+    taken: AtomicUsize,
+}
+
+impl HeaviestFirst {
+    /// Works of these weights.
+    pub fn new(weights: impl Iterator<Item = usize>) -> Self {
+        let mut order: Vec<_> = weights.enumerate().collect();
+        order.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+        Self { order: order.into_iter().map(|(number, _)| number).collect(), taken: AtomicUsize::new(0) }
+    }
+
+    /// The next one; none if all are taken.
+    pub fn take(&self) -> Option<usize> {
+        self.order.get(self.taken.fetch_add(1, Relaxed)).copied()
+    }
 }
 
 #[cfg(test)]
@@ -36,63 +109,80 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_that_are_shared_out_are_all_done_and_keep_their_order() {
-        for threads in [0, 1, 2, 3, 100] {
-            let works: Vec<_> = (0..50).map(|number| (number % 7, move || number * number)).collect();
-            assert_eq!(shared_out(threads, works), (0..50).map(|number| number * number).collect::<Vec<_>>());
+    fn every_thread_does_both_stages_and_all_that_they_made_is_returned() {
+        for threads in [0, 1, 2, 3, 20] {
+            let (started, seen) = (AtomicUsize::new(0), Mutex::new(std::collections::HashSet::new()));
+            let first = || (started.fetch_add(1, Relaxed), seen.lock().insert(std::thread::current().id()));
+            let here = std::thread::current().id();
+            let between = |made: Vec<(usize, bool)>| {
+                assert_eq!(std::thread::current().id(), here);
+                assert!(made.iter().all(|(_, new)| *new), "each by a thread of its own: {made:?}");
+                Ok::<_, ()>(made.iter().map(|(number, _)| *number).sum::<usize>())
+            };
+            let second = |sum: &usize| (*sum, seen.lock().remove(&std::thread::current().id()));
+            let (sum, made) = in_two_stages(threads, first, between, second).unwrap();
+            let threads = threads.max(1);
+            assert_eq!((sum, made), (threads * (threads - 1) / 2, vec![(sum, true); threads]));
         }
-        assert!(shared_out(3, Vec::<(usize, fn())>::new()).is_empty());
     }
 
     #[test]
-    fn heavy_works_are_begun_first() {
-        let begun = Mutex::new(Vec::new());
-        let work = |weight| {
-            let begun = &begun;
-            (weight, move || begun.lock().push(weight))
+    fn an_error_between_the_stages_ends_it() {
+        let second = |_: &()| panic!("there is no second stage");
+        assert_eq!(in_two_stages(3, || (), |_| Err("no"), second).unwrap_err(), "no");
+    }
+
+    /// The panic of the thread with this number, or of `between`, or of this thread alone.
+    fn panic_in(stage: &str, of_this_thread: bool) -> String {
+        let here = std::thread::current().id();
+        let fail = |now: &str| {
+            let is_meant = now == "between" || (std::thread::current().id() == here) == of_this_thread;
+            assert!(now != stage || !is_meant, "in the {now} stage");
         };
-        shared_out(1, [3, 1, 4, 1, 5].map(work).into());
-        assert_eq!(begun.into_inner(), [5, 4, 3, 1, 1]);
+        let between = |_| {
+            fail("between");
+            Ok::<_, ()>(())
+        };
+        let work = || in_two_stages(3, || fail("first"), between, |()| fail("second"));
+        let panic = catch_unwind(AssertUnwindSafe(work)).unwrap_err();
+        panic.downcast_ref::<String>().unwrap().clone()
+    }
+
+    #[test]
+    fn a_panic_goes_on() {
+        for of_this_thread in [true, false] {
+            for stage in ["first", "between", "second"] {
+                assert_eq!(panic_in(stage, of_this_thread), format!("in the {stage} stage"));
+            }
+        }
+    }
+
+    #[test]
+    fn heavy_works_are_taken_first_and_each_once() {
+        let works = HeaviestFirst::new([3, 1, 4, 1, 5].into_iter());
+        assert_eq!(std::iter::from_fn(|| works.take()).collect::<Vec<_>>(), [4, 2, 0, 1, 3]);
+        assert_eq!(works.take(), None);
+        assert_eq!(HeaviestFirst::new(std::iter::empty()).take(), None);
+        let works = HeaviestFirst::new(0..1000);
+        let take = || std::iter::from_fn(|| works.take()).collect::<Vec<_>>();
+        let ((), taken) = in_two_stages(4, || (), |_| Ok::<_, ()>(()), |()| take()).unwrap();
+        let mut all = taken.concat();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..1000));
     }
 
     #[test]
     fn who_is_done_takes_the_next_work() {
-        let done = std::sync::atomic::AtomicUsize::new(0);
-        let relaxed = std::sync::atomic::Ordering::Relaxed;
-        let works: Vec<_> = (0..9)
-            .map(|number| {
-                let done = &done;
-                let work = move || {
-                    while number == 0 && done.load(relaxed) < 8 {
-                        std::thread::yield_now(); // The first work ends when all others were done by the other thread.
-                    }
-                    done.fetch_add(1, relaxed);
-                };
-                (9 - number, work)
-            })
-            .collect();
-        assert_eq!(shared_out(2, works).len(), 9);
-    }
-
-    #[test]
-    #[should_panic(expected = "in a work")]
-    fn a_panic_in_a_work_goes_on() {
-        let works: Vec<_> = (0..3).map(|number| (1, move || assert!(number != 1, "in a work"))).collect();
-        shared_out(2, works);
-    }
-
-    #[test]
-    fn results_come_in_the_order_of_the_works() {
-        let works: Vec<_> = (0..5).map(|number| move || (number, std::thread::current().id())).collect();
-        let made = each_on_a_thread(works);
-        assert_eq!(made.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        assert_eq!(made[0].1, std::thread::current().id());
-        assert!(each_on_a_thread(Vec::<fn()>::new()).is_empty());
-    }
-
-    #[test]
-    #[should_panic(expected = "in a share")]
-    fn a_panic_goes_on() {
-        each_on_a_thread(vec![|| (), || panic!("in a share")]);
+        let (works, done) = (HeaviestFirst::new((0..9).rev()), AtomicUsize::new(0));
+        let work = |(): &()| {
+            while let Some(number) = works.take() {
+                while number == 0 && done.load(Relaxed) < 8 {
+                    std::thread::yield_now(); // The first work ends when all others were done by the other thread.
+                }
+                done.fetch_add(1, Relaxed);
+            }
+        };
+        in_two_stages(2, || (), |_| Ok::<_, ()>(()), work).unwrap();
+        assert_eq!(done.into_inner(), 9);
     }
 }

@@ -5,9 +5,9 @@
 use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError};
-use everleaf_pmem::{DramSource, TransactionCounts, TransactionalMemory};
+use everleaf_pmem::{TransactionCounts, TransactionalMemory};
 
-use crate::fptree::inner::{CAPACITIES, FILL_PERCENT, index_error};
+use crate::fptree::inner::{InnerNodes, index_error};
 use crate::fptree::key::LeafKey;
 pub(super) use crate::support::inner::Ticket;
 use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought};
@@ -21,25 +21,10 @@ macro_rules! capacities {
         }
 
         impl<K: LeafKey> SharedNodes<K> {
-            /// Builds nodes over the first leaf and shares of the others with their lower bounds, ascending, a thread each; `most` leaves at most.
-            pub fn build<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(
-                capacity: u64,
-                dram: DramSource<'_>,
-                transactions: TransactionalMemory,
-                first: u64,
-                most: usize,
-                threads: usize,
-                shares: Vec<(usize, impl FnOnce() -> I + Send)>,
-            ) -> Result<Self, IndexError> {
-                match capacity {
-                    $($capacity => {
-                        let inner = SharedInner::build_on_threads(dram, first, most, threads, shares, FILL_PERCENT).map_err(index_error)?;
-                        Ok(Self::$variant(inner.with_transactions(transactions)))
-                    })+
-                    value => {
-                        let offered = format!("{CAPACITIES:?}");
-                        Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
-                    }
+            /// Nodes that were built for one thread, shared from now on.
+            pub fn new(nodes: InnerNodes<K>, transactions: TransactionalMemory) -> Self {
+                match nodes {
+                    $(InnerNodes::$variant(inner) => Self::$variant(SharedInner::from(inner).with_transactions(transactions)),)+
                 }
             }
 

@@ -30,8 +30,10 @@ use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::parameters::Opening;
+use crate::fptree::raise::Raising;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
-use crate::fptree::survey::{Survey, Surveyor, places_for, threads_for};
+use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
+use crate::support::parallel::in_two_stages;
 use crate::support::version_locks::VersionLocks;
 
 /// Chunks at the beginning of a part of the table among which a leaf is looked for.
@@ -52,18 +54,27 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let workers = Workers::new(Arc::clone(pool), SEATS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
-        let survey = survey::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads)?;
-        for stray in &survey.strays {
-            remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
-        }
-        for offset in &survey.free {
-            free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
-        }
-        let mut leaves = survey.leaves;
-        let leftmost = match leaves.leftmost(pool) {
-            Some(leftmost) => leftmost,
-            None => first_leaf::<K, M, S>(&mut worker, shape)?,
+        let pass = pass::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let between = |parts| {
+            let survey = Survey::of_all(parts)?;
+            for stray in &survey.strays {
+                remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+            }
+            for offset in &survey.free {
+                free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
+            }
+            let leaves = survey.leaves.lengths().sum::<usize>();
+            let leftmost = match survey.leaves.leftmost(pool) {
+                Some(leftmost) => leftmost,
+                None => first_leaf::<K, M, S>(&mut worker, shape)?,
+            };
+            Ok::<_, IndexError>((Raising::begin(pool, survey.leaves, leftmost, inner_keys)?, leftmost, leaves, survey.keys))
         };
+        let ((raising, leftmost, leaves, keys_found), raised) =
+            in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
+        let inner = raising.end(pool, raised)?;
+        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
+        drop(worker);
         let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
         let transactional = transactions.is_on();
         let concurrency = match (transactional, transactions.is_simulated()) {
@@ -71,23 +82,17 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             (true, false) => Concurrency::Rtm,
             (true, true) => Concurrency::SimulatedRtm,
         };
-        let (dram, most) = (pool.media().dram(), leaves.len());
-        let shares = leaves.in_order(pool, leftmost);
-        let built = SharedNodes::build(inner_keys, dram, transactions, leftmost, most, survey.threads, shares);
-        let inner = built.map_err(|error| leaves.twins(pool).unwrap_or(error))?;
-        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
-        drop(worker);
         Ok(Self {
             pool: Arc::clone(pool),
             workers,
-            inner,
+            inner: SharedNodes::new(inner, transactions),
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             shape,
             transactional,
             concurrency,
             leftmost,
-            keys_found: survey.keys,
-            leaves: AtomicU64::new(most.max(1) as u64),
+            keys_found,
+            leaves: AtomicU64::new(leaves.max(1) as u64),
             restarts: CachePadded::default(),
         })
     }
@@ -182,25 +187,29 @@ fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
     Ok(worker.free_from(&log.removed)?)
 }
 
-/// Looks at the heads of all leaves.
-fn survey<K: LeafKey, M: Media, S: Shape>(
+/// The pass over the heads of all leaves, which any chunk of the pool may hold.
+fn pass<K: LeafKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     shape: S,
     slots: bool,
     threads: Option<usize>,
-) -> Result<Survey<K>, IndexError> {
+) -> Pass<'_, K, M, S, TablePart> {
     let room = pool.media().region().len() / shape.leaf_bytes();
     let threads = threads.unwrap_or_else(|| threads_for(room));
-    let parts = pool.table_parts(places_for(threads));
+    Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), room as usize)
+}
+
+/// What each thread does in it.
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, K, M, S, TablePart>) -> Result<Survey<K>, IndexError> {
     let first_of = |part: &TablePart| {
         let mut first = None;
-        let listed = pool.for_each_node_in(&part.beginning(SAMPLED_CHUNKS), |leaf| first = first.or(Some(leaf)));
+        let listed = pass.pool.for_each_node_in(&part.beginning(SAMPLED_CHUNKS), |leaf| first = first.or(Some(leaf)));
         first.filter(|_| listed.is_ok())
     };
-    let sample = || parts.iter().step_by(2).filter_map(first_of).collect();
-    Surveyor::<K, M, S>::new(pool, shape, slots, threads).in_parts(&parts, room as usize, sample, |part, surveyor| {
+    let sample = |parts: &[TablePart]| parts.iter().step_by(2).filter_map(first_of).collect();
+    pass.look(sample, |part, surveyor| {
         let mut visited = Ok(());
-        pool.for_each_node_in(part, |leaf| {
+        pass.pool.for_each_node_in(part, |leaf| {
             if visited.is_ok() {
                 visited = surveyor.visit(leaf);
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_index::{BytesKeys, Concurrency, Direction, Index, IndexError, U64Keys};
 use everleaf_pmem::{AbortCause, Cpu, Dram, Invented, Region, Simulation, Transactions};
@@ -322,17 +323,91 @@ fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
     assert_sound(&pool, &tree);
 }
 
-/// Who shows a leaf has it locked; a panic must not leave it so.
-#[test]
-fn a_panic_in_a_visitor_leaves_the_tree_usable() {
+/// Who shows a leaf of byte-string keys has it locked; a panic must not leave it so.
+fn a_visitor_panics<K: OwnKey>() {
     let parameters = parameters(8, 4, 1);
-    let pool = pool::<U64Keys>(parameters, 1 << 20);
-    let tree = tree::<U64Keys>(&pool, parameters, None);
-    (0..100).for_each(|key| assert!(Index::insert(&tree, key, key).unwrap()));
+    let pool = pool::<K>(parameters, 1 << 20);
+    let tree = tree::<K>(&pool, parameters, None);
+    (0..100).for_each(|number| assert!(Index::insert(&tree, K::borrow(&K::of(number)), number).unwrap()));
     std::thread::scope(|scope| {
         let visitor = scope.spawn(|| tree.scan(Bound::Unbounded, Direction::Forward, &mut |_, _| panic!("in a callback")));
         assert!(visitor.join().is_err());
     });
-    (0..100).for_each(|key| assert_eq!(Index::remove(&tree, key).unwrap(), Some(key)));
+    (0..100).for_each(|number| assert_eq!(Index::remove(&tree, K::borrow(&K::of(number))).unwrap(), Some(number)));
+    assert_sound(&pool, &tree);
+}
+
+#[test]
+fn a_panic_in_a_visitor_leaves_the_tree_usable() {
+    a_visitor_panics::<U64Keys>();
+    a_visitor_panics::<BytesKeys>();
+}
+
+/// What is shown of `u64` keys is a copy: writers need not wait for the visitor, and it shows what was there when it began with the leaf.
+#[test]
+fn writers_of_u64_keys_do_not_wait_for_a_visitor() {
+    let parameters = parameters(8, 4, 3);
+    let pool = pool::<U64Keys>(parameters, 1 << 20);
+    let tree = tree::<U64Keys>(&pool, parameters, None);
+    let value = |key: u64| [key, key + 1, key + 2];
+    (0..100).for_each(|key| assert!(tree.insert_words(key, &value(key)).unwrap()));
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut shown = Vec::new();
+        let mut visit = |key: u64, words: &[u64]| {
+            assert_eq!(words, value(key), "key {key}");
+            shown.push(key);
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert!(tree.update_words(key, &[0; 3], &mut [0; 3]).unwrap()));
+            });
+            ControlFlow::Continue(())
+        };
+        tree.scan(Bound::Unbounded, direction, &mut visit).unwrap();
+        shown.sort_unstable();
+        assert!(shown.iter().copied().eq(0..100), "{shown:?}");
+        (0..100).for_each(|key| assert!(tree.update_words(key, &value(key), &mut [0; 3]).unwrap()));
+    }
+    assert_sound(&pool, &tree);
+}
+
+/// Tells a writer to end, when the test fails too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A scan that others were in the way of locks the leaf, and then shows it: it does not begin again for ever. Nor does it ever show half of a change.
+#[test]
+fn a_scan_of_a_leaf_that_always_changes_comes_to_an_end() {
+    let parameters = parameters(9, 4, 3); // One leaf, with room for one update at a time.
+    let pool = pool::<U64Keys>(parameters, 1 << 20);
+    let tree = tree::<U64Keys>(&pool, parameters, None);
+    (0..8).for_each(|key| assert!(tree.insert_words(key, &[0; 3]).unwrap()));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        scope.spawn(|| {
+            for round in (1..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                (0..8).for_each(|key| assert!(tree.update_words(key, &[round; 3], &mut [0; 3]).unwrap()));
+            }
+        });
+        for turn in 0..20_000 {
+            let direction = if turn % 2 == 0 { Direction::Forward } else { Direction::Backward };
+            let mut shown = Vec::new();
+            let show = &mut |key: u64, value: &[u64]| {
+                shown.push((key, value[0]));
+                assert!(value.iter().all(|word| *word == value[0]), "half of a change: {value:?}");
+                ControlFlow::Continue(())
+            };
+            tree.scan(Bound::Unbounded, direction, show).unwrap();
+            shown.sort_unstable();
+            assert!(shown.iter().map(|(key, _)| *key).eq(0..8), "{shown:?}");
+            // One moment: the writer has come so far, and the keys after that are one round behind.
+            let rounds: Vec<_> = shown.iter().map(|(_, round)| *round).collect();
+            assert!(rounds.is_sorted_by(|a, b| a >= b) && rounds[0] - rounds[7] <= 1, "not of one moment: {rounds:?}");
+        }
+    });
     assert_sound(&pool, &tree);
 }

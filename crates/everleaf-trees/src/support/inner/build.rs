@@ -1,4 +1,5 @@
-//! All leaves are known (after a crash): nodes are written from left to right, each once.
+//! All leaves are known (after a crash): nodes are written from left to right, each once. Several threads make the bottom nodes, each above a share of the
+//! leaves at a time; one makes what is above them.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use everleaf_pmem::DramSource;
 
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
-use crate::support::parallel::shared_out;
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Builds the tree over a first child, which covers all that is below the first separator, and the others with
@@ -22,49 +22,108 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
         let others: Vec<_> = others.collect();
-        Self::build_on_threads(
-            dram,
-            first_child,
-            others.len() + 1,
-            1,
-            vec![(others.len(), || others.iter().copied())],
-            fill_percent,
-        )
+        let building = Building::begin(dram, first_child, others.len() + 1, 1, fill_percent)?;
+        let bottom = building.bottom(0, others.len(), others.into_iter())?;
+        building.end(vec![bottom])
     }
+}
 
-    /// The same by several threads, which take a share of the children at a time, sorted, and make the bottom nodes above them. Every share is above
-    /// the one before it, and comes with about its length. `most`: children at most, so that memory is set aside for all nodes at once.
+/// A tree that is built above shares of its children: several threads at a time make the [`bottom`](Building::bottom) nodes above a share each, then one
+/// [ends](Building::end) it.
+///
+/// ```
+/// use everleaf_index::U64Keys;
+/// use everleaf_pmem::Cpu;
+/// use everleaf_trees::support::inner::Building;
+///
+/// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 1000, 3, 2, 85)?;
+/// let (low, high) = (building.bottom(0, 1, [(50, 2000)].into_iter())?, building.bottom(1, 1, [(90, 3000)].into_iter())?);
+/// let inner = building.end(vec![low, high])?;
+/// assert_eq!((inner.find(49), inner.find(50), inner.find(90)), (1000, 2000, 3000));
+/// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
+/// ```
+#[derive(Debug)]
+pub struct Building<K: InnerKey, const CAPACITY: usize> {
+    inner: Inner<K, CAPACITY>,
+    first_child: u64,
+    /// Slots that are filled of a node.
+    slots: usize,
+    /// The huge page of the nodes' memory that is to be faulted in next.
+    page: AtomicUsize,
+}
+
+/// The bottom nodes above a share of the children.
+#[derive(Debug)]
+pub struct Bottom {
+    /// The nodes, with their separators.
+    nodes: Vec<Entry>,
+    /// The first and the last separator of the share.
+    ends: Option<(Kept, Kept)>,
+    children: u64,
+}
+
+impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
+    /// Begins a tree over a first child, which covers all that is below the first separator; `most` children at most, in so many shares, so that memory
+    /// is set aside for all nodes at once. Nodes are filled to `fill_percent` (1 to 100) of their capacity.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_on_threads<'a, 'd, I: Iterator<Item = (K::Ref<'a>, u64)>>(
+    /// [`InnerError::Memory`].
+    pub fn begin<'d>(
         dram: impl Into<DramSource<'d>>,
         first_child: u64,
         most: usize,
-        threads: usize,
-        shares: Vec<(usize, impl FnOnce() -> I + Send)>,
+        shares: usize,
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
-        let inner = Self::new(dram, first_child)?;
+        let inner = Inner::new(dram, first_child)?;
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
         // Each share may end with a node that is not full. Memory is taken once: to make a small arena larger costs more than to make it.
-        let bottom = most.div_ceil(slots) + shares.len();
+        let bottom = most.div_ceil(slots) + shares;
         let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(slots))).skip(1);
         inner.nodes.reserve(bottom + above.sum::<usize>())?;
-        let page = AtomicUsize::new(0);
-        let bottom_of = |(number, (length, share))| {
-            let (inner, page, first) = (&inner, &page, (number == 0).then_some(first_child));
-            let work = move || {
-                while inner.nodes.arena.fault_in(page.fetch_add(1, Relaxed)) {}
-                Bottom::new(inner, slots, first, length).fill(share)
-            };
-            (length, work)
-        };
-        let bottoms = shared_out(threads, shares.into_iter().enumerate().map(bottom_of).collect());
+        Ok(Self { inner, first_child, slots, page: AtomicUsize::new(0) })
+    }
+
+    /// Takes part in faulting the memory of the nodes in: each huge page is zeroed by one of the threads that do this.
+    pub fn fault_in(&self) {
+        while self.inner.nodes.arena.fault_in(self.page.fetch_add(1, Relaxed)) {}
+    }
+
+    /// Makes the nodes above a share of the children, which come with their separators, ascending. `number`: of the share, from 0 on; every share is above
+    /// the one before it. `length`: about how many there are.
+    ///
+    /// # Errors
+    /// As [`Inner::build`].
+    pub fn bottom<'a>(
+        &self,
+        number: usize,
+        length: usize,
+        children: impl Iterator<Item = (K::Ref<'a>, u64)>,
+    ) -> Result<Bottom, InnerError> {
+        let separators = &self.inner.separators;
+        let mut row = Row::new(self, length);
+        if number == 0 {
+            row.push(Entry { kept: Kept::default(), child: self.first_child });
+        }
+        for (separator, child) in children {
+            if row.made.ends.is_some_and(|(_, last)| K::compare(separators, last, separator, 0).is_ge()) {
+                return Err(InnerError::Order);
+            }
+            let handle = K::keep(separators, separator)?;
+            row.push(Entry { kept: Kept { word: K::word(separator, 0), handle }, child });
+        }
+        Ok(row.end())
+    }
+
+    /// The tree, from the bottom nodes above all shares in the order of these.
+    ///
+    /// # Errors
+    /// As [`Inner::build`].
+    pub fn end(self, bottoms: Vec<Bottom>) -> Result<Inner<K, CAPACITY>, InnerError> {
+        let Self { inner, slots, .. } = self;
         let mut levels = Levels { pending: Vec::new(), slots };
         let (mut last, mut children) = (None, 0);
         for bottom in bottoms {
-            let bottom = bottom?;
             let Some((lowest, highest)) = bottom.ends else { continue };
             if last.is_some_and(|last| {
                 K::compare(&inner.separators, last, K::borrow(&K::owned(&inner.separators, lowest)), 0).is_ge()
@@ -84,63 +143,47 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 }
 
-/// The nodes above a share of the children.
-struct Bottom<'i, K: InnerKey, const CAPACITY: usize> {
-    inner: &'i Inner<K, CAPACITY>,
-    slots: usize,
+/// Bottom nodes that are being written.
+struct Row<'b, K: InnerKey, const CAPACITY: usize> {
+    building: &'b Building<K, CAPACITY>,
     /// Nodes that were taken for the share, the next one last.
     taken: Vec<u32>,
     /// Entries of the last node, which is not written yet.
     pending: Vec<Entry>,
-    /// The nodes that are written, with their separators.
-    nodes: Vec<Entry>,
-    /// The first and the last separator.
-    ends: Option<(Kept, Kept)>,
-    children: u64,
+    made: Bottom,
 }
 
-impl<'i, K: InnerKey, const CAPACITY: usize> Bottom<'i, K, CAPACITY> {
-    /// `first`: the child that covers all that is below the first separator, for the leftmost share. `length`: of the share.
-    fn new(inner: &'i Inner<K, CAPACITY>, slots: usize, first: Option<u64>, length: usize) -> Self {
-        let taken = inner.nodes.allocate_many(length.div_ceil(slots));
-        let (pending, nodes) = (Vec::with_capacity(slots), Vec::new());
-        let mut bottom = Self { inner, slots, taken, pending, nodes, ends: None, children: 0 };
-        if let Some(child) = first {
-            bottom.push(Entry { kept: Kept::default(), child });
-        }
-        bottom
+impl<'b, K: InnerKey, const CAPACITY: usize> Row<'b, K, CAPACITY> {
+    fn new(building: &'b Building<K, CAPACITY>, length: usize) -> Self {
+        let nodes = length.div_ceil(building.slots);
+        let made = Bottom { nodes: Vec::with_capacity(nodes), ends: None, children: 0 };
+        Self { building, taken: building.inner.nodes.allocate_many(nodes), pending: Vec::with_capacity(building.slots), made }
     }
 
     fn push(&mut self, entry: Entry) {
-        if self.pending.len() == self.slots {
+        if self.pending.len() == self.building.slots {
             self.write();
         }
         self.pending.push(entry);
-        self.ends = Some((self.ends.map_or(entry.kept, |(lowest, _)| lowest), entry.kept));
-        self.children += 1;
+        self.made.ends = Some((self.made.ends.map_or(entry.kept, |(lowest, _)| lowest), entry.kept));
+        self.made.children += 1;
     }
 
     /// Writes the pending node. Its memory was set aside, also where it is one more than was taken.
     fn write(&mut self) {
-        let node = self.taken.pop().unwrap_or_else(|| self.inner.nodes.allocate());
-        self.inner.nodes.write_entries(&self.inner.separators, node, &self.pending);
-        self.nodes.push(Entry { kept: self.pending[0].kept, child: u64::from(node) });
+        let inner = &self.building.inner;
+        let node = self.taken.pop().unwrap_or_else(|| inner.nodes.allocate());
+        inner.nodes.write_entries(&inner.separators, node, &self.pending);
+        self.made.nodes.push(Entry { kept: self.pending[0].kept, child: u64::from(node) });
         self.pending.clear();
     }
 
-    fn fill<'a, I: Iterator<Item = (K::Ref<'a>, u64)>>(mut self, share: impl FnOnce() -> I) -> Result<Self, InnerError> {
-        for (separator, child) in share() {
-            if self.ends.is_some_and(|(_, last)| K::compare(&self.inner.separators, last, separator, 0).is_ge()) {
-                return Err(InnerError::Order);
-            }
-            let handle = K::keep(&self.inner.separators, separator)?;
-            self.push(Entry { kept: Kept { word: K::word(separator, 0), handle }, child });
-        }
+    fn end(mut self) -> Bottom {
         if !self.pending.is_empty() {
             self.write();
         }
-        self.taken.drain(..).for_each(|node| self.inner.nodes.free(node));
-        Ok(self)
+        self.taken.into_iter().for_each(|node| self.building.inner.nodes.free(node));
+        self.made
     }
 }
 

@@ -46,6 +46,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::{DramSource, MapError};
 
+pub use build::{Bottom, Building};
 pub use cursor::Cursor;
 pub use separators::{InnerKey, Kept};
 pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};

@@ -169,21 +169,6 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Inner::build(dram, first_child, others, fill_percent).map(Self::from)
     }
 
-    /// Builds the tree by several threads.
-    ///
-    /// # Errors
-    /// As [`Inner::build_on_threads`].
-    pub fn build_on_threads<'a, 'd, I: Iterator<Item = (K::Ref<'a>, u64)>>(
-        dram: impl Into<DramSource<'d>>,
-        first_child: u64,
-        most: usize,
-        threads: usize,
-        shares: Vec<(usize, impl FnOnce() -> I + Send)>,
-        fill_percent: usize,
-    ) -> Result<Self, InnerError> {
-        Inner::build_on_threads(dram, first_child, most, threads, shares, fill_percent).map(Self::from)
-    }
-
     /// A ticket that is never current: the root word of no tree.
     pub fn stale_ticket(&self) -> Ticket<'_> {
         Ticket { atom: &self.tree.root, seen: u64::MAX }
