@@ -59,6 +59,9 @@ pub trait Index<K: KeyKind>: Send + Sync {
 
     /// Visits entries in key order from `from` on, in `direction` (backward: from the greatest key within the bound downwards).
     ///
+    /// What is shown stays while `visit` runs: a call that replaces the value of that key, or removes it, returns only afterwards. So `visit` may read what a
+    /// value leads to. It may run under a lock: it must not call the index, nor wait for a thread that does.
+    ///
     /// # Errors
     /// [`IndexError::Corrupt`] if damage is met.
     fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError>;

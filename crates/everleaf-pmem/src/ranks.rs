@@ -22,7 +22,7 @@ const TOGETHER: usize = 16;
 /// assert!(!ranks(Cpu::detect().simd, &[30, 10, 30], &mut places));
 /// ```
 #[inline]
-pub fn ranks(level: SimdLevel, words: &[u64], ranks: &mut [u8; MOST_RANKED]) -> bool {
+pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) -> bool {
     if words.len() > MOST_RANKED {
         return false;
     }
@@ -31,16 +31,16 @@ pub fn ranks(level: SimdLevel, words: &[u64], ranks: &mut [u8; MOST_RANKED]) -> 
     signed.iter_mut().zip(words).for_each(|(signed, word)| *signed = (word ^ 1 << 63) as i64);
     match level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the level is this only when the CPU has AVX-512 F (with BW and DQ).
-        SimdLevel::Avx512 => unsafe { count_avx512(&signed, words.len(), ranks) },
+        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX-512 BW and DQ, hence F; whoever makes a level up vouches for it.
+        SimdLevel::Avx512 => unsafe { count_avx512(&signed, words.len(), places) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the level is this only when the CPU has AVX2.
-        SimdLevel::Avx2 => unsafe { count_avx2(&signed, words.len(), ranks) },
+        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX2; whoever makes a level up vouches for it.
+        SimdLevel::Avx2 => unsafe { count_avx2(&signed, words.len(), places) },
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::Scalar => count(&signed, words.len(), ranks),
+        SimdLevel::Scalar => count(&signed, words.len(), places),
         _ => return false,
     }
-    let taken = ranks[..words.len()].iter().fold(0, |taken, rank| taken | 1u64.wrapping_shl(u32::from(*rank)));
+    let taken = places[..words.len()].iter().fold(0, |taken, place| taken | 1u64.wrapping_shl(u32::from(*place)));
     taken.count_ones() as usize == words.len()
 }
 
@@ -51,7 +51,7 @@ fn count_avx512(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST
     let one = _mm512_set1_epi64(1);
     for (own, ranks) in parts(words, ranks, length) {
         // SAFETY: reads the 128 bytes of `own`; these loads want no alignment.
-        let own = unsafe { [_mm512_loadu_epi64(&raw const own[0]), _mm512_loadu_epi64(&raw const own[8])] };
+        let own = unsafe { [_mm512_loadu_epi64(own.as_ptr()), _mm512_loadu_epi64(own[8..].as_ptr())] };
         let mut less = [_mm512_setzero_si512(); 2];
         for word in &words[..length] {
             let word = _mm512_set1_epi64(*word);
@@ -71,7 +71,7 @@ fn count_avx2(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_R
     use std::arch::x86_64::*;
     for (own, ranks) in parts(words, ranks, length) {
         // SAFETY: reads the 128 bytes of `own`; these loads want no alignment.
-        let own = unsafe { [0, 4, 8, 12].map(|at| _mm256_loadu_si256((&raw const own[at]).cast())) };
+        let own = unsafe { [0, 4, 8, 12].map(|at| _mm256_loadu_si256(own[at..].as_ptr().cast())) };
         let mut less = [_mm256_setzero_si256(); 4];
         for word in &words[..length] {
             let word = _mm256_set1_epi64x(*word);
@@ -80,8 +80,10 @@ fn count_avx2(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_R
             }
         }
         for (ranks, less) in ranks.as_chunks_mut::<4>().0.iter_mut().zip(less) {
-            *ranks = [_mm256_extract_epi8::<0>, _mm256_extract_epi8::<8>, _mm256_extract_epi8::<16>, _mm256_extract_epi8::<24>]
-                .map(|extract| extract(less) as u8);
+            ranks[0] = _mm256_extract_epi8::<0>(less) as u8;
+            ranks[1] = _mm256_extract_epi8::<8>(less) as u8;
+            ranks[2] = _mm256_extract_epi8::<16>(less) as u8;
+            ranks[3] = _mm256_extract_epi8::<24>(less) as u8;
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The conformance suite: what every index must do, written once against [`Index`] and compared with the model.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use everleaf::{BytesKeys, IndexError, MAX_KEY_BYTES, U64Keys};
 use everleaf_index::{Direction, Index, KeyKind, Model, SerialIndex};
@@ -87,6 +89,7 @@ where
         self.fill_in_order(operations as u64, false);
         self.empty();
         self.fill_in_order(operations as u64, true);
+        self.shown_entries_stay();
         self.random(operations, 50);
         self.model
     }
@@ -182,6 +185,47 @@ where
                 let expected = collect_some(&self.model, limit, |m, visit| m.scan(from, direction, visit));
                 let found = collect_some(self.index, limit, |x, visit| x.scan(from, direction, visit));
                 assert_eq!(found, expected, "{direction:?} from {from:?}, seed {}", self.seed);
+            }
+        }
+    }
+
+    /// What a scan shows is not replaced or removed before the visitor has returned: it may lead to what the visitor reads.
+    fn shown_entries_stay(&mut self) {
+        let (number, seed) = (self.model.len() / 2, self.seed);
+        let key = K::ordered(number);
+        for (kind, direction) in [(1, Direction::Forward), (2, Direction::Backward), (3, Direction::Forward)] {
+            self.step(2, K::borrow(&key), number);
+            let (begun, returned) = (AtomicBool::new(false), AtomicBool::new(false));
+            let write = || {
+                begun.store(true, Relaxed);
+                let (index, key) = (self.index, K::borrow(&key));
+                let written = match kind {
+                    1 => index.update_words(key, &[5], &mut [0]),
+                    2 => index.upsert_words(key, &[5], &mut [0]),
+                    _ => index.remove_words(key, &mut [0]),
+                };
+                returned.store(true, Relaxed);
+                assert!(written.expect("a write beside a scan"), "seed {seed}");
+            };
+            std::thread::scope(|scope| {
+                let mut visit = |shown: K::Ref<'_>, value: &[u64]| {
+                    if K::to_owned(shown) == key {
+                        scope.spawn(write);
+                        while !begun.load(Relaxed) {
+                            std::thread::yield_now();
+                        }
+                        std::thread::sleep(Duration::from_millis(2));
+                        assert!(!returned.load(Relaxed), "a shown entry was written, {direction:?}, seed {seed}");
+                        assert_eq!(value, [number], "seed {seed}");
+                    }
+                    ControlFlow::Continue(())
+                };
+                self.index.scan(Bound::Unbounded, direction, &mut visit).expect("a scan");
+            });
+            assert!(returned.into_inner(), "the key was not shown, seed {seed}");
+            match kind {
+                3 => _ = self.model.remove_words(K::borrow(&key), &mut [0]),
+                _ => _ = self.model.upsert_words(K::borrow(&key), &[5], &mut [0]),
             }
         }
     }

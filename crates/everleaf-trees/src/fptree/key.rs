@@ -151,7 +151,7 @@ impl LeafKey for U64Keys {
     #[inline(always)]
     fn sort(simd: SimdLevel, entries: &mut [(u64, u8)]) {
         if !sort_by_ranks(simd, entries, |entry| entry.0) {
-            entries.sort_unstable_by_key(|entry| entry.0);
+            entries.sort_unstable_by_key(|entry| entry.0); // A processor without AVX2.
         }
     }
     #[inline(always)]
@@ -254,9 +254,22 @@ impl LeafKey for BytesKeys {
         let common =
             |limit: usize, other: &(&[u8], u8)| first.iter().zip(other.0).take(limit).take_while(|(a, b)| a == b).count();
         let shared = others.iter().fold(first.len(), common);
-        if !sort_by_ranks(simd, entries, |entry| Self::word(entry.0, shared)) {
-            let word = |entry: &(&[u8], u8)| Self::word(entry.0, shared);
-            entries.sort_unstable_by(|a, b| word(a).cmp(&word(b)).then_with(|| a.0.cmp(b.0)));
+        if sort_by_ranks(simd, entries, |entry| Self::word(entry.0, shared)) {
+            return;
+        }
+        if entries.len() > MAX_SLOTS {
+            return entries.sort_unstable_by_key(|entry| entry.0);
+        }
+        let (mut unsorted, mut order) = ([(Self::least(), 0); MAX_SLOTS], [(0, 0); MAX_SLOTS]);
+        let (unsorted, order) = (&mut unsorted[..entries.len()], &mut order[..entries.len()]);
+        unsorted.copy_from_slice(entries);
+        for (place, (word, entry)) in order.iter_mut().zip(&*unsorted).enumerate() {
+            *word = (Self::word(entry.0, shared), place as u8);
+        }
+        let whole = |place: u8| unsorted[usize::from(place)].0;
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| whole(a.1).cmp(whole(b.1))));
+        for (entry, (_, place)) in entries.iter_mut().zip(order) {
+            *entry = unsorted[usize::from(*place)];
         }
     }
     fn prefix(key: &[u8]) -> u64 {

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::Builder;
 
 use crossbeam_utils::Backoff;
 use parking_lot::Mutex;
@@ -11,10 +12,20 @@ use parking_lot::Mutex;
 /// much use where all takes some milliseconds.
 ///
 /// Every thread does `first`. With what they made, in no order, this thread does `between`, for which the others wait without sleeping: it should be
-/// short. With what that made every thread does `second`. Returns what `between` and, in no order, `second` made. An error of `between` ends it, a
+/// short (after a crash it also ends what that left undone, which may take longer). With what that made every thread does `second`. Returns what `between` and, in no order, `second` made. An error of `between` ends it, a
 /// panic anywhere goes on here.
 pub fn in_two_stages<A: Send, B: Send + Sync, C: Send, E>(
     threads: usize,
+    first: impl Fn() -> A + Sync,
+    between: impl FnOnce(Vec<A>) -> Result<B, E>,
+    second: impl Fn(&B) -> C + Sync,
+) -> Result<(B, Vec<C>), E> {
+    in_two_stages_on((1..threads).map(|_| Builder::new()), first, between, second)
+}
+
+/// The same on this thread and others that are built so.
+fn in_two_stages_on<A: Send, B: Send + Sync, C: Send, E>(
+    others: impl Iterator<Item = Builder>,
     first: impl Fn() -> A + Sync,
     between: impl FnOnce(Vec<A>) -> Result<B, E>,
     second: impl Fn(&B) -> C + Sync,
@@ -26,10 +37,10 @@ pub fn in_two_stages<A: Send, B: Send + Sync, C: Send, E>(
             seconds.add(|| second(plan));
         }
     };
-    let others = threads.saturating_sub(1);
     let made = std::thread::scope(|scope| {
-        (0..others).for_each(|_| drop(scope.spawn(other)));
         let _sends_home = SendsHome(&plan);
+        // Where the system gives no more threads, those that are there do it.
+        let others = others.map_while(|builder| builder.spawn_scoped(scope, other).ok()).count();
         let own = first();
         let made = between(firsts.all(others, own))?;
         let plan = plan.get_or_init(|| Some(made)).as_ref();
@@ -123,6 +134,17 @@ mod tests {
             let (sum, made) = in_two_stages(threads, first, between, second).unwrap();
             let threads = threads.max(1);
             assert_eq!((sum, made), (threads * (threads - 1) / 2, vec![(sum, true); threads]));
+        }
+    }
+
+    #[test]
+    fn it_is_done_by_those_threads_that_could_be_started() {
+        for possible in [0, 1, 2] {
+            // Stacks for which there are no addresses.
+            let builder = |number| if number < possible { Builder::new() } else { Builder::new().stack_size(1 << 60) };
+            let between = |made: Vec<()>| Ok::<_, ()>(made.len());
+            let (threads, made) = in_two_stages_on((0..4).map(builder), || (), between, |threads| *threads).unwrap();
+            assert_eq!((threads, made), (possible + 1, vec![possible + 1; possible + 1]));
         }
     }
 

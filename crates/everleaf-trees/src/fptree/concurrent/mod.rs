@@ -25,10 +25,10 @@
 //! * L3: *readers* write nothing that is shared. They read the leaf's version (and wait while it is locked), read the leaf, and start
 //!   again if the version has changed. While it has not, nothing they saw was less than durable: no reader acts on what a crash can
 //!   still undo.
-//! * L4: *scans* read one leaf at a time as a reader does, keys and values, and show what they have read; if others were in the way they lock the
-//!   leaf the second time, so that they come to an end. Byte-string keys are lent to the visitor, not copied, so there the leaf is locked
-//!   at once: the lock keeps their records.
-//!   From leaf to leaf scans step within the node above while that has not changed: its ticket says of the next leaf what it said of this one.
+//! * L4: *scans* lock one leaf at a time and show what it holds. Keys that are shown are lent, not copied, and so is what values lead to: the lock keeps
+//!   the records, since no write of a key in the leaf returns before it. (Copying a leaf of `u64` keys and showing the copy without a lock is no
+//!   faster, and takes that promise away.)
+//!   From leaf to leaf they step within the node above while that has not changed: its ticket says of the next leaf what it said of this one.
 //! * L5: *memory*. A record or leaf may be freed, and reused, while a reader without a lock still looks at it. It loads cells, every
 //!   one of which is defined whatever it holds, lends nothing, and finds by L3 that what it read does not count. So nothing has to be
 //!   kept until readers have gone, and no reader can delay a writer.

@@ -323,7 +323,35 @@ fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
     assert_sound(&pool, &tree);
 }
 
-/// Who shows a leaf of byte-string keys has it locked; a panic must not leave it so.
+/// Keys whose first words are the same, or the greatest there is: shares part by all of their bytes.
+#[test]
+fn leaves_are_dealt_out_to_any_number_of_threads() {
+    fn reopens<K: TestKey>(keys: &[K::Owned]) {
+        let parameters = parameters(4, 4, 1);
+        let pool = pool::<K>(parameters, 4 << 20);
+        let first = tree::<K>(&pool, parameters, None);
+        keys.iter().zip(0..).for_each(|(key, value)| assert!(Index::insert(&first, K::borrow(key), value).unwrap()));
+        drop(first);
+        for threads in [1, 2, 7, 20, 64, 70] {
+            let tree = tree::<K>(&pool, parameters, Some(threads));
+            let mut shown = Vec::new();
+            let mut show = |_: K::Ref<'_>, value: &[u64]| {
+                shown.push(value[0]);
+                ControlFlow::Continue(())
+            };
+            tree.scan(Bound::Unbounded, Direction::Forward, &mut show).unwrap();
+            assert!(shown.into_iter().eq(0..keys.len() as u64), "{threads} threads");
+            assert_sound(&pool, &tree);
+        }
+    }
+    let numbers = |least: u64| (0..2000).map(|i| least + i * i).collect::<Vec<_>>();
+    reopens::<U64Keys>(&[numbers(0), numbers(u64::MAX - 1999 * 1999)].concat());
+    let strings =
+        |prefix: &[u8]| (0..1000).map(|i| [prefix, format!("{i:04}").as_bytes()].concat().into()).collect::<Vec<Box<[u8]>>>();
+    reopens::<BytesKeys>(&[strings(b""), strings(b"the same for all of them "), strings(&[255; 40])].concat());
+}
+
+/// Who shows a leaf has it locked; a panic must not leave it so.
 fn a_visitor_panics<K: OwnKey>() {
     let parameters = parameters(8, 4, 1);
     let pool = pool::<K>(parameters, 1 << 20);
@@ -343,32 +371,6 @@ fn a_panic_in_a_visitor_leaves_the_tree_usable() {
     a_visitor_panics::<BytesKeys>();
 }
 
-/// What is shown of `u64` keys is a copy: writers need not wait for the visitor, and it shows what was there when it began with the leaf.
-#[test]
-fn writers_of_u64_keys_do_not_wait_for_a_visitor() {
-    let parameters = parameters(8, 4, 3);
-    let pool = pool::<U64Keys>(parameters, 1 << 20);
-    let tree = tree::<U64Keys>(&pool, parameters, None);
-    let value = |key: u64| [key, key + 1, key + 2];
-    (0..100).for_each(|key| assert!(tree.insert_words(key, &value(key)).unwrap()));
-    for direction in [Direction::Forward, Direction::Backward] {
-        let mut shown = Vec::new();
-        let mut visit = |key: u64, words: &[u64]| {
-            assert_eq!(words, value(key), "key {key}");
-            shown.push(key);
-            std::thread::scope(|scope| {
-                scope.spawn(|| assert!(tree.update_words(key, &[0; 3], &mut [0; 3]).unwrap()));
-            });
-            ControlFlow::Continue(())
-        };
-        tree.scan(Bound::Unbounded, direction, &mut visit).unwrap();
-        shown.sort_unstable();
-        assert!(shown.iter().copied().eq(0..100), "{shown:?}");
-        (0..100).for_each(|key| assert!(tree.update_words(key, &value(key), &mut [0; 3]).unwrap()));
-    }
-    assert_sound(&pool, &tree);
-}
-
 /// Tells a writer to end, when the test fails too.
 struct Ends<'a>(&'a AtomicBool);
 
@@ -378,7 +380,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A scan that others were in the way of locks the leaf, and then shows it: it does not begin again for ever. Nor does it ever show half of a change.
+/// A scan of a leaf that others always change comes to an end, and shows one moment of it.
 #[test]
 fn a_scan_of_a_leaf_that_always_changes_comes_to_an_end() {
     let parameters = parameters(9, 4, 3); // One leaf, with room for one update at a time.

@@ -90,7 +90,8 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
     }
 
     /// Makes the nodes above a share of the children, which come with their separators, ascending. `number`: of the share, from 0 on; every share is above
-    /// the one before it. `length`: about how many there are.
+    /// the one before it. `length`: about how many there are. For each of the shares that were announced, once: the first child is in share 0, and no memory
+    /// is set aside for more.
     ///
     /// # Errors
     /// As [`Inner::build`].
