@@ -114,7 +114,8 @@ fn on_threads<K: KeyKind>(threads: u64, contender: &Contender<K>, work: impl Fn(
     })
 }
 
-/// One turn of a phase; the keys have `moved` on so many times. In the trees of `copies` each thread has keys of its own everywhere; else thread `t` of `T` has those whose number is `t` modulo `T`.
+/// One turn of a phase; the keys have `moved` on so many times. In the trees of `copies` each thread has keys of its own everywhere; else thread `t` of `T`
+/// has those whose number is `t` modulo `T`.
 fn turn<K: Key>(phase: usize, turn: u64, moved: u64, keys: u64, threads: u64, contender: &Contender<K>) -> f64 {
     let (all, own) = if contender.copies { (keys, 1) } else { (keys / threads, threads) };
     let (low, high) = (moved * NEW, all + moved * NEW);

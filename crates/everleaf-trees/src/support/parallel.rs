@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 /// much use where all takes some milliseconds.
 ///
 /// Every thread does `first`. With what they made, in no order, this thread does `between`, for which the others wait without sleeping: it should be
-/// short (after a crash it also ends what that left undone, which may take longer). With what that made every thread does `second`. Returns what `between` and, in no order, `second` made. An error of `between` ends it, a
-/// panic anywhere goes on here.
+/// short (after a crash it also ends what that left undone, which may take longer). With what that made every thread does `second`. Returns what `between`
+/// and, in no order, `second` made. An error of `between` ends it, a panic anywhere goes on here. Where the system gives fewer threads, those do it.
 pub fn in_two_stages<A: Send, B: Send + Sync, C: Send, E>(
     threads: usize,
     first: impl Fn() -> A + Sync,
