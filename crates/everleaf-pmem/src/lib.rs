@@ -13,8 +13,9 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
 //! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for what is
-//! counted, and where the counts stand).
+//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose
+//! turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally`
+//! (names for what is counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cell;
