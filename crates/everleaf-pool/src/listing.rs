@@ -16,14 +16,6 @@ pub struct TablePart {
     chunks: Range<u64>,
 }
 
-impl TablePart {
-    /// The first of its chunks.
-    #[must_use]
-    pub fn beginning(&self, chunks: u64) -> Self {
-        Self { chunks: self.chunks.start..self.chunks.end.min(self.chunks.start.saturating_add(chunks)) }
-    }
-}
-
 impl<M: Media> Pool<M> {
     /// Every run of nodes, in the order of their offsets: one line read a chunk.
     ///

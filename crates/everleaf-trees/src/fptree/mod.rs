@@ -111,6 +111,7 @@ mod recover;
 mod remove;
 mod scan;
 mod search;
+mod shares;
 mod split;
 mod survey;
 #[cfg(test)]

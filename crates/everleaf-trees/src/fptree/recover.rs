@@ -25,7 +25,8 @@ use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
 use super::raise::Raising;
-use super::survey::{Pass, Stray, Survey, places_for, threads_for};
+use super::shares::Leaves;
+use super::survey::{Pass, Stray, Survey, threads_for};
 use crate::support::parallel::in_two_stages;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -45,9 +46,9 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut worker = pool.worker()?;
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
-        let pass = pass::<K, M, S>(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
         let between = |parts| {
-            let Survey { leaves, mut free, strays, keys } = Survey::of_all(parts)?;
+            let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
             for stray in &strays {
                 remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
             }
@@ -58,6 +59,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
             free.reverse(); // The stack gives the lowest first.
             let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
+            let leaves = Leaves::part(pool, leaves);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => groups.take::<K, M, S>(&mut worker, shape)?,
@@ -66,7 +68,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         };
         let ((raising, leftmost, groups, keys), raised) =
             in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
-        let inner = raising.end(pool, raised)?;
+        let inner = raising.end(raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -194,25 +196,22 @@ pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// The pass over the heads of all leaves, which are in the runs of groups.
-fn pass<'p, K: LeafKey, M: Media, S: Shape>(
+fn pass<'p, M: Media, S: Shape>(
     pool: &'p Pool<M>,
     runs: &[Run],
     shape: S,
     slots: bool,
     threads: Option<usize>,
-) -> Pass<'p, K, M, S, Run> {
+) -> Pass<'p, M, S, Run> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
     Pass::new(pool, shape, slots, threads.unwrap_or_else(|| threads_for(leaves)), runs.to_vec(), leaves as usize)
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, K, M, S, Run>) -> Result<Survey<K>, IndexError> {
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, Run>) -> Result<Survey<K>, IndexError> {
     let leaf_bytes = pass.shape.leaf_bytes();
     let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
-    let some_of = |run: &Run| leaves_of(run).step_by((run.bytes / leaf_bytes / 2).max(1) as usize);
-    let step = pass.places.len().div_ceil(places_for(pass.threads)).max(1);
-    let sample = |runs: &[Run]| runs.iter().step_by(step).flat_map(some_of).collect();
-    pass.look(sample, |run, surveyor| {
+    pass.look(|run, surveyor| {
         pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::Builder;
 
 use crossbeam_utils::Backoff;
@@ -95,28 +94,10 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// The numbers of works, the heaviest first: whoever is done with one takes the next, so that all end at about the same time.
-pub struct HeaviestFirst {
-    order: Vec<usize>,
-    taken: AtomicUsize,
-}
-
-impl HeaviestFirst {
-    /// Works of these weights.
-    pub fn new(weights: impl Iterator<Item = usize>) -> Self {
-        let mut order: Vec<_> = weights.enumerate().collect();
-        order.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-        Self { order: order.into_iter().map(|(number, _)| number).collect(), taken: AtomicUsize::new(0) }
-    }
-
-    /// The next one; none if all are taken.
-    pub fn take(&self) -> Option<usize> {
-        self.order.get(self.taken.fetch_add(1, Relaxed)).copied()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
 
     #[test]
@@ -177,34 +158,5 @@ mod tests {
                 assert_eq!(panic_in(stage, of_this_thread), format!("in the {stage} stage"));
             }
         }
-    }
-
-    #[test]
-    fn heavy_works_are_taken_first_and_each_once() {
-        let works = HeaviestFirst::new([3, 1, 4, 1, 5].into_iter());
-        assert_eq!(std::iter::from_fn(|| works.take()).collect::<Vec<_>>(), [4, 2, 0, 1, 3]);
-        assert_eq!(works.take(), None);
-        assert_eq!(HeaviestFirst::new(std::iter::empty()).take(), None);
-        let works = HeaviestFirst::new(0..1000);
-        let take = || std::iter::from_fn(|| works.take()).collect::<Vec<_>>();
-        let ((), taken) = in_two_stages(4, || (), |_| Ok::<_, ()>(()), |()| take()).unwrap();
-        let mut all = taken.concat();
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..1000));
-    }
-
-    #[test]
-    fn who_is_done_takes_the_next_work() {
-        let (works, done) = (HeaviestFirst::new((0..9).rev()), AtomicUsize::new(0));
-        let work = |(): &()| {
-            while let Some(number) = works.take() {
-                while number == 0 && done.load(Relaxed) < 8 {
-                    std::thread::yield_now(); // The first work ends when all others were done by the other thread.
-                }
-                done.fetch_add(1, Relaxed);
-            }
-        };
-        in_two_stages(2, || (), |_| Ok::<_, ()>(()), work).unwrap();
-        assert_eq!(done.into_inner(), 9);
     }
 }

@@ -32,12 +32,10 @@ use crate::fptree::leaf::Leaf;
 use crate::fptree::parameters::Opening;
 use crate::fptree::raise::Raising;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
+use crate::fptree::shares::Leaves;
 use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
 use crate::support::parallel::in_two_stages;
 use crate::support::version_locks::VersionLocks;
-
-/// Chunks at the beginning of a part of the table among which a leaf is looked for.
-const SAMPLED_CHUNKS: u64 = 8;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
@@ -54,25 +52,26 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let workers = Workers::new(Arc::clone(pool), SEATS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
-        let pass = pass::<K, M, S>(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
         let between = |parts| {
-            let survey = Survey::of_all(parts)?;
+            let survey = Survey::<K>::of_all(parts)?;
             for stray in &survey.strays {
                 remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
             }
             for offset in &survey.free {
                 free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
             }
-            let leaves = survey.leaves.lengths().sum::<usize>();
-            let leftmost = match survey.leaves.leftmost(pool) {
+            let leaves = Leaves::part(pool, survey.leaves);
+            let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,
             };
-            Ok::<_, IndexError>((Raising::begin(pool, survey.leaves, leftmost, inner_keys)?, leftmost, leaves, survey.keys))
+            let count = leaves.len();
+            Ok::<_, IndexError>((Raising::begin(pool, leaves, leftmost, inner_keys)?, leftmost, count, survey.keys))
         };
         let ((raising, leftmost, leaves, keys_found), raised) =
             in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
-        let inner = raising.end(pool, raised)?;
+        let inner = raising.end(raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
@@ -188,26 +187,15 @@ fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// The pass over the heads of all leaves, which any chunk of the pool may hold.
-fn pass<K: LeafKey, M: Media, S: Shape>(
-    pool: &Pool<M>,
-    shape: S,
-    slots: bool,
-    threads: Option<usize>,
-) -> Pass<'_, K, M, S, TablePart> {
+fn pass<M: Media, S: Shape>(pool: &Pool<M>, shape: S, slots: bool, threads: Option<usize>) -> Pass<'_, M, S, TablePart> {
     let room = pool.media().region().len() / shape.leaf_bytes();
     let threads = threads.unwrap_or_else(|| threads_for(room));
     Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), room as usize)
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, K, M, S, TablePart>) -> Result<Survey<K>, IndexError> {
-    let first_of = |part: &TablePart| {
-        let mut first = None;
-        let listed = pass.pool.for_each_node_in(&part.beginning(SAMPLED_CHUNKS), |leaf| first = first.or(Some(leaf)));
-        first.filter(|_| listed.is_ok())
-    };
-    let sample = |parts: &[TablePart]| parts.iter().step_by(2).filter_map(first_of).collect();
-    pass.look(sample, |part, surveyor| {
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, TablePart>) -> Result<Survey<K>, IndexError> {
+    pass.look(|part, surveyor| {
         let mut visited = Ok(());
         pass.pool.for_each_node_in(part, |leaf| {
             if visited.is_ok() {
