@@ -41,7 +41,7 @@ impl<K: LeafKey> Raising<K> {
         let mut room = Room::new();
         let take = || Some(self.taken.fetch_add(1, Relaxed)).filter(|share| *share < self.leaves.shares());
         let above = |share| {
-            let bottom = |length, leaves: InOrder<'_, '_, K, M>| Ok(self.nodes.bottom(share, length, leaves)?);
+            let bottom = |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(share, length, leaves);
             (share, self.leaves.in_order(share, &mut room, pool, self.leftmost, bottom))
         };
         std::iter::from_fn(take).map(above).collect()
