@@ -58,3 +58,80 @@ impl<K: LeafKey> Raising<K> {
         self.nodes.end(bottoms?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use everleaf_index::{Direction, U64Keys};
+    use everleaf_pmem::{Cpu, Dram, Region};
+    use everleaf_pool::{Format, KeyType};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::fptree::shares::Live;
+
+    type Lists = Vec<Vec<Live<()>>>;
+
+    /// Raises nodes of so many children above these leaves, by so many threads.
+    fn raised(pool: &Pool<Dram>, lists: Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
+        let leaves = Leaves::part(pool, lists, inner_keys);
+        let leftmost = leaves.leftmost(pool).unwrap_or(64);
+        let raising = Raising::begin(pool, leaves, leftmost, inner_keys)?;
+        let made = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        raising.end(made)
+    }
+
+    /// Leaves whose bounds are these, some of them in each of some lists.
+    fn lists(bounds: &[u64], random: &mut StdRng) -> Lists {
+        let count = random.random_range(1..20);
+        let skewed = random.random_range(0..3);
+        let mut lists: Lists = vec![Vec::new(); count];
+        for (place, prefix) in bounds.iter().enumerate() {
+            let list = match skewed {
+                0 => random.random_range(0..count),
+                1 => place * count / bounds.len(),
+                _ => random.random_range(0..count) / random.random_range(1..=count),
+            };
+            lists[list].push(Live { prefix: *prefix, bound: (), offset: (place as u64 + 1) * 1024 });
+        }
+        lists.iter_mut().for_each(|list| list.sort_unstable_by_key(|leaf| leaf.prefix));
+        lists
+    }
+
+    #[test]
+    fn nodes_lead_to_all_leaves_in_order_whoever_found_them() {
+        let format = Format { engine: "fptree-c".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        let pool = Pool::create(Dram::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()), &format).unwrap();
+        let seed = 11;
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        for round in 0..600 {
+            let count = [0, 1, 2, 65, 130, 1000, 3000].map(|most| random.random_range(0..=most))[round % 7];
+            let mut bounds: Vec<u64> = (0..count).map(|_| random.random_range(0..1 << 40)).collect();
+            bounds.sort_unstable();
+            bounds.dedup();
+            let (twins, threads) = (round % 3 == 0 && !bounds.is_empty(), random.random_range(1..5));
+            let inner_keys = [4, 32, 64, 128, 4096][random.random_range(0..5)];
+            if twins {
+                bounds.push(bounds[random.random_range(0..bounds.len())]);
+            }
+            let nodes = raised(&pool, lists(&bounds, &mut random), threads, inner_keys);
+            if twins {
+                let error = nodes.err().map(|error| error.to_string()).unwrap_or_default();
+                assert!(error.contains("same lower bound"), "round {round}: {error}");
+                continue;
+            }
+            let nodes = nodes.unwrap();
+            assert_eq!(nodes.check(), Vec::<String>::new(), "round {round}");
+            let mut walk = nodes.start(Direction::Forward);
+            let first = walk.current();
+            let found = std::iter::successors(Some(first), |_| walk.step(Direction::Forward));
+            let expected: Vec<_> =
+                (1..=bounds.len().max(1) as u64).map(|leaf| if bounds.is_empty() { 64 } else { leaf * 1024 }).collect();
+            assert!(found.eq(expected), "round {round}");
+        }
+    }
+}

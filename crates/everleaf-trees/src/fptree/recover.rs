@@ -59,7 +59,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
             free.reverse(); // The stack gives the lowest first.
             let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
-            let leaves = Leaves::part(pool, leaves);
+            let leaves = Leaves::part(pool, leaves, inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => groups.take::<K, M, S>(&mut worker, shape)?,

@@ -12,15 +12,17 @@ use super::leaf::Leaf;
 
 /// Leaves of a share, about: so few that they stay in a processor's cache while they are put in order, and that threads end together.
 const SHARE: usize = if cfg!(test) { 64 } else { 4096 };
+/// Inner nodes above a share, at least: its last one may be almost empty.
+const NODES_PER_SHARE: usize = 16;
 /// Leaves that are looked at for each share, to find where shares part.
 const SAMPLES_PER_SHARE: usize = 4;
 
 /// A leaf of the tree: its bound, as a prefix for quick comparison and what else is needed of it.
 #[derive(Clone, Copy)]
 pub(super) struct Live<W> {
-    prefix: u64,
-    bound: W,
-    offset: u64,
+    pub prefix: u64,
+    pub bound: W,
+    pub offset: u64,
 }
 
 /// One whose keys are of kind `K`.
@@ -64,21 +66,30 @@ pub(super) struct Leaves<K: LeafKey> {
 }
 
 impl<K: LeafKey> Leaves<K> {
-    /// The leaves of these lists. One list is one share; of several all shares are about equally long, whatever is in which list.
-    pub fn part<M: Media>(pool: &Pool<M>, lists: Vec<Vec<LiveOf<K>>>) -> Self {
+    /// The leaves of these lists, which will be below inner nodes of so many children. One list is one share; of several all shares are about equally long,
+    /// whatever is in which list.
+    pub fn part<M: Media>(pool: &Pool<M>, lists: Vec<Vec<LiveOf<K>>>, inner_keys: u64) -> Self {
+        let shares = match lists.len() {
+            ..=1 => 1,
+            _ => {
+                lists.iter().map(Vec::len).sum::<usize>().div_ceil(SHARE.max(NODES_PER_SHARE.saturating_mul(inner_keys as usize)))
+            }
+        };
+        let lists = lists.into_iter().filter(|list| !list.is_empty()).collect();
         let mut leaves = Self { lists, splitters: Vec::new() };
-        if leaves.lists.len() > 1 {
-            leaves.splitters = leaves.find_splitters(pool, leaves.len().div_ceil(SHARE).max(1));
-        }
+        leaves.splitters = leaves.find_splitters(pool, shares);
         leaves
     }
 
     fn find_splitters<M: Media>(&self, pool: &Pool<M>, shares: usize) -> Vec<LiveOf<K>> {
-        // At equal distances, and so of each list in proportion to its length.
-        let step = (self.len() / (shares * SAMPLES_PER_SHARE)).max(1);
-        let mut some: Vec<_> = self.lists.iter().flatten().skip(step / 2).step_by(step).copied().collect();
+        let (lists, step) = (self.lists.len(), (self.len() / (shares.max(1) * SAMPLES_PER_SHARE)).max(1));
+        // At equal distances, and so of each list in proportion to its length; of no two lists at the same places, since these may be alike.
+        let some_of = |(number, list): (usize, &'_ Vec<LiveOf<K>>)| {
+            list.iter().skip(step * number / lists).step_by(step).copied().collect::<Vec<_>>()
+        };
+        let mut some: Vec<_> = self.lists.iter().enumerate().flat_map(some_of).collect();
         some.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
-        (1..shares).map(|share| some[share * some.len() / shares]).collect()
+        (1..shares).filter_map(|share| some.get(share * some.len() / shares).copied()).collect()
     }
 
     /// How many there are.
@@ -98,7 +109,7 @@ impl<K: LeafKey> Leaves<K> {
     }
 
     /// Calls `each` with the number of the leaves of a share, and with their lower bounds, ascending, and where they are, but for the leftmost leaf. `room`:
-    /// for the leaves, if more than one thread has found some of them.
+    /// for the leaves, if they are of more than one list.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if two leaves have the same lower bound (they are of one share). That of `each`.
@@ -195,7 +206,7 @@ mod tests {
         };
         let mut lists: Vec<Vec<_>> = bounds.iter().map(|list| list.iter().map(&mut leaf).collect()).collect();
         lists.iter_mut().for_each(|list| list.sort_unstable_by_key(|leaf| leaf.prefix));
-        Leaves::part(pool, lists)
+        Leaves::part(pool, lists, 4)
     }
 
     /// The bounds in all shares, one share after the other.
@@ -227,6 +238,53 @@ mod tests {
             let longest = shares.iter().map(Vec::len).max().unwrap();
             prop_assert!(threads == 1 || longest <= SHARE * (SAMPLES_PER_SHARE + threads + 1) / SAMPLES_PER_SHARE, "{} of {}", longest, bounds.len());
             prop_assert!(shares.concat().into_iter().eq(bounds));
+        }
+    }
+
+    /// The lengths of the shares, ascending.
+    fn lengths(pool: &Pool<Dram>, leaves: &Leaves<U64Keys>) -> Vec<usize> {
+        let mut room = Room::new();
+        let length = |share| leaves.in_order(share, &mut room, pool, 0, |length, _| Ok(length)).unwrap();
+        let mut lengths: Vec<_> = (0..leaves.shares()).map(length).collect();
+        lengths.sort_unstable();
+        lengths
+    }
+
+    #[test]
+    fn shares_are_about_equally_long_whatever_is_in_which_list() {
+        let pool = pool();
+        for lists in [2, 3, 8, 16, 64, 70] {
+            let all = lists * 16 * SHARE as u64;
+            let interleaved = (0..lists).map(|list| (list..all).step_by(lists as usize).collect()).collect::<Vec<Vec<_>>>();
+            let one_after_another = (0..lists).map(|list| (list * all / lists..(list + 1) * all / lists).collect()).collect();
+            let in_the_last = (1..lists).map(|_| Vec::new()).chain([(0..all).collect()]).collect();
+            for (name, bounds) in
+                [("interleaved", interleaved), ("one after another", one_after_another), ("in the last", in_the_last)]
+            {
+                let lengths = lengths(&pool, &leaves(&pool, &bounds));
+                let (shares, longest) = (lengths.len(), lengths[lengths.len() - 1]);
+                assert_eq!((shares, lengths.iter().sum::<usize>()), (all as usize / SHARE, all as usize), "{lists} lists {name}");
+                assert!(longest <= 2 * SHARE, "{lists} lists {name}: {longest}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_so_short_that_no_sample_is_of_them_are_one_share() {
+        let pool = pool();
+        let bounds: Vec<Vec<u64>> = (0..200).map(|list| if list < 199 { vec![list] } else { Vec::new() }).collect();
+        assert_eq!(lengths(&pool, &leaves(&pool, &bounds)).iter().sum::<usize>(), 199);
+    }
+
+    #[test]
+    fn above_a_share_are_so_many_nodes_that_few_of_them_are_not_full() {
+        let pool = pool();
+        let list = |first: u64| {
+            (first..100_000).step_by(2).map(|prefix| Live { prefix, bound: (), offset: (prefix + 1) * 1024 }).collect()
+        };
+        for inner_keys in [4, 64, 128, 4096] {
+            let leaves = Leaves::<U64Keys>::part(&pool, vec![list(0), list(1)], inner_keys);
+            assert_eq!(leaves.shares(), 100_000_usize.div_ceil(16 * inner_keys as usize), "{inner_keys}");
         }
     }
 

@@ -142,7 +142,6 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
 
     /// Looks at the rest, and puts the leaves in order.
     fn end(mut self) -> Result<Survey<K>, IndexError> {
-        self.ahead.rotate_left(self.visited % PREFETCH_LEAVES);
         self.ahead.into_iter().filter(|offset| *offset != 0).try_for_each(|offset| self.look(offset))?;
         self.leaves.sort_unstable_by(|a, b| a.compare::<K, M>(b, self.pool));
         self.found.leaves.push(self.leaves);

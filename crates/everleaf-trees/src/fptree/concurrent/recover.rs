@@ -61,7 +61,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             for offset in &survey.free {
                 free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
             }
-            let leaves = Leaves::part(pool, survey.leaves);
+            let leaves = Leaves::part(pool, survey.leaves, inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,

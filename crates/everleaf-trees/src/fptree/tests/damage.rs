@@ -11,6 +11,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::super::layout::{LeafHead, SlotSet, SplitLog};
 use super::{Parameters, TINY, TestKey, Variant, open, opened, problems, scanned, traced_pool};
+use crate::fptree::{Opening, open_with};
 
 const BYTES: u64 = 128 << 10;
 
@@ -163,6 +164,58 @@ fn a_damaged_key_record_is_an_error_and_no_missing_key() {
     assert!(tree.get(&key).is_err());
     assert!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).is_err());
     assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I3")));
+}
+
+/// Pools in which bounds of leaves became those of others, or words anything: several threads find it, or open what is left, and none panics.
+fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
+    println!("seed {seed}");
+    const BYTES: u64 = 1 << 20;
+    let mut random = StdRng::seed_from_u64(seed);
+    let pool = traced_pool::<K>(TINY, BYTES);
+    let tree = opened::<K, _>(&pool, variant);
+    for i in 0..900 {
+        tree.insert_words(K::borrow(&K::make(i * 7919 % 900)), &[i]).unwrap(); // Some are alike.
+    }
+    let media = pool.media();
+    let leaves = if variant == Variant::Concurrent { pool.nodes().unwrap() } else { live_leaves(&pool, TINY_LEAF) };
+    drop(tree);
+    let image = media.image();
+    let word_of = |leaf: u64| (leaf as usize + everleaf_pmem::LINE) / everleaf_pmem::WORD;
+    let (mut refused, mut went_on) = (0, 0);
+    for (round, threads) in [1, 2, 3, 9].into_iter().cycle().take(160).enumerate() {
+        let mut damaged = image.clone();
+        let [one, other] = [(); 2].map(|()| random.random_range(0..leaves.len()));
+        let twins = round % 2 == 0 && one != other;
+        match twins {
+            true => damaged[word_of(leaves[one])] = image[word_of(leaves[other])],
+            false => (0..5).for_each(|_| damaged[random.random_range(0..image.len())] = random.next_u64()),
+        }
+        let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
+        media.record(false, false);
+        let Ok((pool, _)) = Pool::open(media) else { continue };
+        let opening = Opening { threads: Some(threads), ..Shutdown::Crash.into() };
+        match open_with::<K, _>(&pool, variant, opening) {
+            Ok(tree) => {
+                assert!(!twins, "round {round}: two leaves with one bound");
+                let _ = problems(&pool, &*tree);
+                let _ = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX);
+                went_on += 1;
+            }
+            Err(error) => {
+                assert!(!twins || error.to_string().contains("same lower bound"), "round {round}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 70 && went_on > 5, "{refused} refused, {went_on} opened");
+}
+
+#[test]
+fn damage_is_met_by_any_number_of_threads() {
+    for variant in [Variant::FpTree, Variant::Concurrent] {
+        damage_is_met_by_threads::<U64Keys>(variant, 5);
+        damage_is_met_by_threads::<BytesKeys>(variant, 6);
+    }
 }
 
 /// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a panic.

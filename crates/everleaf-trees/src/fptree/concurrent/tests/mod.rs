@@ -326,7 +326,7 @@ fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
 
 /// Keys whose first words are the same, or the greatest there is: shares part by all of their bytes.
 #[test]
-fn leaves_are_dealt_out_to_any_number_of_threads() {
+fn any_number_of_threads_shares_the_leaves() {
     fn reopens<K: TestKey>(keys: &[K::Owned]) {
         let parameters = parameters(4, 4, 1);
         let pool = pool::<K>(parameters, 4 << 20);
