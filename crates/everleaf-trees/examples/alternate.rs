@@ -3,11 +3,11 @@
 //!
 //! All trees are filled first and stay in memory. Then they take turns: each thread does some operations (48,000, or as many as are asked for), some ten
 //! milliseconds of them, then the next does the same, so that what slows the machine down meets all of them. A short turn begins with the other trees in the
-//! processor's cache: a tree whose inner nodes would stay there needs longer ones beside a large map. Shown are the medians of all turns, the median of the ratios of neighbouring turns to the first
-//! tree, and the middle half of these ratios.
+//! processor's cache: a tree whose inner nodes would stay there needs longer ones beside a large map.
+//! Shown are the medians of all turns, the median of the ratios of neighbouring turns to the first tree, and the middle half of these ratios.
 //!
-//! With one thread: `fptree`, and `fptree-c` beside it; before them, if asked for, `btreemap`, std's map, which like `fptree` is behind a lock. With several, all of `fptree-c`: `copies`, where each thread has a tree with all keys to itself, which is
-//! what the hardware gives where nothing is shared; `parts`, where it has a tree with its part of the keys; and `shared`, one tree for all threads.
+//! With one thread: `fptree`, and `fptree-c` beside it; before them, if asked for, `btreemap`, std's map, which like `fptree` is behind a lock.
+//! With several, all of `fptree-c`: `copies`, where each thread has a tree with all keys to itself, which is what the hardware gives where nothing is shared; `parts`, where it has a tree with its part of the keys; and `shared`, one tree for all threads.
 //!
 //! Keys are random. Each turn inserts new keys, finds, updates and scans from random ones, and deletes those that were inserted first, so trees keep their sizes.
 //! `mixed` inserts as many keys as it looks up. `find`, `many`, `update` and `scan` among the arguments: these phases alone.

@@ -62,13 +62,13 @@ impl<K: LeafKey> Raising<K> {
 #[cfg(test)]
 mod tests {
     use everleaf_index::{Direction, U64Keys};
-    use everleaf_pmem::{Cpu, Dram, Region};
-    use everleaf_pool::{Format, KeyType};
+    use everleaf_pmem::Dram;
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
     use super::*;
     use crate::fptree::shares::Live;
+    use crate::fptree::tests::{TINY, dram_pool};
 
     type Lists = Vec<Vec<Live<()>>>;
 
@@ -103,8 +103,7 @@ mod tests {
 
     #[test]
     fn nodes_lead_to_all_leaves_in_order_whoever_found_them() {
-        let format = Format { engine: "fptree-c".into(), key_type: KeyType::U64, parameters: [0; 8] };
-        let pool = Pool::create(Dram::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()), &format).unwrap();
+        let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
         let seed = 11;
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);

@@ -69,22 +69,19 @@ impl<K: LeafKey> Leaves<K> {
     /// The leaves of these lists, which will be below inner nodes of so many children. One list is one share; of several all shares are about equally long,
     /// whatever is in which list.
     pub fn part<M: Media>(pool: &Pool<M>, lists: Vec<Vec<LiveOf<K>>>, inner_keys: u64) -> Self {
-        let shares = match lists.len() {
-            ..=1 => 1,
-            _ => {
-                lists.iter().map(Vec::len).sum::<usize>().div_ceil(SHARE.max(NODES_PER_SHARE.saturating_mul(inner_keys as usize)))
-            }
-        };
+        let (several, share) = (lists.len() > 1, SHARE.max(NODES_PER_SHARE.saturating_mul(inner_keys as usize)));
         let lists = lists.into_iter().filter(|list| !list.is_empty()).collect();
         let mut leaves = Self { lists, splitters: Vec::new() };
-        leaves.splitters = leaves.find_splitters(pool, shares);
+        if several {
+            leaves.splitters = leaves.find_splitters(pool, leaves.len().div_ceil(share).max(1));
+        }
         leaves
     }
 
     fn find_splitters<M: Media>(&self, pool: &Pool<M>, shares: usize) -> Vec<LiveOf<K>> {
-        let (lists, step) = (self.lists.len(), (self.len() / (shares.max(1) * SAMPLES_PER_SHARE)).max(1));
+        let (lists, step) = (self.lists.len(), (self.len() / (shares * SAMPLES_PER_SHARE)).max(1));
         // At equal distances, and so of each list in proportion to its length; of no two lists at the same places, since these may be alike.
-        let some_of = |(number, list): (usize, &'_ Vec<LiveOf<K>>)| {
+        let some_of = |(number, list): (usize, &Vec<LiveOf<K>>)| {
             list.iter().skip(step * number / lists).step_by(step).copied().collect::<Vec<_>>()
         };
         let mut some: Vec<_> = self.lists.iter().enumerate().flat_map(some_of).collect();
@@ -186,15 +183,14 @@ mod tests {
     use std::sync::Arc;
 
     use everleaf_index::U64Keys;
-    use everleaf_pmem::{Cpu, Dram, Region};
-    use everleaf_pool::{Format, KeyType};
+    use everleaf_pmem::Dram;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fptree::tests::{TINY, dram_pool};
 
     fn pool() -> Arc<Pool<Dram>> {
-        let format = Format { engine: "fptree-c".into(), key_type: KeyType::U64, parameters: [0; 8] };
-        Pool::create(Dram::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()), &format).unwrap()
+        dram_pool::<U64Keys>(TINY, 1 << 20)
     }
 
     /// Lists of leaves with these bounds, each at an offset of its own.
