@@ -54,6 +54,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             self.set_pivot(node, number, self.load(block, 0));
         }
         self.clear_pivots(node, entries.len().div_ceil(WORDS), blocks_before);
+        self.draw_sketch(node);
     }
 
     /// Blocks `from..to` are no longer in use; segments that were given back have no pivots left to clear.
@@ -96,6 +97,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
             from = 0;
         }
+        self.draw_sketch(node);
     }
 
     /// Takes an entry out; those after it move down by one.
@@ -121,6 +123,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             self.store(self.block(node, 0), 0, 0);
         }
         self.set_count(node, count - 1);
+        self.draw_sketch(node);
     }
 
     /// Gives the child in a slot another lower bound, between those of its neighbours.
@@ -138,6 +141,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.store(block, slot % WORDS, word);
         if slot.is_multiple_of(WORDS) && slot > 0 {
             self.set_pivot(node, slot / WORDS, word);
+            self.draw_sketch(node);
         }
     }
 }

@@ -69,7 +69,9 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     const FULL_LINES: usize = Self::NODE_LINES + if Self::SEGMENTS == 1 { 0 } else { Self::SEGMENTS * Self::SEGMENT_LINES };
 
     fn ensure(&self, books: &Books, nodes: usize) -> Result<(), MapError> {
-        self.arena.ensure((books.used_lines as usize).saturating_add(nodes.saturating_mul(Self::FULL_LINES)))
+        let lines = (books.used_lines as usize).saturating_add(nodes.saturating_mul(Self::FULL_LINES));
+        self.arena.ensure(lines)?;
+        self.sketches.ensure(Self::sketch_lines(lines))
     }
 
     /// Makes sure that `nodes` full nodes can be allocated.
@@ -187,7 +189,9 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Bytes of memory taken.
     pub(super) fn dram_bytes(&self) -> u64 {
         let books = self.memory.books();
-        self.arena.bytes() + books.free.iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>() as u64
+        self.arena.bytes()
+            + self.sketches.bytes()
+            + books.free.iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>() as u64
     }
 
     /// Lines of the arena that are neither in use nor free: 0, or a leak.

@@ -14,12 +14,12 @@
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
 //! - I2: the separator of a node in its parent is that of its first slot; the first of all is the smallest key.
-//! - I3: words, prefixes and pivots are what the separators say; what is unused of them is padding.
+//! - I3: words, prefixes, pivots and sketches are what the separators say; what is unused of them is padding.
 //! - I4: all leaves are equally deep, and `len` is their number.
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `entries` (one
+//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `sketches` `entries` (one
 //! node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the
 //! handle for many threads).
 
@@ -35,6 +35,7 @@ mod remove;
 mod search;
 mod separators;
 mod shared;
+mod sketches;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -155,9 +156,12 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     #[inline(always)]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
         let (mut child, height) = self.top();
-        for _ in 0..height {
+        for level in (0..height).rev() {
             let node = child as u32;
             child = self.nodes.search(&self.separators, self.nodes.lines(node), node, key).1;
+            if level > 0 {
+                self.nodes.foresee(child as u32, key);
+            }
         }
         child
     }

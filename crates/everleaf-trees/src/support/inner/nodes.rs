@@ -32,6 +32,8 @@ pub(super) const WORDS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Nodes<K: InnerKey, const CAPACITY: usize> {
     pub(super) arena: DramArena,
+    /// The [sketches](super::sketches) of nodes.
+    pub(super) sketches: DramArena,
     pub(super) simd: SimdLevel,
     /// Changed at every split: apart from what readers read.
     pub(super) memory: CachePadded<Memory>,
@@ -69,8 +71,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
-        let arena = dram.reserve(RESERVED_BYTES)?;
-        Ok(Self { arena, simd: dram.simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
+        let (arena, sketches) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(RESERVED_BYTES / 16)?);
+        Ok(Self { arena, sketches, simd: dram.simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
     }
 
     /// The line of a word, and the word in it.

@@ -52,10 +52,13 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         // Asked for once: a node that was made since is one that this attempt does not find.
         let all = self.tree.nodes.all_lines();
         let mut child = u64::from(root.node());
-        for _ in 0..root.height() {
+        for level in (0..root.height()).rev() {
             let (lines, next) = self.step(all, child, ticket)?;
             child = self.tree.nodes.search(&self.tree.separators, lines, child as u32, key).1;
             ticket = next;
+            if level > 0 {
+                self.tree.nodes.foresee(child as u32, key);
+            }
         }
         Some((child, ticket))
     }
