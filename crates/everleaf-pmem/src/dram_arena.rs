@@ -129,6 +129,16 @@ impl DramArena {
         if wanted <= self.region.len() { Ok(()) } else { self.grow(wanted) }
     }
 
+    /// Whether an arena of so many lines lies in huge pages.
+    pub fn takes_huge_pages(lines: usize) -> bool {
+        (lines as u64).saturating_mul(LINE as u64) > HUGE_PAGE / 2
+    }
+
+    /// Huge pages that the arena has begun.
+    pub fn huge_pages(&self) -> usize {
+        self.region.len().div_ceil(HUGE_PAGE) as usize
+    }
+
     /// Has the system give the memory of a huge page of the arena now rather than at the first store to it; false if it has no such page. Threads that
     /// will fill the arena together share out the zeroing of its pages in this way: when two of them come to a page at the same moment, both zero one.
     pub fn fault_in(&self, page: usize) -> bool {
@@ -147,10 +157,10 @@ impl DramArena {
         if wanted > self.region.max_len() {
             return Err(exhausted());
         }
-        let step = if wanted <= HUGE_PAGE / 2 {
-            wanted.next_power_of_two().max(SMALLEST)
-        } else {
+        let step = if Self::takes_huge_pages(wanted as usize / LINE) {
             wanted.next_multiple_of(HUGE_PAGE).min(self.region.max_len())
+        } else {
+            wanted.next_power_of_two().max(SMALLEST)
         };
         let partly_faulted = small && !self.region.is_empty() && step >= HUGE_PAGE;
         self.region.grow(step).map_err(|_| exhausted())?;
@@ -243,7 +253,9 @@ mod tests {
     fn pages_that_are_faulted_in_keep_their_words() {
         let arena = DramArena::reserve(64 << 20).unwrap();
         assert!(!arena.fault_in(0), "there are no lines yet");
+        assert_eq!(arena.huge_pages(), 0);
         arena.ensure(3 * HUGE_PAGE as usize / LINE).unwrap();
+        assert_eq!(arena.huge_pages(), 3);
         arena.line(0).0[0].store(7, Ordering::Relaxed);
         assert_eq!([0, 1, 2, 3, 1 << 20, usize::MAX].map(|page| arena.fault_in(page)), [true, true, true, false, false, false]);
         assert_eq!(

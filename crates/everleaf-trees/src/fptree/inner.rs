@@ -118,15 +118,30 @@ macro_rules! capacities {
         }
 
         impl<K: LeafKey> Building<K> {
-            /// Begins nodes of this capacity over the first leaf; `most` leaves at most, in so many shares.
-            pub fn begin(capacity: u64, dram: DramSource<'_>, first: u64, most: usize, shares: usize) -> Result<Self, IndexError> {
+            /// Begins nodes of this capacity. Takes no memory yet.
+            pub fn begin(capacity: u64, dram: DramSource<'_>) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => inner::Building::begin(dram, first, most, shares, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
+                    $($capacity => inner::Building::begin(dram, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
                     }
                 }
+            }
+
+            /// Takes memory for nodes above so many leaves, if that is worth it now.
+            pub fn expect(&self, leaves: usize) {
+                match self {
+                    $(Self::$variant(building) => building.expect(leaves),)+
+                }
+            }
+
+            /// Plans nodes over the first leaf; `most` leaves at most, in so many shares.
+            pub fn plan(&self, first: u64, most: usize, shares: usize) -> Result<(), IndexError> {
+                match self {
+                    $(Self::$variant(building) => building.plan(first, most, shares),)+
+                }
+                .map_err(index_error)
             }
 
             /// Takes part in faulting their memory in.

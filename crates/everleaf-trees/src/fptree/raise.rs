@@ -14,24 +14,24 @@ use super::shares::{InOrder, Leaves, Room};
 use crate::support::inner::Bottom;
 
 /// Inner nodes on their way up.
-pub(super) struct Raising<K: LeafKey> {
+pub(super) struct Raising<'n, K: LeafKey> {
     leaves: Leaves<K>,
     leftmost: u64,
     /// Shares that were taken.
     taken: AtomicUsize,
-    nodes: Building<K>,
+    nodes: &'n Building<K>,
 }
 
 /// What is above the share with this number.
-type Raised = (usize, Result<Bottom, IndexError>);
+pub(super) type Raised = (usize, Result<Bottom, IndexError>);
 
-impl<K: LeafKey> Raising<K> {
-    /// Nodes with room for so many children over these leaves.
+impl<'n, K: LeafKey> Raising<'n, K> {
+    /// Of these nodes over these leaves.
     ///
     /// # Errors
-    /// [`IndexError::Parameter`] for a capacity that is not offered; [`IndexError::Pool`] when there is no memory.
-    pub fn begin<M: Media>(pool: &Pool<M>, leaves: Leaves<K>, leftmost: u64, inner_keys: u64) -> Result<Self, IndexError> {
-        let nodes = Building::begin(inner_keys, pool.media().dram(), leftmost, leaves.len(), leaves.shares())?;
+    /// [`IndexError::Pool`] when there is no memory.
+    pub fn begin(nodes: &'n Building<K>, leaves: Leaves<K>, leftmost: u64) -> Result<Self, IndexError> {
+        nodes.plan(leftmost, leaves.len(), leaves.shares())?;
         Ok(Self { leaves, leftmost, taken: AtomicUsize::new(0), nodes })
     }
 
@@ -46,17 +46,17 @@ impl<K: LeafKey> Raising<K> {
         };
         std::iter::from_fn(take).map(above).collect()
     }
+}
 
-    /// The inner nodes, from what all threads have made.
-    ///
-    /// # Errors
-    /// [`IndexError::Corrupt`] if damage was met.
-    pub fn end(self, raised: Vec<Vec<Raised>>) -> Result<InnerNodes<K>, IndexError> {
-        let mut raised = raised.into_iter().flatten().collect::<Vec<_>>();
-        raised.sort_unstable_by_key(|(share, _)| *share);
-        let bottoms: Result<Vec<_>, _> = raised.into_iter().map(|(_, bottom)| bottom).collect();
-        self.nodes.end(bottoms?)
-    }
+/// The inner nodes, from what all threads have made.
+///
+/// # Errors
+/// [`IndexError::Corrupt`] if damage was met.
+pub(super) fn end<K: LeafKey>(nodes: Building<K>, raised: Vec<Vec<Raised>>) -> Result<InnerNodes<K>, IndexError> {
+    let mut raised = raised.into_iter().flatten().collect::<Vec<_>>();
+    raised.sort_unstable_by_key(|(share, _)| *share);
+    let bottoms: Result<Vec<_>, _> = raised.into_iter().map(|(_, bottom)| bottom).collect();
+    nodes.end(bottoms?)
 }
 
 #[cfg(test)]
@@ -76,12 +76,14 @@ mod tests {
     fn raised(pool: &Pool<Dram>, lists: Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
         let leaves = Leaves::part(pool, lists, inner_keys);
         let leftmost = leaves.leftmost(pool).unwrap_or(64);
-        let raising = Raising::begin(pool, leaves, leftmost, inner_keys)?;
+        let nodes = Building::begin(inner_keys, pool.media().dram())?;
+        (0..leaves.len()).step_by(777).for_each(|found| nodes.expect(found));
+        let raising = Raising::begin(&nodes, leaves, leftmost)?;
         let made = std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();
             running.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        raising.end(made)
+        end(nodes, made)
     }
 
     /// Leaves whose bounds are these, some of them in each of some lists.

@@ -21,10 +21,11 @@ use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::FpTree;
 use super::groups::{Group, Groups};
+use super::inner::Building;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
-use super::raise::Raising;
+use super::raise::{self, Raising};
 use super::shares::Leaves;
 use super::survey::{Pass, Stray, Survey, threads_for};
 use crate::support::parallel::in_two_stages;
@@ -47,6 +48,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
         let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
             for stray in &strays {
@@ -64,11 +66,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 Some(leftmost) => leftmost,
                 None => groups.take::<K, M, S>(&mut worker, shape)?,
             };
-            Ok::<_, IndexError>((Raising::begin(pool, leaves, leftmost, inner_keys)?, leftmost, groups, keys))
+            Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, groups, keys))
         };
-        let ((raising, leftmost, groups, keys), raised) =
-            in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
-        let inner = raising.end(raised)?;
+        let ((_, leftmost, groups, keys), raised) =
+            in_two_stages(pass.threads, || look(&pass, &nodes), between, |(raising, ..)| raising.work(pool))?;
+        let inner = raise::end(nodes, raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
@@ -208,10 +210,10 @@ fn pass<'p, M: Media, S: Shape>(
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, Run>) -> Result<Survey<K>, IndexError> {
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, Run>, nodes: &Building<K>) -> Result<Survey<K>, IndexError> {
     let leaf_bytes = pass.shape.leaf_bytes();
     let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
-    pass.look(|run, surveyor| {
+    pass.look(nodes, |run, surveyor| {
         pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })

@@ -8,6 +8,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Pool;
 
+use super::inner::Building;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet};
 use super::leaf::Leaf;
@@ -92,26 +93,49 @@ pub(super) struct Pass<'p, M: Media, S: Shape, T> {
     /// Leaves at most.
     pub most: usize,
     taken: AtomicUsize,
+    /// Leaves of the tree that were found, in the places that are done with.
+    found: AtomicUsize,
 }
 
 impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
     pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize, places: Vec<T>, most: usize) -> Self {
-        Self { pool, shape, slots, threads: threads.max(1), places, most, taken: AtomicUsize::new(0) }
+        Self { pool, shape, slots, threads: threads.max(1), places, most, taken: AtomicUsize::new(0), found: AtomicUsize::new(0) }
     }
 
-    /// What one of the threads does: calls `each` with every place that it takes.
+    /// What one of the threads does: calls `each` with every place that it takes, and puts in order what it has found. The one that came first also takes
+    /// memory for `nodes`, most of it as leaves are found, while the others look at more places, and the rest when its own are in order, since it has
+    /// found fewer.
     pub fn look<K: LeafKey>(
         &self,
+        nodes: &Building<K>,
         each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<(), IndexError>,
     ) -> Result<Survey<K>, IndexError> {
         // Half as much again as an equal part, within reason: a pool may be full of other things than leaves.
         let room = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
         let (leaves, ahead, found) = (Vec::with_capacity(room), [0; PREFETCH_LEAVES], Survey::empty());
         let mut surveyor = Surveyor { pool: self.pool, shape: self.shape, slots: self.slots, ahead, visited: 0, leaves, found };
-        while let Some(place) = self.places.get(self.taken.fetch_add(1, Relaxed)) {
+        let mut came_first = false;
+        while let Some((number, place)) = self.take() {
+            came_first |= number == 0;
+            let before = surveyor.leaves.len();
             each(place, &mut surveyor)?;
+            let new = surveyor.leaves.len() - before;
+            let found = self.found.fetch_add(new, Relaxed) + new;
+            if came_first {
+                nodes.expect(found / 8 * 5); // With 5 of 8 parts, as measured, it is ready when the others are.
+            }
         }
-        surveyor.end()
+        let survey = surveyor.end();
+        if came_first {
+            nodes.expect(self.found.load(Relaxed));
+        }
+        survey
+    }
+
+    /// The next place, and which it is.
+    fn take(&self) -> Option<(usize, &T)> {
+        let number = self.taken.fetch_add(1, Relaxed);
+        self.places.get(number).map(|place| (number, place))
     }
 }
 

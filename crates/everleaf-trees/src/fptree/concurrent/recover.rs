@@ -26,11 +26,12 @@ use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
+use crate::fptree::inner::Building;
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::parameters::Opening;
-use crate::fptree::raise::Raising;
+use crate::fptree::raise::{self, Raising};
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
 use crate::fptree::shares::Leaves;
 use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
@@ -53,6 +54,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
         let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let survey = Survey::<K>::of_all(parts)?;
             for stray in &survey.strays {
@@ -67,11 +69,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,
             };
             let count = leaves.len();
-            Ok::<_, IndexError>((Raising::begin(pool, leaves, leftmost, inner_keys)?, leftmost, count, survey.keys))
+            Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, count, survey.keys))
         };
-        let ((raising, leftmost, leaves, keys_found), raised) =
-            in_two_stages(pass.threads, || look(&pass), between, |(raising, ..)| raising.work(pool))?;
-        let inner = raising.end(raised)?;
+        let ((_, leftmost, leaves, keys_found), raised) =
+            in_two_stages(pass.threads, || look(&pass, &nodes), between, |(raising, ..)| raising.work(pool))?;
+        let inner = raise::end(nodes, raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
         let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
@@ -194,8 +196,8 @@ fn pass<M: Media, S: Shape>(pool: &Pool<M>, shape: S, slots: bool, threads: Opti
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, TablePart>) -> Result<Survey<K>, IndexError> {
-    pass.look(|part, surveyor| {
+fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, TablePart>, nodes: &Building<K>) -> Result<Survey<K>, IndexError> {
+    pass.look(nodes, |part, surveyor| {
         let mut visited = Ok(());
         pass.pool.for_each_node_in(part, |leaf| {
             if visited.is_ok() {

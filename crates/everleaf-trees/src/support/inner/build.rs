@@ -1,5 +1,5 @@
 //! All leaves are known (after a crash): nodes are written from left to right, each once. Several threads make the bottom nodes, each above a share of the
-//! leaves at a time; one makes what is above them.
+//! leaves at a time; one makes what is above them. Their memory can be taken while the leaves are still being looked for.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         fill_percent: usize,
     ) -> Result<Self, InnerError> {
         let others: Vec<_> = others.collect();
-        let building = Building::begin(dram, first_child, others.len() + 1, 1, fill_percent)?;
+        let building = Building::begin(dram, fill_percent)?;
+        building.plan(first_child, others.len() + 1, 1)?;
         let bottom = building.bottom(0, others.len(), others.into_iter())?;
         building.end(vec![bottom])
     }
@@ -36,7 +37,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 /// use everleaf_pmem::Cpu;
 /// use everleaf_trees::support::inner::Building;
 ///
-/// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 1000, 3, 2, 85)?;
+/// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 85)?;
+/// building.plan(1000, 3, 2)?;
 /// let (low, high) = (building.bottom(0, 1, [(50, 2000)].into_iter())?, building.bottom(1, 1, [(90, 3000)].into_iter())?);
 /// let inner = building.end(vec![low, high])?;
 /// assert_eq!((inner.find(49), inner.find(50), inner.find(90)), (1000, 2000, 3000));
@@ -45,7 +47,6 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 #[derive(Debug)]
 pub struct Building<K: InnerKey, const CAPACITY: usize> {
     inner: Inner<K, CAPACITY>,
-    first_child: u64,
     /// Slots that are filled of a node.
     slots: usize,
     /// The huge page of the nodes' memory that is to be faulted in next.
@@ -63,34 +64,51 @@ pub struct Bottom {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
-    /// Begins a tree over a first child, which covers all that is below the first separator; `most` children at most, in so many shares, so that memory
-    /// is set aside for all nodes at once. Nodes are filled to `fill_percent` (1 to 100) of their capacity.
+    /// Begins a tree whose nodes will be filled to `fill_percent` (1 to 100) of their capacity. Takes no memory yet.
+    ///
+    /// # Errors
+    /// [`InnerError::Memory`] when the system has no addresses.
+    pub fn begin<'d>(dram: impl Into<DramSource<'d>>, fill_percent: usize) -> Result<Self, InnerError> {
+        let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
+        Ok(Self { inner: Inner::new(dram, 0)?, slots, page: AtomicUsize::new(0) })
+    }
+
+    /// Takes memory for the nodes above so many children, where that fills huge pages. The system zeroes a huge page when it is first used, which takes half
+    /// a millisecond, or some where the machine is virtual and its host must find the memory first: a thread that sees to it while others can take over its work
+    /// keeps nobody waiting. To be called with more and more children as they become known, by one thread at a time. Where there is no memory,
+    /// [`plan`](Building::plan) says so.
+    pub fn expect(&self, children: usize) {
+        let nodes = children.div_ceil(self.slots);
+        if self.inner.nodes.fill_huge_pages(nodes) && self.inner.nodes.reserve(nodes).is_ok() {
+            self.fault_in();
+        }
+    }
+
+    /// Plans a tree over a first child, which covers all that is below the first separator; `most` children at most, in so many shares, so that memory
+    /// is set aside for all nodes at once. By the thread that expected them.
     ///
     /// # Errors
     /// [`InnerError::Memory`].
-    pub fn begin<'d>(
-        dram: impl Into<DramSource<'d>>,
-        first_child: u64,
-        most: usize,
-        shares: usize,
-        fill_percent: usize,
-    ) -> Result<Self, InnerError> {
-        let inner = Inner::new(dram, first_child)?;
-        let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
+    pub fn plan(&self, first_child: u64, most: usize, shares: usize) -> Result<(), InnerError> {
         // Each share may end with a node that is not full. Memory is taken once: to make a small arena larger costs more than to make it.
-        let bottom = most.div_ceil(slots) + shares;
-        let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(slots))).skip(1);
-        inner.nodes.reserve(bottom + above.sum::<usize>())?;
-        Ok(Self { inner, first_child, slots, page: AtomicUsize::new(0) })
+        let bottom = most.div_ceil(self.slots) + shares;
+        let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(self.slots))).skip(1);
+        self.inner.nodes.reserve(bottom + above.sum::<usize>())?;
+        self.inner.only_child.store(first_child, Relaxed);
+        Ok(())
     }
 
     /// Takes part in faulting the memory of the nodes in: each huge page is zeroed by one of the threads that do this.
     pub fn fault_in(&self) {
-        while self.inner.nodes.arena.fault_in(self.page.fetch_add(1, Relaxed)) {}
+        let arena = &self.inner.nodes.arena;
+        let next = |page: usize| (page < arena.huge_pages()).then_some(page + 1);
+        while let Ok(page) = self.page.fetch_update(Relaxed, Relaxed, next) {
+            arena.fault_in(page);
+        }
     }
 
     /// Makes the nodes above a share of the children, which come with their separators, ascending. `number`: of the share, from 0 on; every share is above
-    /// the one before it. `length`: about how many there are. For each of the shares that were announced, once: the first child is in share 0, and no memory
+    /// the one before it. `length`: about how many there are. For each of the shares that were planned, once: the first child is in share 0, and no memory
     /// is set aside for more.
     ///
     /// # Errors
@@ -104,7 +122,7 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         let separators = &self.inner.separators;
         let mut row = Row::new(self, length);
         if number == 0 {
-            row.push(Entry { kept: Kept::default(), child: self.first_child });
+            row.push(Entry { kept: Kept::default(), child: self.inner.only_child.load(Relaxed) });
         }
         for (separator, child) in children {
             if row.made.ends.is_some_and(|(_, last)| K::compare(separators, last, separator, 0).is_ge()) {

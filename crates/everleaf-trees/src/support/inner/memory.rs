@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use everleaf_pmem::MapError;
+use everleaf_pmem::{DramArena, MapError};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::InnerKey;
@@ -77,6 +77,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Makes sure that `nodes` full nodes can be allocated.
     pub(super) fn reserve(&self, nodes: usize) -> Result<(), MapError> {
         self.ensure(&self.memory.books(), nodes)
+    }
+
+    /// Whether so many nodes, the first of all, take huge pages.
+    pub(super) fn fill_huge_pages(&self, nodes: usize) -> bool {
+        DramArena::takes_huge_pages(nodes.saturating_mul(Self::FULL_LINES))
     }
 
     /// Sets memory aside for one change: an insertion, or a redistribution of entries. `height` is asked while the books are

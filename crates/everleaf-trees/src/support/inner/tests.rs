@@ -321,6 +321,27 @@ fn separators_out_of_order_are_refused() {
 }
 
 #[test]
+fn expecting_children_takes_no_more_memory_than_they_need() {
+    let count = 300_000;
+    let built = |expected: &[usize]| {
+        let building = Building::<U64Keys, 64>::begin(simd(), 85).unwrap();
+        expected.iter().for_each(|children| building.expect(*children));
+        building.plan(1, count, 1).unwrap();
+        let bottom = building.bottom(0, count, (1..count as u64).map(|key| (key, key))).unwrap();
+        building.end(vec![bottom]).unwrap()
+    };
+    let plain = built(&[]);
+    for expected in [&[0, 1, 50_000, 100_000, 299_999][..], &[count], &[count, 7, count]] {
+        let inner = built(expected);
+        assert_eq!((inner.check(), inner.dram_bytes()), (Vec::new(), plain.dram_bytes()), "{expected:?}");
+    }
+    // No memory: the plan says so.
+    let building = Building::<U64Keys, 64>::begin(simd(), 85).unwrap();
+    building.expect(1 << 40);
+    assert!(matches!(building.plan(1, 1 << 40, 1), Err(InnerError::Memory(_))));
+}
+
+#[test]
 fn large_nodes_take_little_memory_when_built_by_random_inserts() {
     let mut random = StdRng::seed_from_u64(7);
     let mut inner = Inner::<U64Keys, 4096>::new(simd(), 0).unwrap();
