@@ -92,7 +92,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// I3: the words by which the node is searched.
     fn check_words(&self, node: u32, count: usize, wrong: &mut impl FnMut(String)) {
-        if self.nodes.sketch(node) != self.nodes.sketched(node) {
+        if self.nodes.sketch(node, self.nodes.word(node, 0)) != self.nodes.sketched(node) {
             wrong("I3: the sketch is not that of the pivots".into());
         }
         let skip = self.nodes.skip(node);

@@ -139,7 +139,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         }
         let word = self.word_for(separators, kept, slot, self.skip(node));
         self.store(block, slot % WORDS, word);
-        if slot.is_multiple_of(WORDS) && slot > 0 {
+        if slot.is_multiple_of(WORDS) {
             self.set_pivot(node, slot / WORDS, word);
             self.draw_sketch(node);
         }

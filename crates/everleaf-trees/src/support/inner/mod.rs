@@ -158,10 +158,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         let (mut child, height) = self.top();
         for level in (0..height).rev() {
             let node = child as u32;
-            child = self.nodes.search(&self.separators, self.nodes.lines(node), node, key).1;
-            if level > 0 {
-                self.nodes.foresee(child as u32, key);
-            }
+            child = self.nodes.pass(&self.separators, self.nodes.lines(node), node, key, level);
         }
         child
     }

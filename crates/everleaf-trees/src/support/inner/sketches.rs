@@ -1,9 +1,12 @@
 //! In which block of a node a key is, told before the node has come from memory. A search of a node that is not cached would wait for the pivots first,
 //! and then for the block that they name; with this it asks for both at once.
 //!
-//! Each node has a sketch, two words in a table that is small enough to stay cached: how far each pivot is from the first one, in seven bits. Sketches are
-//! hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too; and they name a neighbouring block
-//! where a key and a pivot are nearer to each other than about a hundredth of the node's range.
+//! Each node has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits. The base is the node's first
+//! word, which its parent has too. Words that are cut from strings are not those of the parent: there it is the first pivot but for its lowest byte, and
+//! stands in the table beside the number of bytes that the words leave out of keys.
+//!
+//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too; and they name a neighbouring
+//! block where a key and a pivot are nearer to each other than about a hundredth of the node's range.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,14 +15,10 @@ use everleaf_pmem::DramLine;
 use super::InnerKey;
 use super::nodes::{Nodes, WORDS};
 
-/// Words of a sketch, and sketches in a line.
-const SKETCH_WORDS: usize = 2;
-const SKETCHES: usize = WORDS / SKETCH_WORDS;
-
 /// What is remembered of the pivots of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sketch {
-    /// The first pivot but for its lowest byte, which is the number of bytes that the node's words leave out of keys.
+    /// What the marks count from.
     base: u64,
     /// In byte i the mark of pivot i, which has seven bits; in the highest byte the scale of the marks, a number of bits.
     marks: u64,
@@ -28,22 +27,20 @@ pub(super) struct Sketch {
 impl Sketch {
     /// A node has at most so many pivots.
     const PIVOTS: usize = WORDS - 1;
-    const SKIP: u64 = 0xff;
     const ONES: u64 = 0x0001_0101_0101_0101;
     const SCALE_SHIFT: u32 = 56;
     /// The mark of a pivot that there is not, which no key reaches.
     const NONE: u64 = 127;
 
-    /// That of a node with these pivots, ascending, and then `u64::MAX` in place of those that there are not; its words leave `skip` bytes out (at most 255).
-    pub(super) fn of(pivots: [u64; Self::PIVOTS], skip: usize) -> Self {
-        let base = pivots[0] & !Self::SKIP;
+    /// That of a node with these pivots, ascending and not below the base, and then `u64::MAX` in place of those that there are not.
+    pub(super) fn of(base: u64, pivots: [u64; Self::PIVOTS]) -> Self {
         let last = pivots.iter().rev().find(|pivot| **pivot != u64::MAX).map_or(0, |last| last.saturating_sub(base));
         // So that the last pivot has a mark below 126.
         let scale = (u64::BITS - last.leading_zeros()).saturating_sub(7);
         let scale = scale + u32::from(last >> scale > Self::NONE - 3);
         let mark = |pivot| if pivot == u64::MAX { Self::NONE } else { Self::mark(pivot, base, scale) };
         let marks = pivots.iter().enumerate().map(|(at, pivot)| mark(*pivot) << (8 * at)).sum::<u64>();
-        Self { base: base | skip as u64 & Self::SKIP, marks: marks | u64::from(scale) << Self::SCALE_SHIFT }
+        Self { base, marks: marks | u64::from(scale) << Self::SCALE_SHIFT }
     }
 
     /// 0 below the base, and from 1 to 126 from there on.
@@ -53,16 +50,10 @@ impl Sketch {
         if word < base { 0 } else { above }
     }
 
-    /// Bytes that the node's words leave out of keys.
-    #[inline(always)]
-    fn skip(self) -> usize {
-        (self.base & Self::SKIP) as usize
-    }
-
     /// How many of the pivots are at most this word, as far as the marks tell.
     #[inline(always)]
     fn block(self, word: u64) -> usize {
-        let mark = Self::mark(word, self.base & !Self::SKIP, (self.marks >> Self::SCALE_SHIFT) as u32 % u64::BITS);
+        let mark = Self::mark(word, self.base, (self.marks >> Self::SCALE_SHIFT) as u32 % u64::BITS);
         // In each byte 128 and how much greater the word's mark is than the pivot's: the highest bit says whether it is.
         let differences = (mark | 128) * Self::ONES - (self.marks & (Self::NONE * Self::ONES));
         let at_most = differences >> 7 & Self::ONES;
@@ -74,52 +65,69 @@ impl Sketch {
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Whether nodes have sketches: those whose pivots are several and fit into a line.
     const SKETCHED: bool = Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
+    /// Words of a sketch in the table: the marks, and the base where the parent does not have it.
+    const SKETCH_WORDS: usize = if K::EXACT { 1 } else { 2 };
+    /// Sketches in a line of the table.
+    const SKETCHES: usize = WORDS / Self::SKETCH_WORDS;
+    /// Where the base is in the table, the lowest byte is that of the bytes which are left out.
+    const SKIP: u64 = 0xff;
 
     /// Lines of the table for nodes in so many lines.
     pub(super) fn sketch_lines(node_lines: usize) -> usize {
-        if Self::SKETCHED { (node_lines / Self::NODE_LINES).div_ceil(SKETCHES) } else { 0 }
+        if Self::SKETCHED { (node_lines / Self::NODE_LINES).div_ceil(Self::SKETCHES) } else { 0 }
     }
 
     /// The line of a node's sketch, and its first word there; none for what is no node.
     #[inline(always)]
     fn sketch_place(&self, node: u32) -> Option<(&DramLine, usize)> {
         let number = node / Self::NODE_LINES as u32;
-        let [line] = self.sketches.get(number / SKETCHES as u32, 1)? else { return None };
-        Some((line, number as usize % SKETCHES * SKETCH_WORDS))
+        let [line] = self.sketches.get(number / Self::SKETCHES as u32, 1)? else { return None };
+        Some((line, number as usize % Self::SKETCHES * Self::SKETCH_WORDS))
     }
 
-    /// The sketch of a node; none where nodes have none.
+    /// The sketch of a node whose first word is this, and the bytes that its words leave out; none where nodes have none.
     #[inline(always)]
-    pub(super) fn sketch(&self, node: u32) -> Option<Sketch> {
+    pub(super) fn sketch(&self, node: u32, first: u64) -> Option<(Sketch, usize)> {
         if !Self::SKETCHED {
             return None;
         }
         let (line, word) = self.sketch_place(node)?;
-        Some(Sketch { base: line.0[word].load(Relaxed), marks: line.0[word + 1].load(Relaxed) })
+        let marks = line.0[word].load(Relaxed);
+        if K::EXACT {
+            return Some((Sketch { base: first, marks }, 0));
+        }
+        let base = line.0[word + 1].load(Relaxed);
+        Some((Sketch { base: base & !Self::SKIP, marks }, (base & Self::SKIP) as usize))
     }
 
     /// What the sketch of a node should be.
-    pub(super) fn sketched(&self, node: u32) -> Option<Sketch> {
-        let pivot = |at| if at < Self::SEGMENT_BLOCKS - 1 { self.pivot(node, at + 1) } else { u64::MAX };
-        Self::SKETCHED.then(|| Sketch::of(std::array::from_fn(pivot), self.skip(node)))
+    pub(super) fn sketched(&self, node: u32) -> Option<(Sketch, usize)> {
+        if !Self::SKETCHED {
+            return None;
+        }
+        let pivots = std::array::from_fn(|at| if at + 1 < Self::SEGMENT_BLOCKS { self.pivot(node, at + 1) } else { u64::MAX });
+        let base = if K::EXACT { self.word(node, 0) } else { pivots[0] & !Self::SKIP };
+        Some((Sketch::of(base, pivots), self.skip(node)))
     }
 
-    /// Draws the sketch of a node whose pivots may have changed.
+    /// Draws the sketch of a node whose pivots may have changed, or its first word.
     pub(super) fn draw_sketch(&self, node: u32) {
-        if let (Some(sketch), Some((line, word))) = (self.sketched(node), self.sketch_place(node)) {
-            line.0[word].store(sketch.base, Relaxed);
-            line.0[word + 1].store(sketch.marks, Relaxed);
+        if let (Some((sketch, skip)), Some((line, word))) = (self.sketched(node), self.sketch_place(node)) {
+            line.0[word].store(sketch.marks, Relaxed);
+            if !K::EXACT {
+                line.0[word + 1].store(sketch.base | skip as u64 & Self::SKIP, Relaxed);
+            }
         }
     }
 
     /// Asks for the block of a node where `key` will be looked for: for a search of one key. Many keys that go down together are faster without: where all
-    /// that they miss is in flight anyway, a block that was named wrongly is a line too many.
+    /// that they miss is in flight anyway, a block that was named wrongly is a line too many. `first`: the separator of the node in its parent, as a word.
     ///
     /// Who races with a change may come with any number for a node.
     #[inline(always)]
-    pub(super) fn foresee(&self, node: u32, key: K::Ref<'_>) {
-        let Some(sketch) = self.sketch(node) else { return };
-        let block = sketch.block(K::word(key, sketch.skip())) % Self::SEGMENT_BLOCKS;
+    pub(super) fn foresee(&self, node: u32, first: u64, key: K::Ref<'_>) {
+        let Some((sketch, skip)) = self.sketch(node, first) else { return };
+        let block = sketch.block(K::word(key, skip)) % Self::SEGMENT_BLOCKS;
         if let Some(lines) = self.lines_of_child(node.into()) {
             let start = Self::BODY as usize + Self::PIVOT_LINES + block * Self::BLOCK_LINES;
             lines[start..start + 2].iter().for_each(DramLine::prefetch);
@@ -145,7 +153,7 @@ mod tests {
     fn evenly_spaced_pivots_tell_every_block() {
         for (step, from) in [(1 << 8, 0), (1 << 8, 77), (1000, 1 << 40), (1 << 60, 3), (u64::MAX / 8, 5)] {
             let pivots: Vec<_> = (1..=7).map(|at| from + at * step).collect();
-            let sketch = Sketch::of(padded(&pivots), 0);
+            let sketch = Sketch::of(from, padded(&pivots));
             for word in (0..8).flat_map(|at| [from + at * step + step / 4, from + at * step + step / 2]) {
                 assert_eq!(sketch.block(word), block(&pivots, word), "{word} among {pivots:?}");
             }
@@ -157,7 +165,7 @@ mod tests {
     fn pivots_that_there_are_not_are_never_reached() {
         for count in 0..=7 {
             let pivots: Vec<_> = (1..=count).map(|at| at << 32).collect();
-            let sketch = Sketch::of(padded(&pivots), 0);
+            let sketch = Sketch::of(0, padded(&pivots));
             assert_eq!(sketch.block(u64::MAX - 1), count as usize, "{sketch:?}");
         }
     }
@@ -169,15 +177,14 @@ mod tests {
             mut pivots in prop::collection::btree_set(0..u64::MAX - 1, 0..=7).prop_map(|set| set.into_iter().collect::<Vec<_>>()),
             shift in 0u32..63,
             word: u64,
-            skip in 0usize..=255,
         ) {
             pivots.iter_mut().for_each(|pivot| *pivot >>= shift);
             pivots.dedup();
-            let sketch = Sketch::of(padded(&pivots), skip);
-            prop_assert_eq!(sketch.skip(), skip);
+            let base = pivots.first().map_or(0, |first| first - (word & 0xffff).min(*first));
+            let sketch = Sketch::of(base, padded(&pivots));
             let scale = sketch.marks >> Sketch::SCALE_SHIFT;
             for word in [word, word >> shift] {
-                let near = pivots.iter().filter(|pivot| pivot.abs_diff(word) >> scale == 0 || pivot.abs_diff(word) < 256).count();
+                let near = pivots.iter().filter(|pivot| pivot.abs_diff(word) >> scale == 0).count();
                 prop_assert!(sketch.block(word).abs_diff(block(&pivots, word)) <= near, "{} among {:?}: {:?}", word, pivots, sketch);
             }
         }
@@ -203,7 +210,7 @@ mod tests {
             let mut words: Vec<_> = (0..44).map(|_| random() / 6000 + u64::MAX / 3).collect();
             words.sort_unstable();
             let pivots: Vec<_> = words.iter().copied().skip(WORDS).step_by(WORDS).collect();
-            let sketch = Sketch::of(padded(&pivots), 0);
+            let sketch = Sketch::of(words[0], padded(&pivots));
             let word = random() / 6000 + u64::MAX / 3;
             right += usize::from(sketch.block(word) == block(&pivots, word));
         }

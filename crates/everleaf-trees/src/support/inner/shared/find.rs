@@ -54,11 +54,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let mut child = u64::from(root.node());
         for level in (0..root.height()).rev() {
             let (lines, next) = self.step(all, child, ticket)?;
-            child = self.tree.nodes.search(&self.tree.separators, lines, child as u32, key).1;
+            child = self.tree.nodes.pass(&self.tree.separators, lines, child as u32, key, level);
             ticket = next;
-            if level > 0 {
-                self.tree.nodes.foresee(child as u32, key);
-            }
         }
         Some((child, ticket))
     }
