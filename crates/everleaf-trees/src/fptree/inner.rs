@@ -119,6 +119,9 @@ macro_rules! capacities {
 
         impl<K: LeafKey> Building<K> {
             /// Begins nodes of this capacity. Takes no memory yet.
+            ///
+            /// # Errors
+            /// [`IndexError::Parameter`] for a capacity that is not offered.
             pub fn begin(capacity: u64, dram: DramSource<'_>) -> Result<Self, IndexError> {
                 match capacity {
                     $($capacity => inner::Building::begin(dram, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
@@ -137,6 +140,9 @@ macro_rules! capacities {
             }
 
             /// Plans nodes over the first leaf; `most` leaves at most, in so many shares.
+            ///
+            /// # Errors
+            /// [`IndexError::Pool`] when there is no memory.
             pub fn plan(&self, first: u64, most: usize, shares: usize) -> Result<(), IndexError> {
                 match self {
                     $(Self::$variant(building) => building.plan(first, most, shares),)+

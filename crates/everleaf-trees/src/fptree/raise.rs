@@ -26,7 +26,7 @@ pub(super) struct Raising<'n, K: LeafKey> {
 pub(super) type Raised = (usize, Result<Bottom, IndexError>);
 
 impl<'n, K: LeafKey> Raising<'n, K> {
-    /// Of these nodes over these leaves.
+    /// Begins to raise these nodes over these leaves.
     ///
     /// # Errors
     /// [`IndexError::Pool`] when there is no memory.

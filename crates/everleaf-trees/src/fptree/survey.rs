@@ -93,7 +93,7 @@ pub(super) struct Pass<'p, M: Media, S: Shape, T> {
     /// Leaves at most.
     pub most: usize,
     taken: AtomicUsize,
-    /// Leaves of the tree that were found, in the places that are done with.
+    /// Leaves of the tree that were found so far, about: what a thread still has to look at is missing.
     found: AtomicUsize,
 }
 

@@ -73,8 +73,8 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         Ok(Self { inner: Inner::new(dram, 0)?, slots, page: AtomicUsize::new(0) })
     }
 
-    /// Takes memory for the nodes above so many children, where that fills huge pages. The system zeroes a huge page when it is first used, which takes half
-    /// a millisecond, or some where the machine is virtual and its host must find the memory first: a thread that sees to it while others can take over its work
+    /// Takes memory for the nodes above so many children, where that is more than half a huge page. The system zeroes a huge page when it is first used, which takes half
+    /// a millisecond, or some milliseconds where the machine is virtual and its host must find the memory first: a thread that sees to it while others can take over its work
     /// keeps nobody waiting. To be called with more and more children as they become known, by one thread at a time. Where there is no memory,
     /// [`plan`](Building::plan) says so.
     pub fn expect(&self, children: usize) {
@@ -85,12 +85,12 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
     }
 
     /// Plans a tree over a first child, which covers all that is below the first separator; `most` children at most, in so many shares, so that memory
-    /// is set aside for all nodes at once. By the thread that expected them.
+    /// is set aside for all nodes at once. After all expecting has ended.
     ///
     /// # Errors
     /// [`InnerError::Memory`].
     pub fn plan(&self, first_child: u64, most: usize, shares: usize) -> Result<(), InnerError> {
-        // Each share may end with a node that is not full. Memory is taken once: to make a small arena larger costs more than to make it.
+        // Each share may end with a node that is not full. A small arena is made at once: to make it larger costs more than to make it.
         let bottom = most.div_ceil(self.slots) + shares;
         let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(self.slots))).skip(1);
         self.inner.nodes.reserve(bottom + above.sum::<usize>())?;
@@ -244,5 +244,29 @@ impl Levels {
         }
         inner.set_root(self.pending[level][0].child as u32, level as u32 + 1);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_index::U64Keys;
+    use everleaf_pmem::Cpu;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_faulted_in_as_children_are_expected() {
+        let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 85).unwrap();
+        let pages = || (building.page.load(Relaxed), building.inner.nodes.arena.huge_pages());
+        building.expect(1000);
+        assert_eq!(pages(), (0, 0), "so few are not worth it");
+        building.expect(150_000);
+        assert_eq!(pages(), (2, 2));
+        building.expect(300_000);
+        assert_eq!(pages(), (3, 3));
+        building.plan(1, 400_000, 1).unwrap();
+        assert_eq!(pages(), (3, 4), "the rest is for all threads");
+        building.fault_in();
+        assert_eq!(pages(), (4, 4));
     }
 }

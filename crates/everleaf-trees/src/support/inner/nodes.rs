@@ -71,7 +71,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
-        let (arena, sketches) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(RESERVED_BYTES / 16)?);
+        let (arena, sketches) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::SKETCH_BYTES)?);
         Ok(Self { arena, sketches, simd: dram.simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
     }
 

@@ -37,7 +37,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             lines[1].prefetch();
         }
         let (slot, child) = self.arrive(separators, node, key, approach);
-        if level > 0 {
+        if level > 0 && Self::SKETCHED {
             let first = match approach {
                 Approach::Block { lines, .. } => lines[0].0[slot % WORDS].load(Relaxed),
                 Approach::Slot(_) => self.word(node, slot),

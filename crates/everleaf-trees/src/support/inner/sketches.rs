@@ -1,19 +1,20 @@
 //! In which block of a node a key is, told before the node has come from memory. A search of a node that is not cached would wait for the pivots first,
 //! and then for the block that they name; with this it asks for both at once.
 //!
-//! Each node has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits. The base is the node's first
+//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits. The base is the node's first
 //! word, which its parent has too. Words that are cut from strings are not those of the parent: there it is the first pivot but for its lowest byte, and
 //! stands in the table beside the number of bytes that the words leave out of keys.
 //!
-//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too; and they name a neighbouring
-//! block where a key and a pivot are nearer to each other than about a hundredth of the node's range.
+//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too. They name a block that is too
+//! far by as many pivots as share the key's mark: hardly ever one where keys are spread evenly, several where they are not, as the digits of decimal numbers are not among bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::DramLine;
 
-use super::InnerKey;
 use super::nodes::{Nodes, WORDS};
+use super::separators::MAX_SKIP;
+use super::{InnerKey, RESERVED_BYTES};
 
 /// What is remembered of the pivots of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +65,25 @@ impl Sketch {
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Whether nodes have sketches: those whose pivots are several and fit into a line.
-    const SKETCHED: bool = Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
+    pub(super) const SKETCHED: bool = Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
     /// Words of a sketch in the table: the marks, and the base where the parent does not have it.
     const SKETCH_WORDS: usize = if K::EXACT { 1 } else { 2 };
     /// Sketches in a line of the table.
     const SKETCHES: usize = WORDS / Self::SKETCH_WORDS;
     /// Where the base is in the table, the lowest byte is that of the bytes which are left out.
-    const SKIP: u64 = 0xff;
+    const SKIP: u64 = {
+        assert!(MAX_SKIP <= 0xff && Sketch::PIVOTS == Sketch::ONES.count_ones() as usize);
+        0xff
+    };
+    /// Addresses reserved for the table.
+    pub(super) const SKETCH_BYTES: u64 = {
+        assert!(
+            Self::NODE_LINES * 64 >= 16 * 8 * Self::SKETCH_WORDS || !Self::SKETCHED,
+            "a sketch takes at most a sixteenth of its node"
+        );
+        assert!(Self::SEGMENT_BLOCKS <= Sketch::PIVOTS + 1 || !Self::SKETCHED);
+        if Self::SKETCHED { RESERVED_BYTES / 16 } else { 1 }
+    };
 
     /// Lines of the table for nodes in so many lines.
     pub(super) fn sketch_lines(node_lines: usize) -> usize {
@@ -126,19 +139,28 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Who races with a change may come with any number for a node.
     #[inline(always)]
     pub(super) fn foresee(&self, node: u32, first: u64, key: K::Ref<'_>) {
-        let Some((sketch, skip)) = self.sketch(node, first) else { return };
+        self.foreseen(node, first, key).into_iter().flatten().for_each(DramLine::prefetch);
+    }
+
+    /// The lines of words and children that `foresee` asks for.
+    #[inline(always)]
+    fn foreseen(&self, node: u32, first: u64, key: K::Ref<'_>) -> Option<&[DramLine]> {
+        let (sketch, skip) = self.sketch(node, first)?;
         let block = sketch.block(K::word(key, skip)) % Self::SEGMENT_BLOCKS;
-        if let Some(lines) = self.lines_of_child(node.into()) {
-            let start = Self::BODY as usize + Self::PIVOT_LINES + block * Self::BLOCK_LINES;
-            lines[start..start + 2].iter().for_each(DramLine::prefetch);
-        }
+        let start = Self::BODY as usize + Self::PIVOT_LINES + block * Self::BLOCK_LINES;
+        Some(&self.lines_of_child(node.into())?[start..start + 2])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use everleaf_index::{BytesKeys, U64Keys};
+    use everleaf_pmem::Cpu;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::support::inner::Inner;
+    use crate::support::inner::search::Approach;
 
     /// The pivots of a node with these, and `u64::MAX` in place of the others.
     fn padded(pivots: &[u64]) -> [u64; Sketch::PIVOTS] {
@@ -195,6 +217,39 @@ mod tests {
             let sketch = Sketch { base, marks };
             prop_assert!(sketch.block(word) <= Sketch::PIVOTS);
         }
+    }
+
+    /// How many of a thousand random keys have the lines that are foreseen of the bottom node.
+    fn foreseen<K: InnerKey, const CAPACITY: usize>(key: impl Fn(u64) -> K::Owned) -> usize {
+        let mut inner = Inner::<K, CAPACITY>::new(Cpu::detect().simd, 0).unwrap();
+        let random = |number: u64| (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for number in 1..20_000 {
+            inner.insert(K::borrow(&key(random(number))), number).unwrap();
+        }
+        let (nodes, separators) = (&inner.nodes, &inner.separators);
+        let is_foreseen = |key: &K::Owned| {
+            let (mut node, mut first) = (inner.root().node(), 0);
+            for _ in 1..inner.height() {
+                let (slot, child) = nodes.search(separators, nodes.lines(node), node, K::borrow(key));
+                (first, node) = (nodes.word(node, slot), child as u32);
+            }
+            let asked_for = nodes.foreseen(node, first, K::borrow(key)).unwrap();
+            let Approach::Block { lines, .. } = nodes.approach(separators, nodes.lines(node), node, K::borrow(key)) else {
+                return false;
+            };
+            std::ptr::eq(lines, asked_for)
+        };
+        (0..1000).filter(|number| is_foreseen(&key(random(number * 77 + 1_000_000)))).count()
+    }
+
+    #[test]
+    fn the_lines_that_are_asked_for_are_those_that_are_read() {
+        let numbers =
+            [foreseen::<U64Keys, 16>(|key| key), foreseen::<U64Keys, 32>(|key| key), foreseen::<U64Keys, 64>(|key| key)];
+        assert!(numbers.iter().all(|right| *right > 930), "{numbers:?}");
+        let bytes = |key: u64| key.to_be_bytes().into();
+        let strings = [foreseen::<BytesKeys, 16>(bytes), foreseen::<BytesKeys, 64>(bytes)];
+        assert!(strings.iter().all(|right| *right > 900), "{strings:?}");
     }
 
     #[test]

@@ -31,9 +31,10 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return Some((self.tree.only_child.load(Relaxed), ticket));
         }
         let mut child = u64::from(root.node());
-        for _ in 0..root.height() {
+        for level in (0..root.height()).rev() {
             let at = self.enter(relax, child, ticket)?;
-            child = self.search(at, key).1;
+            // As in a transaction: whoever gave up there because a page was missing must touch it here.
+            child = self.tree.nodes.pass(&self.tree.separators, at.lines, at.node, key, level);
             ticket = at.ticket();
         }
         ticket.is_current().then_some((child, ticket))

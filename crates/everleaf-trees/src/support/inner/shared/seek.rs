@@ -90,7 +90,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             if depth == height {
                 return Some(Place { child, ticket: at.ticket(), slot: Some((at, slot)), upper, height });
             }
-            self.tree.nodes.foresee(child as u32, self.tree.nodes.word(at.node, slot), key);
+            if which != Which::Last {
+                self.tree.nodes.foresee(child as u32, self.tree.nodes.word(at.node, slot), key);
+            }
             at = self.enter(relax, child, at.ticket())?;
         }
         None
