@@ -77,7 +77,6 @@ mod tests {
         let leaves = Leaves::part(pool, lists, inner_keys);
         let leftmost = leaves.leftmost(pool).unwrap_or(64);
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
-        (0..leaves.len()).step_by(777).for_each(|found| nodes.expect(found));
         let raising = Raising::begin(&nodes, leaves, leftmost)?;
         let made = std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();

@@ -32,17 +32,9 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The child that covers `key`, on the way of one key: with `level` nodes below this one, what is needed of the next is on its way into the cache.
     #[inline(always)]
     pub(super) fn pass(&self, separators: &K::Separators, lines: &[DramLine], node: u32, key: K::Ref<'_>, level: u32) -> u64 {
-        let approach = self.choose_block(separators, lines, node, key);
-        if let Approach::Block { lines, .. } = approach {
-            lines[1].prefetch();
-        }
-        let (slot, child) = self.arrive(separators, node, key, approach);
+        let (slot, child) = self.search(separators, lines, node, key);
         if level > 0 && Self::SKETCHED {
-            let first = match approach {
-                Approach::Block { lines, .. } => lines[0].0[slot % WORDS].load(Relaxed),
-                Approach::Slot(_) => self.word(node, slot),
-            };
-            self.foresee(child as u32, first, key);
+            self.foresee(child as u32, self.word(node, slot), key);
         }
         child
     }

@@ -1,16 +1,17 @@
 //! In which block of a node a key is, told before the node has come from memory. A search of a node that is not cached would wait for the pivots first,
 //! and then for the block that they name; with this it asks for both at once.
 //!
-//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits. The base is the node's first
-//! word, which its parent has too. Words that are cut from strings are not those of the parent: there it is the first pivot but for its lowest byte, and
-//! stands in the table beside the number of bytes that the words leave out of keys.
+//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits.
+//! The base is the node's first word, which its parent has too. Words that are cut from strings are not those of the parent: there it is the first pivot
+//! but for its lowest byte, and stands in the table beside the number of bytes that the words leave out of keys.
 //!
 //! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too. They name a block that is too
-//! far by as many pivots as share the key's mark: hardly ever one where keys are spread evenly, several where they are not, as the digits of decimal numbers are not among bytes.
+//! far by as many pivots as share the key's mark: hardly ever one where keys are spread evenly, several where they are not, as the digits of decimal
+//! numbers are not among bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_pmem::DramLine;
+use everleaf_pmem::{DramLine, LINE};
 
 use super::nodes::{Nodes, WORDS};
 use super::separators::MAX_SKIP;
@@ -78,7 +79,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Addresses reserved for the table.
     pub(super) const SKETCH_BYTES: u64 = {
         assert!(
-            Self::NODE_LINES * 64 >= 16 * 8 * Self::SKETCH_WORDS || !Self::SKETCHED,
+            Self::NODE_LINES * LINE >= 16 * 8 * Self::SKETCH_WORDS || !Self::SKETCHED,
             "a sketch takes at most a sixteenth of its node"
         );
         assert!(Self::SEGMENT_BLOCKS <= Sketch::PIVOTS + 1 || !Self::SKETCHED);
