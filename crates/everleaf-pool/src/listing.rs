@@ -10,6 +10,11 @@ use crate::classes::Usage;
 use crate::layout::CHUNK;
 use crate::pool::{Pool, Run, Space};
 
+/// Chunks that are looked at to find each place of some nodes.
+const LOOKS_PER_PLACE: u64 = 16;
+/// Nodes that are shown of a place, at most.
+const NODES_OF_PLACE: usize = 4;
+
 /// Some neighbouring chunks, so that several threads can look through a pool together.
 #[derive(Clone, Debug)]
 pub struct TablePart {
@@ -73,6 +78,30 @@ impl<M: Media> Pool<M> {
             failure = failure.take().or(visited.err());
         });
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit, from all over the pool: a few from each of about so many
+    /// places at equal distances, in the order of their offsets. One line read a place, and for each place sixteen to find it. What is damaged is left out: it is met by who looks
+    /// at all.
+    pub fn some_nodes(&self, places: usize) -> Vec<u64> {
+        let step = (self.chunks().end() / (places.max(1) as u64).saturating_mul(LOOKS_PER_PLACE)).max(1);
+        let mut in_use = Vec::new();
+        self.chunks().for_each_usage_at(self.media(), 0..u64::MAX, step, |chunk, line, usage| match usage {
+            Ok(Usage::NodeRun(_)) => in_use.push((chunk, line, None)),
+            Ok(Usage::NodeBlocks(class)) => in_use.push((chunk, line, Some(class))),
+            _ => {}
+        });
+        let mut nodes = Vec::new();
+        for (chunk, line, class) in in_use.iter().step_by(in_use.len().div_ceil(places.max(1)).max(1)) {
+            let Some(class) = class else {
+                nodes.push(chunk * CHUNK);
+                continue;
+            };
+            let known = nodes.len();
+            let _met_later = Chunks::for_each_block(self.media(), *chunk, *line, *class, |offset| nodes.push(offset));
+            nodes.truncate(known + NODES_OF_PLACE);
+        }
+        nodes
     }
 
     /// Every allocated node that is not part of a larger run, in the order of their offsets.

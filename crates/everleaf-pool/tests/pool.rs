@@ -83,6 +83,18 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
         }
         assert_eq!(found, whole, "{parts} parts");
     }
+    let places_of = |nodes: &[u64]| nodes.iter().map(|node| node / 4096).collect::<std::collections::BTreeSet<_>>();
+    let all_places = places_of(&whole);
+    assert!(all_places.len() > 8);
+    for places in [1, 2, 5, 8, 64, usize::MAX] {
+        let some = pool.some_nodes(places);
+        assert!(some.is_sorted_by(|a, b| a < b) && some.iter().all(|node| whole.contains(node)), "{places}: {some:?}");
+        let found = places_of(&some);
+        assert!((places.min(all_places.len()) / 2..=places).contains(&found.len()) && !found.is_empty(), "{places}: {found:?}");
+        let of_each = found.iter().map(|place| some.iter().filter(|node| *node / 4096 == *place).count());
+        assert_eq!(of_each.max(), Some(4), "a few of each place: {some:?}");
+    }
+    assert_eq!(places_of(&pool.some_nodes(usize::MAX)), all_places);
 }
 
 #[test]

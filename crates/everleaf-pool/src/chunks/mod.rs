@@ -220,13 +220,24 @@ impl Chunks {
         &self,
         media: &M,
         chunks: Range<u64>,
+        visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>),
+    ) {
+        self.for_each_usage_at(media, chunks, 1, visit);
+    }
+
+    /// The same for one chunk of so many.
+    pub fn for_each_usage_at<M: Media>(
+        &self,
+        media: &M,
+        chunks: Range<u64>,
+        step: u64,
         mut visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>),
     ) {
         for extent in self.extents.iter() {
             let mut chunk = extent.first_usable().max(chunks.start);
             while chunk < extent.end().min(chunks.end) {
                 let pointer = extent.line_pointer(chunk);
-                if let Ok(line) = line_at(media, extent.line_pointer(chunk + LINES_AHEAD)) {
+                if let Ok(line) = line_at(media, extent.line_pointer(chunk.saturating_add(LINES_AHEAD.saturating_mul(step)))) {
                     media.prefetch(&line.descriptor);
                 }
                 let usage = line_at(media, pointer).and_then(|line| usage_in(media, line, chunk));
@@ -234,7 +245,7 @@ impl Chunks {
                 if !matches!(usage, Ok(Usage::Free)) {
                     visit(chunk, pointer, usage);
                 }
-                chunk += chunks;
+                chunk += chunks.max(step);
             }
         }
     }

@@ -97,6 +97,7 @@
 
 mod check;
 pub mod concurrent;
+mod dealing;
 mod format;
 mod groups;
 mod inner;

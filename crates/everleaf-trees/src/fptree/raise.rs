@@ -1,5 +1,5 @@
 //! Opening a tree by several threads, in two stages: they look at all leaves ([`survey`](super::survey)), and they raise the inner nodes above what they
-//! have found, a share of the leaves at a time.
+//! have found, a stretch of the leaves at a time.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,12 +17,12 @@ use crate::support::inner::Bottom;
 pub(super) struct Raising<'n, K: LeafKey> {
     leaves: Leaves<K>,
     leftmost: u64,
-    /// Shares that were taken.
+    /// Stretches that were taken.
     taken: AtomicUsize,
     nodes: &'n Building<K>,
 }
 
-/// What is above the share with this number.
+/// What is above the stretch with this number.
 pub(super) type Raised = (usize, Result<Bottom, IndexError>);
 
 impl<'n, K: LeafKey> Raising<'n, K> {
@@ -31,18 +31,18 @@ impl<'n, K: LeafKey> Raising<'n, K> {
     /// # Errors
     /// [`IndexError::Pool`] when there is no memory.
     pub fn begin(nodes: &'n Building<K>, leaves: Leaves<K>, leftmost: u64) -> Result<Self, IndexError> {
-        nodes.plan(leftmost, leaves.len(), leaves.shares())?;
+        nodes.plan(leftmost, leaves.len(), leaves.stretches())?;
         Ok(Self { leaves, leftmost, taken: AtomicUsize::new(0), nodes })
     }
 
-    /// What each thread does: takes a share whenever it is done with one, and makes the nodes above it.
+    /// What each thread does: takes a stretch whenever it is done with one, and makes the nodes above it.
     pub fn work<M: Media>(&self, pool: &Pool<M>) -> Vec<Raised> {
         self.nodes.fault_in();
         let mut room = Room::new();
-        let take = || Some(self.taken.fetch_add(1, Relaxed)).filter(|share| *share < self.leaves.shares());
-        let above = |share| {
-            let bottom = |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(share, length, leaves);
-            (share, self.leaves.in_order(share, &mut room, pool, self.leftmost, bottom))
+        let take = || Some(self.taken.fetch_add(1, Relaxed)).filter(|stretch| *stretch < self.leaves.stretches());
+        let above = |stretch| {
+            let bottom = |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(stretch, length, leaves);
+            (stretch, self.leaves.in_order(stretch, &mut room, pool, self.leftmost, bottom))
         };
         std::iter::from_fn(take).map(above).collect()
     }
@@ -54,7 +54,7 @@ impl<'n, K: LeafKey> Raising<'n, K> {
 /// [`IndexError::Corrupt`] if damage was met.
 pub(super) fn end<K: LeafKey>(nodes: Building<K>, raised: Vec<Vec<Raised>>) -> Result<InnerNodes<K>, IndexError> {
     let mut raised = raised.into_iter().flatten().collect::<Vec<_>>();
-    raised.sort_unstable_by_key(|(share, _)| *share);
+    raised.sort_unstable_by_key(|(stretch, _)| *stretch);
     let bottoms: Result<Vec<_>, _> = raised.into_iter().map(|(_, bottom)| bottom).collect();
     nodes.end(bottoms?)
 }
@@ -67,14 +67,22 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::fptree::dealing::{Dealt, Splitters};
     use crate::fptree::shares::Live;
     use crate::fptree::tests::{TINY, dram_pool};
 
     type Lists = Vec<Vec<Live<()>>>;
 
     /// Raises nodes of so many children above these leaves, by so many threads.
-    fn raised(pool: &Pool<Dram>, lists: Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
-        let leaves = Leaves::part(pool, lists, inner_keys);
+    fn raised(pool: &Pool<Dram>, lists: &Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
+        let some = || lists.iter().flatten().step_by(7).copied().collect();
+        let splitters = Splitters::for_most(pool, lists.iter().map(Vec::len).sum(), some);
+        let deal = |list: &Vec<Live<()>>| {
+            let mut dealt = Dealt::none(&splitters, list.len());
+            list.iter().for_each(|leaf| dealt.deal(*leaf, &splitters, pool));
+            dealt
+        };
+        let leaves = Leaves::of(lists.iter().map(deal).collect(), splitters.shares(), inner_keys);
         let leftmost = leaves.leftmost(pool).unwrap_or(64);
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let raising = Raising::begin(&nodes, leaves, leftmost)?;
@@ -98,7 +106,6 @@ mod tests {
             };
             lists[list].push(Live { prefix: *prefix, bound: (), offset: (place as u64 + 1) * 1024 });
         }
-        lists.iter_mut().for_each(|list| list.sort_unstable_by_key(|leaf| leaf.prefix));
         lists
     }
 
@@ -118,7 +125,7 @@ mod tests {
             if twins {
                 bounds.push(bounds[random.random_range(0..bounds.len())]);
             }
-            let nodes = raised(&pool, lists(&bounds, &mut random), threads, inner_keys);
+            let nodes = raised(&pool, &lists(&bounds, &mut random), threads, inner_keys);
             if twins {
                 let error = nodes.err().map(|error| error.to_string()).unwrap_or_default();
                 assert!(error.contains("same lower bound"), "round {round}: {error}");

@@ -20,6 +20,7 @@ use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::FpTree;
+use super::dealing::Splitters;
 use super::groups::{Group, Groups};
 use super::inner::Building;
 use super::key::LeafKey;
@@ -48,6 +49,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
         let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let splitters = pass.splitters::<K>(|places| some_leaves(&runs, shape, places));
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
@@ -61,7 +63,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
             free.reverse(); // The stack gives the lowest first.
             let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
-            let leaves = Leaves::part(pool, leaves, inner_keys);
+            let leaves = Leaves::of(leaves, splitters.shares(), inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => groups.take::<K, M, S>(&mut worker, shape)?,
@@ -69,7 +71,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, groups, keys))
         };
         let ((_, leftmost, groups, keys), raised) =
-            in_two_stages(pass.threads, || look(&pass, &nodes), between, |(raising, ..)| raising.work(pool))?;
+            in_two_stages(pass.threads, || look(&pass, &splitters, &nodes), between, |(raising, ..)| raising.work(pool))?;
         let inner = raise::end(nodes, raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
@@ -197,6 +199,22 @@ pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     Ok(())
 }
 
+/// Two neighbours at each of so many places at equal distances.
+fn some_leaves<S: Shape>(runs: &[Run], shape: S, places: usize) -> Vec<u64> {
+    let all: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
+    let step = all.div_ceil(places.max(1) as u64).max(1);
+    let (mut some, mut next) = (Vec::new(), 0);
+    for run in runs {
+        let leaves = run.bytes / shape.leaf_bytes();
+        while next < leaves {
+            some.extend((next..leaves.min(next + 2)).map(|leaf| run.offset + leaf * shape.leaf_bytes()));
+            next += step;
+        }
+        next -= leaves;
+    }
+    some
+}
+
 /// The pass over the heads of all leaves, which are in the runs of groups.
 fn pass<'p, M: Media, S: Shape>(
     pool: &'p Pool<M>,
@@ -210,10 +228,14 @@ fn pass<'p, M: Media, S: Shape>(
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, Run>, nodes: &Building<K>) -> Result<Survey<K>, IndexError> {
+fn look<K: LeafKey, M: Media, S: Shape>(
+    pass: &Pass<'_, M, S, Run>,
+    splitters: &Splitters<K>,
+    nodes: &Building<K>,
+) -> Result<Survey<K>, IndexError> {
     let leaf_bytes = pass.shape.leaf_bytes();
     let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
-    pass.look(nodes, |run, surveyor| {
+    pass.look(splitters, nodes, |run, surveyor| {
         pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })

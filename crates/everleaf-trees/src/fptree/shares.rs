@@ -1,21 +1,22 @@
-//! Leaves in the order of their lower bounds, for several threads at a time: from the lists that threads have put in order come shares of all leaves.
+//! Leaves in the order of their lower bounds, for several threads at a time: a stretch of neighbouring [shares](super::dealing), of which each thread has
+//! found some leaves, is put in order when it is wanted.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
+use super::dealing::Dealt;
 use super::key::LeafKey;
 use super::layout::Shape;
 use super::leaf::Leaf;
 
-/// Leaves of a share, about: so few that they stay in a processor's cache while they are put in order, and that threads end together.
-const SHARE: usize = if cfg!(test) { 64 } else { 4096 };
-/// Inner nodes above a share, at least: its last one may be almost empty.
-const NODES_PER_SHARE: usize = 16;
-/// Leaves that are looked at for each share, to find where shares part.
-const SAMPLES_PER_SHARE: usize = 4;
+/// Leaves that are raised together, at least.
+const STRETCH: usize = if cfg!(test) { 32 } else { 2048 };
+/// Inner nodes above them, at least: the last one may be almost empty.
+const NODES_PER_STRETCH: usize = 16;
 
 /// A leaf of the tree: its bound, as a prefix for quick comparison and what else is needed of it.
 #[derive(Clone, Copy)]
@@ -58,67 +59,70 @@ impl<W: Copy> Live<W> {
     }
 }
 
-/// The leaves of a tree: some lists, each ascending. They are parted into shares, each above the one before it, so that threads can take one at a time.
+/// The leaves of a tree, in stretches, each above the one before it, so that threads can take one at a time.
 pub(super) struct Leaves<K: LeafKey> {
-    lists: Vec<Vec<LiveOf<K>>>,
-    /// Where the shares part, ascending.
-    splitters: Vec<LiveOf<K>>,
+    /// Of each thread what it has found.
+    dealt: Vec<Dealt<K>>,
+    /// The shares of each stretch.
+    stretches: Vec<Range<usize>>,
+    len: usize,
 }
 
 impl<K: LeafKey> Leaves<K> {
-    /// The leaves of these lists, which will be below inner nodes of so many children. One list is one share; of several all shares are about equally long,
-    /// whatever is in which list.
-    pub fn part<M: Media>(pool: &Pool<M>, lists: Vec<Vec<LiveOf<K>>>, inner_keys: u64) -> Self {
-        let (several, share) = (lists.len() > 1, SHARE.max(NODES_PER_SHARE.saturating_mul(inner_keys as usize)));
-        let lists = lists.into_iter().filter(|list| !list.is_empty()).collect();
-        let mut leaves = Self { lists, splitters: Vec::new() };
-        if several {
-            leaves.splitters = leaves.find_splitters(pool, leaves.len().div_ceil(share).max(1));
+    /// What threads have found of so many shares. Below inner nodes of so many children, a stretch is not so short that their memory would be wasted.
+    pub fn of(dealt: Vec<Dealt<K>>, shares: usize, inner_keys: u64) -> Self {
+        let least = STRETCH.max(NODES_PER_STRETCH.saturating_mul(inner_keys as usize));
+        let mut leaves = Self { dealt, stretches: Vec::new(), len: 0 };
+        let (mut start, mut length) = (0, 0);
+        for share in 0..shares {
+            length += leaves.dealt.iter().map(|dealt| dealt.len(share)).sum::<usize>();
+            if length >= least || share + 1 == shares {
+                leaves.stretches.push(start..share + 1);
+                leaves.len += length;
+                (start, length) = (share + 1, 0);
+            }
         }
         leaves
     }
 
-    fn find_splitters<M: Media>(&self, pool: &Pool<M>, shares: usize) -> Vec<LiveOf<K>> {
-        let (lists, step) = (self.lists.len(), (self.len() / (shares * SAMPLES_PER_SHARE)).max(1));
-        // At equal distances, and so of each list in proportion to its length; of no two lists at the same places, since these may be alike.
-        let some_of = |(number, list): (usize, &Vec<LiveOf<K>>)| {
-            list.iter().skip(step * number / lists).step_by(step).copied().collect::<Vec<_>>()
-        };
-        let mut some: Vec<_> = self.lists.iter().enumerate().flat_map(some_of).collect();
-        some.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
-        (1..shares).filter_map(|share| some.get(share * some.len() / shares).copied()).collect()
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.lists.iter().map(Vec::len).sum()
+        self.len
     }
 
-    /// How many shares there are.
-    pub fn shares(&self) -> usize {
-        self.splitters.len() + 1
+    /// How many stretches there are, at least one.
+    pub fn stretches(&self) -> usize {
+        self.stretches.len()
+    }
+
+    /// The leaves of a share, in no order, some at a time.
+    fn of_share(&self, share: usize) -> impl Iterator<Item = &[LiveOf<K>]> {
+        self.dealt.iter().flat_map(move |dealt| dealt.of(share))
     }
 
     /// Where the leaf with the least bound is.
     pub fn leftmost<M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
-        let least = self.lists.iter().filter_map(|list| list.first());
-        least.min_by(|a, b| a.compare::<K, M>(b, pool)).map(|leaf| leaf.offset)
+        let shares = 0..self.stretches.last().map_or(0, |last| last.end);
+        let least_of = |share| self.of_share(share).flatten().min_by(|a, b| a.compare::<K, M>(b, pool));
+        shares.into_iter().find_map(least_of).map(|leaf| leaf.offset)
     }
 
-    /// Calls `each` with the number of the leaves of a share, and with their lower bounds, ascending, and where they are, but for the leftmost leaf. `room`:
-    /// for the leaves, if they are of more than one list.
+    /// Calls `each` with the number of the leaves of a stretch, and with their lower bounds, ascending, and where they are, but for the leftmost leaf.
+    /// `room`: for the leaves.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if two leaves have the same lower bound (they are of one share). That of `each`.
     pub fn in_order<'p, M: Media, R>(
         &self,
-        share: usize,
+        stretch: usize,
         room: &mut Room<K>,
         pool: &'p Pool<M>,
         leftmost: u64,
         each: impl FnOnce(usize, InOrder<'_, 'p, K, M>) -> Result<R, IndexError>,
     ) -> Result<R, IndexError> {
-        let leaves = self.of_share(share, room, pool);
+        room.len = 0;
+        self.stretches[stretch].clone().for_each(|share| room.append(|| self.of_share(share), pool));
+        let leaves = &room.leaves[..room.len];
         // One of the first two may be the leftmost, which `each` does not see. All others it finds.
         if let Some(twins) = twins::<K, M>(&leaves[..leaves.len().min(2)], pool) {
             return Err(twins);
@@ -126,33 +130,67 @@ impl<K: LeafKey> Leaves<K> {
         let made = each(leaves.len(), InOrder { leaves: leaves.iter(), pool, leftmost });
         made.map_err(|error| twins::<K, M>(leaves, pool).unwrap_or(error))
     }
-
-    /// The leaves of a share, ascending.
-    fn of_share<'a, M: Media>(&'a self, share: usize, Room(room): &'a mut Room<K>, pool: &Pool<M>) -> &'a [LiveOf<K>] {
-        if let [list] = &self.lists[..] {
-            return self.part_of(list, share, pool);
-        }
-        room.clear();
-        self.lists.iter().for_each(|list| room.extend_from_slice(self.part_of(list, share, pool)));
-        room.sort_by(|a, b| a.compare::<K, M>(b, pool)); // A stable sort merges what ascends already.
-        room
-    }
-
-    /// The part of a list that belongs to a share.
-    fn part_of<'a, M: Media>(&self, list: &'a [LiveOf<K>], share: usize, pool: &Pool<M>) -> &'a [LiveOf<K>] {
-        let begin = |splitter: &LiveOf<K>| list.partition_point(|leaf| leaf.compare::<K, M>(splitter, pool).is_lt());
-        let start = share.checked_sub(1).map_or(0, |before| begin(&self.splitters[before]));
-        &list[start..self.splitters.get(share).map_or(list.len(), begin)]
-    }
 }
 
 /// Where a thread puts the leaves of one share after another in order.
-pub(super) struct Room<K: LeafKey>(Vec<LiveOf<K>>);
+pub(super) struct Room<K: LeafKey> {
+    /// The first of these.
+    leaves: Vec<LiveOf<K>>,
+    len: usize,
+    /// For each step of the range of prefixes how many leaves are of it; then, where they end.
+    steps: Vec<u32>,
+}
 
 impl<K: LeafKey> Room<K> {
     /// An empty one.
     pub fn new() -> Self {
-        Self(Vec::new())
+        Self { leaves: Vec::new(), len: 0, steps: Vec::new() }
+    }
+
+    /// Adds leaves that are above all that are here. Each goes where its prefix lies between the least and the greatest, as far as that tells: where prefixes
+    /// are spread evenly, that is next to its place, which takes half the time of a sort by comparisons. Those that go to one place are compared.
+    fn append<'a, M: Media, I: Iterator<Item = &'a [LiveOf<K>]>>(&mut self, leaves: impl Fn() -> I, pool: &Pool<M>)
+    where
+        LiveOf<K>: 'a,
+    {
+        let (mut count, mut least, mut greatest) = (0, u64::MAX, 0);
+        for some in leaves() {
+            count += some.len();
+            some.iter().for_each(|leaf| (least, greatest) = (least.min(leaf.prefix), greatest.max(leaf.prefix)));
+        }
+        let Some(span) = greatest.checked_sub(least) else { return }; // There are none.
+        // At most so many steps as there are leaves, or twice as many.
+        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(count.next_power_of_two().trailing_zeros());
+        let step_of = |leaf: &LiveOf<K>| ((leaf.prefix - least) >> shift) as usize;
+        let steps = &mut self.steps;
+        steps.clear();
+        steps.resize((span >> shift) as usize + 1, 0);
+        leaves().for_each(|some| some.iter().for_each(|leaf| steps[step_of(leaf)] += 1));
+        let mut end = 0;
+        for step in &mut *steps {
+            end += std::mem::replace(step, end);
+        }
+        let start = self.len;
+        self.len += count;
+        if self.leaves.len() < self.len {
+            self.leaves.resize(self.len, Live { prefix: 0, bound: K::bound_word(0), offset: 0 });
+        }
+        let room = &mut self.leaves[start..self.len];
+        for some in leaves() {
+            for leaf in some {
+                let place = &mut steps[step_of(leaf)];
+                room[*place as usize] = *leaf;
+                *place += 1;
+            }
+        }
+        let mut start = 0;
+        for end in steps {
+            let together = &mut room[start..*end as usize];
+            if together.len() > 1 {
+                together.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
+            }
+            start = *end as usize;
+        }
     }
 }
 
@@ -187,116 +225,134 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fptree::dealing::Splitters;
     use crate::fptree::tests::{TINY, dram_pool};
 
     fn pool() -> Arc<Pool<Dram>> {
         dram_pool::<U64Keys>(TINY, 1 << 20)
     }
 
-    /// Lists of leaves with these bounds, each at an offset of its own.
-    fn leaves(pool: &Pool<Dram>, bounds: &[Vec<u64>]) -> Leaves<U64Keys> {
+    /// Leaves with these bounds, each at an offset of its own, dealt by so many threads; `some` of them tell where shares part.
+    fn leaves(pool: &Pool<Dram>, bounds: &[Vec<u64>], some: &[u64]) -> Leaves<U64Keys> {
+        let at = |prefix: u64, offset| Live { prefix, bound: (), offset };
+        let splitters = Splitters::for_most(pool, bounds.concat().len(), || some.iter().map(|prefix| at(*prefix, 0)).collect());
         let mut offset = 0;
-        let mut leaf = |prefix: &u64| {
-            offset += 1024;
-            Live { prefix: *prefix, bound: (), offset }
+        let deal = |list: &Vec<u64>| {
+            let mut dealt = Dealt::none(&splitters, list.len());
+            for prefix in list {
+                offset += 1024;
+                dealt.deal(at(*prefix, offset), &splitters, pool);
+            }
+            dealt
         };
-        let mut lists: Vec<Vec<_>> = bounds.iter().map(|list| list.iter().map(&mut leaf).collect()).collect();
-        lists.iter_mut().for_each(|list| list.sort_unstable_by_key(|leaf| leaf.prefix));
-        Leaves::part(pool, lists, 4)
+        Leaves::of(bounds.iter().map(deal).collect(), splitters.shares(), 4)
     }
 
-    /// The bounds in all shares, one share after the other.
+    /// The bounds in all stretches, one stretch after the other.
     fn in_order(pool: &Pool<Dram>, leaves: &Leaves<U64Keys>, leftmost: u64) -> Result<Vec<Vec<u64>>, IndexError> {
         let mut room = Room::new();
-        let mut bounds_of = |share| {
-            leaves.in_order(share, &mut room, pool, leftmost, |_, shown| {
+        let mut bounds_of = |stretch| {
+            leaves.in_order(stretch, &mut room, pool, leftmost, |_, shown| {
                 let bounds: Vec<_> = shown.map(|(bound, _)| bound).collect();
                 let ascend = bounds.is_sorted_by(|a, b| a < b);
                 if ascend { Ok(bounds) } else { Err(IndexError::Corrupt { offset: 0, what: "they do not ascend" }) }
             })
         };
-        (0..leaves.shares()).map(&mut bounds_of).collect()
+        (0..leaves.stretches()).map(&mut bounds_of).collect()
     }
 
     proptest! {
         #[test]
-        fn shares_hold_every_leaf_in_order(mut bounds in prop::collection::btree_set(any::<u64>(), 0..2000), threads in 1usize..9, pattern: [u8; 16]) {
+        fn stretches_hold_every_leaf_in_order(
+            mut bounds in prop::collection::btree_set(prop_oneof![any::<u64>(), 0..3000_u64, u64::MAX - 9..=u64::MAX], 0..2000),
+            threads in 1usize..9,
+            pattern: [u8; 16],
+            few in 1..500_usize,
+        ) {
             let pool = pool();
             // Neighbours are in one list or in several, as the pattern has it.
             let mut lists = vec![Vec::new(); threads];
             let list_of = |place: usize| usize::from(pattern[place / 100 % 16]) + if pattern[place / 500 % 16] % 2 == 0 { place } else { 0 };
             bounds.iter().enumerate().for_each(|(place, bound)| lists[list_of(place) % threads].push(*bound));
-            let leaves = leaves(&pool, &lists);
+            lists.iter_mut().for_each(|list| list.sort_unstable_by_key(|bound| bound.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let some: Vec<u64> = bounds.iter().copied().step_by(few).collect();
+            let leaves = leaves(&pool, &lists, &some);
             let leftmost = leaves.leftmost(&pool);
-            prop_assert_eq!(leftmost.is_none(), bounds.is_empty());
-            let shares = in_order(&pool, &leaves, leftmost.unwrap_or_default()).unwrap();
+            prop_assert_eq!((leftmost.is_none(), leaves.len()), (bounds.is_empty(), bounds.len()));
+            let stretches = in_order(&pool, &leaves, leftmost.unwrap_or_default()).unwrap();
             bounds.pop_first(); // The leftmost is not shown.
-            let longest = shares.iter().map(Vec::len).max().unwrap();
-            prop_assert!(threads == 1 || longest <= SHARE * (SAMPLES_PER_SHARE + threads + 1) / SAMPLES_PER_SHARE, "{} of {}", longest, bounds.len());
-            prop_assert!(shares.concat().into_iter().eq(bounds));
+            prop_assert!(stretches.concat().into_iter().eq(bounds));
         }
     }
 
-    /// The lengths of the shares, ascending.
+    /// The lengths of the stretches, in their order.
     fn lengths(pool: &Pool<Dram>, leaves: &Leaves<U64Keys>) -> Vec<usize> {
         let mut room = Room::new();
-        let length = |share| leaves.in_order(share, &mut room, pool, 0, |length, _| Ok(length)).unwrap();
-        let mut lengths: Vec<_> = (0..leaves.shares()).map(length).collect();
-        lengths.sort_unstable();
-        lengths
+        let length = |stretch| leaves.in_order(stretch, &mut room, pool, 0, |length, _| Ok(length)).unwrap();
+        (0..leaves.stretches()).map(length).collect()
     }
 
     #[test]
-    fn shares_are_about_equally_long_whatever_is_in_which_list() {
+    fn stretches_are_about_equally_long_whoever_has_found_their_leaves() {
         let pool = pool();
-        for lists in [2, 3, 8, 16, 64, 70] {
-            let all = lists * 16 * SHARE as u64;
-            let interleaved = (0..lists).map(|list| (list..all).step_by(lists as usize).collect()).collect::<Vec<Vec<_>>>();
-            let one_after_another = (0..lists).map(|list| (list * all / lists..(list + 1) * all / lists).collect()).collect();
-            let in_the_last = (1..lists).map(|_| Vec::new()).chain([(0..all).collect()]).collect();
+        for threads in [1, 2, 3, 8, 64] {
+            let all: u64 = 64 * 128;
+            let share = |list: u64| list * all / threads;
+            let interleaved = (0..threads).map(|list| (list..all).step_by(threads as usize).collect()).collect::<Vec<Vec<_>>>();
+            let one_after_another = (0..threads).map(|list| (share(list)..share(list + 1)).collect()).collect();
+            let in_the_last = (1..threads).map(|_| Vec::new()).chain([(0..all).collect()]).collect();
             for (name, bounds) in
                 [("interleaved", interleaved), ("one after another", one_after_another), ("in the last", in_the_last)]
             {
-                let lengths = lengths(&pool, &leaves(&pool, &bounds));
-                let (shares, longest) = (lengths.len(), lengths[lengths.len() - 1]);
-                assert_eq!((shares, lengths.iter().sum::<usize>()), (all as usize / SHARE, all as usize), "{lists} lists {name}");
-                assert!(longest <= 2 * SHARE, "{lists} lists {name}: {longest}");
+                let some: Vec<u64> = (0..all).step_by(60).collect();
+                let lengths = lengths(&pool, &leaves(&pool, &bounds, &some));
+                let longest = lengths.iter().max().unwrap();
+                assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (64, all as usize), "{threads} lists {name}");
+                assert!(*longest <= 128 * 3 / 2, "{threads} lists {name}: {longest}");
             }
         }
     }
 
     #[test]
-    fn lists_so_short_that_no_sample_is_of_them_are_one_share() {
+    fn shares_too_short_are_raised_together() {
         let pool = pool();
-        let bounds: Vec<Vec<u64>> = (0..200).map(|list| if list < 199 { vec![list] } else { Vec::new() }).collect();
-        assert_eq!(lengths(&pool, &leaves(&pool, &bounds)).iter().sum::<usize>(), 199);
+        let splitters = Splitters::<U64Keys>::for_most(&pool, 1 << 20, || {
+            (0..64).map(|share| Live { prefix: share * 1000, bound: (), offset: 0 }).collect()
+        });
+        for inner_keys in [4, 64, 128, 4096] {
+            let mut dealt = [(); 2].map(|()| Dealt::none(&splitters, 0));
+            for bound in 0..64_000 {
+                dealt[bound as usize % 2].deal(Live { prefix: bound, bound: (), offset: 0 }, &splitters, &pool);
+            }
+            let leaves = Leaves::of(dealt.into(), splitters.shares(), inner_keys);
+            let lengths = lengths_by_count(&leaves);
+            let least = 16 * inner_keys as usize;
+            let (last, others) = lengths.split_last().unwrap();
+            assert!(others.iter().all(|length| (least..least.max(32) + 1000).contains(length)), "{inner_keys}: {lengths:?}");
+            assert_eq!(others.iter().sum::<usize>() + last, 64_000);
+        }
     }
 
-    #[test]
-    fn above_a_share_are_so_many_nodes_that_few_of_them_are_not_full() {
-        let pool = pool();
-        let list = |first: u64| {
-            (first..100_000).step_by(2).map(|prefix| Live { prefix, bound: (), offset: (prefix + 1) * 1024 }).collect()
-        };
-        for inner_keys in [4, 64, 128, 4096] {
-            let leaves = Leaves::<U64Keys>::part(&pool, vec![list(0), list(1)], inner_keys);
-            assert_eq!(leaves.shares(), 100_000_usize.div_ceil(16 * inner_keys as usize), "{inner_keys}");
-        }
+    /// How many leaves each stretch has, however they are ordered.
+    fn lengths_by_count(leaves: &Leaves<U64Keys>) -> Vec<usize> {
+        let count = |shares: &Range<usize>| shares.clone().flat_map(|share| leaves.of_share(share)).map(<[_]>::len).sum();
+        leaves.stretches.iter().map(count).collect()
     }
 
     #[test]
     fn twins_are_found_wherever_they_are() {
         let pool = pool();
-        for lists in 1..4 {
+        for threads in 1..4 {
             for twin in [0, 1, 500, 998, 999] {
                 let mut bounds: Vec<_> =
-                    (0..lists).map(|list| (list..1000).step_by(lists as usize).collect()).collect::<Vec<Vec<_>>>();
-                let leftmost = leaves(&pool, &bounds).leftmost(&pool).unwrap();
-                assert_eq!(in_order(&pool, &leaves(&pool, &bounds), leftmost).unwrap().concat().len(), 999);
+                    (0..threads).map(|list| (list..1000).step_by(threads as usize).collect()).collect::<Vec<Vec<_>>>();
+                let some = [10, 300, 500, 700, 999];
+                let sound = leaves(&pool, &bounds, &some);
+                assert_eq!(in_order(&pool, &sound, sound.leftmost(&pool).unwrap()).unwrap().concat().len(), 999);
                 bounds.last_mut().unwrap().push(twin);
-                let leaves = leaves(&pool, &bounds);
+                let leaves = leaves(&pool, &bounds, &some);
                 let error = in_order(&pool, &leaves, leaves.leftmost(&pool).unwrap()).unwrap_err();
-                assert!(error.to_string().contains("the same lower bound"), "{twin} in {lists} lists: {error}");
+                assert!(error.to_string().contains("the same lower bound"), "{twin} in {threads} lists: {error}");
             }
         }
     }

@@ -1,5 +1,5 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a crash left behind. Several threads look at a part of the
-//! leaves at a time, and each puts in order what it has found. [`raise`](super::raise) takes all from here.
+//! leaves at a time, and each deals what it has found into shares. [`raise`](super::raise) takes all from here.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,6 +8,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Pool;
 
+use super::dealing::{Dealt, Splitters};
 use super::inner::Building;
 use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet};
@@ -18,8 +19,10 @@ use super::shares::{Live, LiveOf};
 const LEAVES_PER_THREAD: u64 = 8192;
 /// Heads of leaves that are asked for ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
-/// Leaves that a list has room for at first: a megabyte, or little more.
+/// Leaves that a thread has room for at first: a megabyte, or little more.
 const MOST_AT_FIRST: usize = 1 << 16;
+/// Places where some leaves are looked at beforehand, to find where shares part.
+const SAMPLED_PLACES: usize = 64;
 /// Places that leaves are looked for at, for each thread: enough that threads end together.
 const PLACES_PER_THREAD: usize = 128;
 
@@ -46,8 +49,8 @@ pub(super) enum Stray {
 
 /// What a pass over the leaves found.
 pub(super) struct Survey<K: LeafKey> {
-    /// Leaves of the tree: a list of each thread, ascending.
-    pub leaves: Vec<Vec<LiveOf<K>>>,
+    /// Leaves of the tree, as each thread has dealt them.
+    pub leaves: Vec<Dealt<K>>,
     /// Leaves without a key, ascending.
     pub free: Vec<u64>,
     /// Pointers to be removed.
@@ -102,34 +105,48 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         Self { pool, shape, slots, threads: threads.max(1), places, most, taken: AtomicUsize::new(0), found: AtomicUsize::new(0) }
     }
 
-    /// What one of the threads does: calls `each` with every place that it takes, and puts in order what it has found. The one that came first also takes
-    /// memory for `nodes`, most of it as leaves are found, while the others look at more places, and the rest when its own are in order, since it has
-    /// found fewer.
+    /// Where shares part: `some` gives leaves from so many places all over the pool.
+    pub fn splitters<K: LeafKey>(&self, some: impl FnOnce(usize) -> Vec<u64>) -> Splitters<K> {
+        Splitters::for_most(self.pool, self.most, || self.live_of::<K>(&some(SAMPLED_PLACES)))
+    }
+
+    /// Those of these leaves that are of the tree. What is damaged is passed over: it is met by who looks at all.
+    fn live_of<K: LeafKey>(&self, leaves: &[u64]) -> Vec<LiveOf<K>> {
+        let media = self.pool.media();
+        leaves[..leaves.len().min(PREFETCH_LEAVES)].iter().for_each(|leaf| prefetch_head(media, *leaf));
+        let live = |(number, offset): (usize, &u64)| {
+            leaves.get(number + PREFETCH_LEAVES).into_iter().for_each(|leaf| prefetch_head(media, *leaf));
+            let leaf = Leaf::at(media.region(), *offset, self.shape).ok()?;
+            if leaf.live(media).is_empty() { None } else { Live::of::<K, M, S>(self.pool, leaf, *offset).ok() }
+        };
+        leaves.iter().enumerate().filter_map(live).collect()
+    }
+
+    /// What one of the threads does: calls `each` with every place that it takes, and deals what it finds. The one that came first also takes memory for
+    /// `nodes` as leaves are found, while the others look at more places.
     pub fn look<K: LeafKey>(
         &self,
+        splitters: &Splitters<K>,
         nodes: &Building<K>,
         each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<(), IndexError>,
     ) -> Result<Survey<K>, IndexError> {
         // Half as much again as an equal part, within reason: a pool may be full of other things than leaves.
         let room = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
-        let (leaves, ahead, found) = (Vec::with_capacity(room), [0; PREFETCH_LEAVES], Survey::empty());
-        let mut surveyor = Surveyor { pool: self.pool, shape: self.shape, slots: self.slots, ahead, visited: 0, leaves, found };
+        let (leaves, ahead, found) = (Dealt::none(splitters, room), [0; PREFETCH_LEAVES], Survey::empty());
+        let Self { pool, shape, slots, .. } = *self;
+        let mut surveyor = Surveyor { pool, shape, slots, splitters, ahead, visited: 0, leaves, live: 0, found };
         let mut came_first = false;
         while let Some((number, place)) = self.take() {
             came_first |= number == 0;
-            let before = surveyor.leaves.len();
+            let before = surveyor.live;
             each(place, &mut surveyor)?;
-            let new = surveyor.leaves.len() - before;
+            let new = surveyor.live - before;
             let found = self.found.fetch_add(new, Relaxed) + new;
             if came_first {
-                nodes.expect(found / 8 * 5); // With 5 of 8 parts, as measured, it is ready when the others are.
+                nodes.expect(found);
             }
         }
-        let survey = surveyor.end();
-        if came_first {
-            nodes.expect(self.found.load(Relaxed));
-        }
-        survey
+        surveyor.end()
     }
 
     /// The next place, and which it is.
@@ -144,10 +161,13 @@ pub(super) struct Surveyor<'p, K: LeafKey, M: Media, S: Shape> {
     pool: &'p Pool<M>,
     shape: S,
     slots: bool,
+    splitters: &'p Splitters<K>,
     /// Leaves that were asked for, in a ring; 0 for none.
     ahead: [u64; PREFETCH_LEAVES],
     visited: usize,
-    leaves: Vec<LiveOf<K>>,
+    leaves: Dealt<K>,
+    /// How many these are.
+    live: usize,
     found: Survey<K>,
 }
 
@@ -155,19 +175,15 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     /// Asks for the head of a leaf, and looks at one that was asked for earlier.
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
-        if let Some(head) = self.pool.media().region().get(PPtr::<LeafHead>::at(offset)) {
-            self.pool.media().prefetch(&head.line0);
-            self.pool.media().prefetch(&head.lower_bound);
-        }
+        prefetch_head(self.pool.media(), offset);
         let earlier = std::mem::replace(&mut self.ahead[self.visited % PREFETCH_LEAVES], offset);
         self.visited += 1;
         if earlier == 0 { Ok(()) } else { self.look(earlier) }
     }
 
-    /// Looks at the rest, and puts the leaves in order.
+    /// Looks at the rest.
     fn end(mut self) -> Result<Survey<K>, IndexError> {
         self.ahead.into_iter().filter(|offset| *offset != 0).try_for_each(|offset| self.look(offset))?;
-        self.leaves.sort_unstable_by(|a, b| a.compare::<K, M>(b, self.pool));
         self.found.leaves.push(self.leaves);
         Ok(self.found)
     }
@@ -188,8 +204,18 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
             return Ok(());
         }
         found.keys += live.count() as u64;
-        self.leaves.push(Live::of::<K, M, S>(self.pool, leaf, offset)?);
+        self.leaves.deal(Live::of::<K, M, S>(self.pool, leaf, offset)?, self.splitters, self.pool);
+        self.live += 1;
         Ok(())
+    }
+}
+
+/// Asks for what is read of a leaf.
+#[inline(always)]
+fn prefetch_head<M: Media>(media: &M, offset: u64) {
+    if let Some(head) = media.region().get(PPtr::<LeafHead>::at(offset)) {
+        media.prefetch(&head.line0);
+        media.prefetch(&head.lower_bound);
     }
 }
 

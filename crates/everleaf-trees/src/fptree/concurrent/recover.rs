@@ -26,6 +26,7 @@ use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
+use crate::fptree::dealing::Splitters;
 use crate::fptree::inner::Building;
 use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
@@ -54,6 +55,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
         let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+        let splitters = pass.splitters::<K>(|places| pool.some_nodes(places));
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let survey = Survey::<K>::of_all(parts)?;
@@ -63,7 +65,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             for offset in &survey.free {
                 free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
             }
-            let leaves = Leaves::part(pool, survey.leaves, inner_keys);
+            let leaves = Leaves::of(survey.leaves, splitters.shares(), inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,
@@ -72,7 +74,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, count, survey.keys))
         };
         let ((_, leftmost, leaves, keys_found), raised) =
-            in_two_stages(pass.threads, || look(&pass, &nodes), between, |(raising, ..)| raising.work(pool))?;
+            in_two_stages(pass.threads, || look(&pass, &splitters, &nodes), between, |(raising, ..)| raising.work(pool))?;
         let inner = raise::end(nodes, raised)?;
         lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
         drop(worker);
@@ -196,8 +198,12 @@ fn pass<M: Media, S: Shape>(pool: &Pool<M>, shape: S, slots: bool, threads: Opti
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(pass: &Pass<'_, M, S, TablePart>, nodes: &Building<K>) -> Result<Survey<K>, IndexError> {
-    pass.look(nodes, |part, surveyor| {
+fn look<K: LeafKey, M: Media, S: Shape>(
+    pass: &Pass<'_, M, S, TablePart>,
+    splitters: &Splitters<K>,
+    nodes: &Building<K>,
+) -> Result<Survey<K>, IndexError> {
+    pass.look(splitters, nodes, |part, surveyor| {
         let mut visited = Ok(());
         pass.pool.for_each_node_in(part, |leaf| {
             if visited.is_ok() {
