@@ -80,13 +80,25 @@ impl<M: Media> Pool<M> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit, from all over the pool: a few from each of about so many
-    /// places at equal distances, in the order of their offsets. One line read a place, and for each place sixteen to find it. What is damaged is left out: it is met by who looks
-    /// at all.
-    pub fn some_nodes(&self, places: usize) -> Vec<u64> {
-        let step = (self.chunks().end() / (places.max(1) as u64).saturating_mul(LOOKS_PER_PLACE)).max(1);
+    /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit, in the order of their offsets: at most four of each of at most
+    /// `places` chunks, spread evenly over what is in use. Reads about sixteen lines of the chunk table a place, and one more for a chunk of blocks. A
+    /// damaged chunk gives what stands before the damage: it is met by who looks at all.
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pool::{Format, KeyType, Pool};
+    ///
+    /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
+    /// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20)?, &Cpu::detect())?, &format)?;
+    /// assert!(pool.sample_nodes(64).len() <= 4 * 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sample_nodes(&self, places: usize) -> Vec<u64> {
+        // An odd step: of runs of two chunks that all begin at even ones, or all at odd ones, it meets some.
+        let step = (self.chunks().end() / (places.max(1) as u64).saturating_mul(LOOKS_PER_PLACE)) | 1;
         let mut in_use = Vec::new();
-        self.chunks().for_each_usage_at(self.media(), 0..u64::MAX, step, |chunk, line, usage| match usage {
+        self.chunks().for_each_usage_by_step(self.media(), 0..u64::MAX, step, |chunk, line, usage| match usage {
             Ok(Usage::NodeRun(_)) => in_use.push((chunk, line, None)),
             Ok(Usage::NodeBlocks(class)) => in_use.push((chunk, line, Some(class))),
             _ => {}

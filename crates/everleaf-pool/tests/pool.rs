@@ -87,14 +87,28 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
     let all_places = places_of(&whole);
     assert!(all_places.len() > 8);
     for places in [1, 2, 5, 8, 64, usize::MAX] {
-        let some = pool.some_nodes(places);
+        let some = pool.sample_nodes(places);
         assert!(some.is_sorted_by(|a, b| a < b) && some.iter().all(|node| whole.contains(node)), "{places}: {some:?}");
         let found = places_of(&some);
         assert!((places.min(all_places.len()) / 2..=places).contains(&found.len()) && !found.is_empty(), "{places}: {found:?}");
         let of_each = found.iter().map(|place| some.iter().filter(|node| *node / 4096 == *place).count());
         assert_eq!(of_each.max(), Some(4), "a few of each place: {some:?}");
     }
-    assert_eq!(places_of(&pool.some_nodes(usize::MAX)), all_places);
+    assert_eq!(places_of(&pool.sample_nodes(usize::MAX)), all_places);
+}
+
+#[test]
+fn nodes_of_two_chunks_are_sampled_wherever_they_begin() {
+    for (first, bytes) in [(None, 64 << 20), (Some(64), 64 << 20), (Some(64), 65 << 20), (Some(64), 2 << 20)] {
+        let pool = pool(bytes, bytes);
+        let mut worker = pool.worker().unwrap();
+        let cell = &pool.anchor::<Slots>().unwrap().records[0];
+        let mut fill = |node_bytes| worker.alloc_sized_node_into(cell, node_bytes).map(|()| pool.media().store(cell, PPtr::NULL));
+        first.into_iter().for_each(|node_bytes| fill(node_bytes).unwrap());
+        while fill(6848).is_ok() {}
+        let sampled = pool.sample_nodes(64).len();
+        assert!((32..=64).contains(&sampled), "{sampled} in {bytes} bytes, the first of {first:?}");
+    }
 }
 
 #[test]

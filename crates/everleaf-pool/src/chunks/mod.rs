@@ -222,11 +222,12 @@ impl Chunks {
         chunks: Range<u64>,
         visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>),
     ) {
-        self.for_each_usage_at(media, chunks, 1, visit);
+        self.for_each_usage_by_step(media, chunks, 1, visit);
     }
 
-    /// The same for one chunk of so many.
-    pub fn for_each_usage_at<M: Media>(
+    /// The same, `step` chunks further each time, or the length of what was met. What begins between two looks is not seen; a look that falls into a run sees a
+    /// chunk that is free, or of blocks none of which is in use.
+    pub fn for_each_usage_by_step<M: Media>(
         &self,
         media: &M,
         chunks: Range<u64>,
@@ -237,7 +238,7 @@ impl Chunks {
             let mut chunk = extent.first_usable().max(chunks.start);
             while chunk < extent.end().min(chunks.end) {
                 let pointer = extent.line_pointer(chunk);
-                if let Ok(line) = line_at(media, extent.line_pointer(chunk.saturating_add(LINES_AHEAD.saturating_mul(step)))) {
+                if let Ok(line) = line_at(media, extent.line_pointer(chunk + LINES_AHEAD * step)) {
                     media.prefetch(&line.descriptor);
                 }
                 let usage = line_at(media, pointer).and_then(|line| usage_in(media, line, chunk));

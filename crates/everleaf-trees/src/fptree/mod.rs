@@ -92,7 +92,7 @@
 //! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word means) · `parameters` (sizes
 //! on offer) · `inner` (inner nodes of the chosen capacity) · `groups` (leaf groups) · `search` `scan` `insert` `split`
 //! `update` `remove` (one operation each) · `recover` (crash states and opening) · `survey` (the pass over all leaves) ·
-//! `shares` (all leaves in order, a part at a time) · `raise` (inner nodes above them) · `check` (I1 to I10) · `format` (for docs/format.md) ·
+//! `dealing` (the shares they are dealt into) · `shares` (the shares in order, some at a time) · `raise` (inner nodes above them) · `check` (I1 to I10) · `format` (for docs/format.md) ·
 //! [`concurrent`] (the same tree for many threads).
 
 mod check;

@@ -76,7 +76,7 @@ mod tests {
     /// Raises nodes of so many children above these leaves, by so many threads.
     fn raised(pool: &Pool<Dram>, lists: &Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
         let some = || lists.iter().flatten().step_by(7).copied().collect();
-        let splitters = Splitters::for_most(pool, lists.iter().map(Vec::len).sum(), some);
+        let splitters = Splitters::among(pool, lists.iter().map(Vec::len).sum(), some);
         let deal = |list: &Vec<Live<()>>| {
             let mut dealt = Dealt::none(&splitters, list.len());
             list.iter().for_each(|leaf| dealt.deal(*leaf, &splitters, pool));

@@ -49,7 +49,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let runs = pool.runs()?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
         let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
-        let splitters = pass.splitters::<K>(|places| some_leaves(&runs, shape, places));
+        let splitters = pass.splitters::<K>(|places| sample_leaves(&runs, shape, places));
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
@@ -200,7 +200,7 @@ pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Two neighbours at each of so many places at equal distances.
-fn some_leaves<S: Shape>(runs: &[Run], shape: S, places: usize) -> Vec<u64> {
+fn sample_leaves<S: Shape>(runs: &[Run], shape: S, places: usize) -> Vec<u64> {
     let all: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
     let step = all.div_ceil(places.max(1) as u64).max(1);
     let (mut some, mut next) = (Vec::new(), 0);
@@ -239,4 +239,56 @@ fn look<K: LeafKey, M: Media, S: Shape>(
         pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_index::{Index, U64Keys};
+    use everleaf_pool::Shutdown;
+
+    use super::*;
+    use crate::fptree::layout::Flexible;
+    use crate::fptree::parameters::{Variant, open_with};
+    use crate::fptree::survey::assert_balanced;
+    use crate::fptree::tests::{TINY, dram_pool};
+
+    fn shape() -> Flexible<true> {
+        Flexible::new(TINY.leaf_slots as usize, TINY.value_words as usize).unwrap()
+    }
+
+    #[test]
+    fn leaves_are_sampled_at_equal_distances_in_all_runs() {
+        let leaf = shape().leaf_bytes();
+        let lengths = [1, 0, 3, 100, 2, 1000];
+        let runs: Vec<_> = lengths
+            .iter()
+            .enumerate()
+            .map(|(i, leaves)| Run { offset: (i as u64 + 1) << 30, bytes: leaves * leaf + 1 })
+            .collect();
+        let all: Vec<u64> = runs.iter().flat_map(|run| Groups::leaves(*run, leaf)).collect();
+        for places in [1, 2, 7, 64, 553, 100_000] {
+            let step = all.len().div_ceil(places);
+            let some = sample_leaves(&runs, shape(), places);
+            let found: Vec<_> = some.iter().map(|offset| all.binary_search(offset).unwrap()).collect();
+            assert!(found.first() == Some(&0) && found.is_sorted() && found.len() <= 2 * places, "{places}: {found:?}");
+            assert!(found.windows(2).all(|pair| pair[1] - pair[0] <= step), "{places}: {found:?}");
+            assert!(found.last().is_some_and(|last| last + step >= all.len()), "{places}: {found:?}");
+        }
+        assert_eq!(sample_leaves(&[], shape(), 64), []);
+    }
+
+    #[test]
+    fn shares_are_balanced_though_half_of_the_leaves_are_free() {
+        let pool = dram_pool::<U64Keys>(TINY, 8 << 20);
+        let tree: Box<dyn Index<U64Keys>> = open_with(&pool, Variant::FpTree, Shutdown::Clean.into()).unwrap();
+        let keys = || (0..8000_u64).map(|i| i * 4801 % 8000);
+        keys().for_each(|key| assert!(tree.insert(key, 1).unwrap()));
+        keys().filter(|key| key / 16 % 2 == 0).for_each(|key| assert!(tree.remove(key).unwrap().is_some()));
+        drop(tree);
+        let runs = pool.runs().unwrap();
+        let pass = pass(&pool, &runs, shape(), false, Some(1));
+        let splitters = pass.splitters::<U64Keys>(|places| sample_leaves(&runs, shape(), places));
+        let nodes = Building::begin(TINY.inner_keys, pool.media().dram()).unwrap();
+        assert_balanced(&splitters, look(&pass, &splitters, &nodes).unwrap());
+    }
 }

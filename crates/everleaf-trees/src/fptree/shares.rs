@@ -69,13 +69,14 @@ pub(super) struct Leaves<K: LeafKey> {
 }
 
 impl<K: LeafKey> Leaves<K> {
-    /// What threads have found of so many shares. Below inner nodes of so many children, a stretch is not so short that their memory would be wasted.
+    /// What threads have found of so many shares. Neighbouring shares are one stretch until it has leaves enough for [`NODES_PER_STRETCH`] nodes of so many
+    /// children.
     pub fn of(dealt: Vec<Dealt<K>>, shares: usize, inner_keys: u64) -> Self {
         let least = STRETCH.max(NODES_PER_STRETCH.saturating_mul(inner_keys as usize));
         let mut leaves = Self { dealt, stretches: Vec::new(), len: 0 };
         let (mut start, mut length) = (0, 0);
         for share in 0..shares {
-            length += leaves.dealt.iter().map(|dealt| dealt.len(share)).sum::<usize>();
+            length += leaves.dealt.iter().map(|dealt| dealt.len_of(share)).sum::<usize>();
             if length >= least || share + 1 == shares {
                 leaves.stretches.push(start..share + 1);
                 leaves.len += length;
@@ -97,7 +98,7 @@ impl<K: LeafKey> Leaves<K> {
 
     /// The leaves of a share, in no order, some at a time.
     fn of_share(&self, share: usize) -> impl Iterator<Item = &[LiveOf<K>]> {
-        self.dealt.iter().flat_map(move |dealt| dealt.of(share))
+        self.dealt.iter().flat_map(move |dealt| dealt.blocks_of(share))
     }
 
     /// Where the leaf with the least bound is.
@@ -132,7 +133,7 @@ impl<K: LeafKey> Leaves<K> {
     }
 }
 
-/// Where a thread puts the leaves of one share after another in order.
+/// Where a thread puts the leaves of a stretch in order, one share after the other.
 pub(super) struct Room<K: LeafKey> {
     /// The first of these.
     leaves: Vec<LiveOf<K>>,
@@ -159,7 +160,7 @@ impl<K: LeafKey> Room<K> {
             some.iter().for_each(|leaf| (least, greatest) = (least.min(leaf.prefix), greatest.max(leaf.prefix)));
         }
         let Some(span) = greatest.checked_sub(least) else { return }; // There are none.
-        // At most so many steps as there are leaves, or twice as many.
+        // Fewer than twice as many steps as leaves. Of one leaf span and shift are 0, so no shift is by 64.
         let shift = (u64::BITS - span.leading_zeros()).saturating_sub(count.next_power_of_two().trailing_zeros());
         let step_of = |leaf: &LiveOf<K>| ((leaf.prefix - least) >> shift) as usize;
         let steps = &mut self.steps;
@@ -235,7 +236,7 @@ mod tests {
     /// Leaves with these bounds, each at an offset of its own, dealt by so many threads; `some` of them tell where shares part.
     fn leaves(pool: &Pool<Dram>, bounds: &[Vec<u64>], some: &[u64]) -> Leaves<U64Keys> {
         let at = |prefix: u64, offset| Live { prefix, bound: (), offset };
-        let splitters = Splitters::for_most(pool, bounds.concat().len(), || some.iter().map(|prefix| at(*prefix, 0)).collect());
+        let splitters = Splitters::among(pool, bounds.concat().len(), || some.iter().map(|prefix| at(*prefix, 0)).collect());
         let mut offset = 0;
         let deal = |list: &Vec<u64>| {
             let mut dealt = Dealt::none(&splitters, list.len());
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn shares_too_short_are_raised_together() {
         let pool = pool();
-        let splitters = Splitters::<U64Keys>::for_most(&pool, 1 << 20, || {
+        let splitters = Splitters::<U64Keys>::among(&pool, 1 << 20, || {
             (0..64).map(|share| Live { prefix: share * 1000, bound: (), offset: 0 }).collect()
         });
         for inner_keys in [4, 64, 128, 4096] {

@@ -107,7 +107,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
 
     /// Where shares part: `some` gives leaves from so many places all over the pool.
     pub fn splitters<K: LeafKey>(&self, some: impl FnOnce(usize) -> Vec<u64>) -> Splitters<K> {
-        Splitters::for_most(self.pool, self.most, || self.live_of::<K>(&some(SAMPLED_PLACES)))
+        Splitters::among(self.pool, self.most, || self.live_of::<K>(&some(SAMPLED_PLACES)))
     }
 
     /// Those of these leaves that are of the tree. What is damaged is passed over: it is met by who looks at all.
@@ -143,7 +143,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
             let new = surveyor.live - before;
             let found = self.found.fetch_add(new, Relaxed) + new;
             if came_first {
-                nodes.expect(found);
+                nodes.expect(found); // Never more than is planned in the end.
             }
         }
         surveyor.end()
@@ -236,4 +236,14 @@ fn find_strays<M: Media, S: Shape>(
     if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
         strays.push(Stray::Bound { leaf_offset });
     }
+}
+
+/// Of many leaves no share has far more than the others.
+#[cfg(test)]
+pub(super) fn assert_balanced<K: LeafKey>(splitters: &Splitters<K>, survey: Survey<K>) {
+    let length = |share| survey.leaves.iter().map(|dealt| dealt.len_of(share)).sum::<usize>();
+    let lengths: Vec<_> = (0..splitters.shares()).map(length).collect();
+    let mean = lengths.iter().sum::<usize>() / lengths.len();
+    assert!(mean > 8 && lengths.len() > 8, "of {lengths:?}");
+    assert!(lengths.iter().all(|length| *length <= 5 * mean), "{lengths:?}");
 }

@@ -55,7 +55,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
         let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
-        let splitters = pass.splitters::<K>(|places| pool.some_nodes(places));
+        let splitters = pass.splitters::<K>(|places| pool.sample_nodes(places));
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let survey = Survey::<K>::of_all(parts)?;
@@ -239,4 +239,30 @@ fn first_leaf<K: LeafKey, M: Media, S: Shape>(worker: &mut Worker<M>, shape: S) 
     media.flush(site!("fptree.first.F2.log"), &log.new);
     media.fence(site!("fptree.first.F2.fence"));
     Ok(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_index::{Index, U64Keys};
+
+    use super::*;
+    use crate::fptree::concurrent::tests::{parameters, pool, tree};
+    use crate::fptree::layout::Flexible;
+    use crate::fptree::survey::assert_balanced;
+
+    #[test]
+    fn shares_are_balanced_in_whatever_order_keys_came() {
+        let parameters = parameters(4, 4, 1);
+        let shape = Flexible::<true>::new(4, 1).unwrap();
+        for step in [1, 4801] {
+            let pool = pool::<U64Keys>(parameters, 8 << 20);
+            let tree = tree::<U64Keys>(&pool, parameters, None);
+            (0..8000_u64).for_each(|i| assert!(Index::insert(&tree, i * step % 8000, i).unwrap()));
+            drop(tree);
+            let pass = super::pass(&pool, shape, false, Some(1));
+            let splitters = pass.splitters::<U64Keys>(|places| pool.sample_nodes(places));
+            let nodes = Building::begin(4, pool.media().dram()).unwrap();
+            assert_balanced(&splitters, look(&pass, &splitters, &nodes).unwrap());
+        }
+    }
 }

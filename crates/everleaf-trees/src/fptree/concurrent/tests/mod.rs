@@ -20,18 +20,18 @@ use crate::fptree::{LeafKey, Opening, Parameters, Variant};
 
 const THREADS: u64 = 4;
 
-fn parameters(leaf_slots: u64, inner_keys: u64, value_words: u64) -> Parameters {
+pub(super) fn parameters(leaf_slots: u64, inner_keys: u64, value_words: u64) -> Parameters {
     Parameters { leaf_slots, inner_keys, value_words, ..Parameters::defaults(Variant::Concurrent) }
 }
 
-fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
+pub(super) fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
     let region = Region::anonymous(256 << 10, max_bytes).unwrap();
     Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
 }
 
-type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
+pub(super) type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
 
-fn tree<K: LeafKey>(pool: &Arc<Pool<Dram>>, parameters: Parameters, threads: Option<usize>) -> Tree<K> {
+pub(super) fn tree<K: LeafKey>(pool: &Arc<Pool<Dram>>, parameters: Parameters, threads: Option<usize>) -> Tree<K> {
     tree_with(pool, parameters, threads, Transactions::Off)
 }
 
