@@ -271,9 +271,8 @@ impl Recovery {
 mod tests {
     use super::*;
 
-    fn options(engine: &str, keys: u64) -> RecoveryOptions {
-        let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
-        RecoveryOptions { threads: vec![1, 3], rounds: 2, clean: false, micro }
+    fn options(engine: &str, keys: u64) -> MicroOptions {
+        MicroOptions { engine: engine.into(), keys, seed: 3, phases: vec![Phase::Insert], ..Default::default() }
     }
 
     #[test]
@@ -286,8 +285,7 @@ mod tests {
             ("fptree-c", true, Shutdown::Clean),
             ("circtree", true, Shutdown::Clean),
         ] {
-            let options = MicroOptions { phases: vec![Phase::Insert], ..options(engine, 20_000).micro };
-            let session = Session::shared(&options).unwrap();
+            let session = Session::shared(&options(engine, 20_000)).unwrap();
             let subject =
                 Sleeper::<u64>::fill(&session, engine.parse().unwrap(), clean, &mut Steps::new(&mut |_| {}, 1)).unwrap();
             for threads in [1, 2, 5, 1] {
@@ -306,8 +304,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_missing_after_a_recovery_is_found_out() {
-        let options = MicroOptions { phases: vec![Phase::Insert], ..options("fptree-c", 100).micro };
-        let session = Session::shared(&options).unwrap();
+        let session = Session::shared(&options("fptree-c", 100)).unwrap();
         let mut subject =
             Sleeper::<u64>::fill(&session, Engine::FpTreeConcurrent, false, &mut Steps::new(&mut |_| {}, 1)).unwrap();
         let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);
@@ -319,41 +316,5 @@ mod tests {
         measure(lanes(std::slice::from_mut(&mut reopened.target), &removed, 1), vec![Unobserved], Phase::Delete, 0).unwrap();
         let error = subject.look_through(&mut reopened.target).unwrap_err();
         assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Insert, asked: 100, right: 99, .. }), "{error}");
-    }
-
-    #[test]
-    fn every_number_of_threads_is_reported() {
-        for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
-            let mut options = options("fptree-c", 3000);
-            options.micro.key_type = key_type;
-            let mut told = Vec::new();
-            let rows = run_recovery_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
-            assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
-            for row in &rows {
-                assert!(0.0 < row.min_ms && row.min_ms <= row.recovery_ms && row.recovery_ms <= row.max_ms, "{row:?}");
-                let ratio = row.insert_seconds * 1e3 / row.recovery_ms;
-                assert_eq!((row.keys, row.times_faster_than_inserting), (3000, ratio));
-                assert_eq!(row.table_row().len(), Recovery::table_heading().len());
-            }
-            let (last, total) = (told.last().unwrap(), 3000 + 4 * 3000);
-            assert_eq!((last.done, last.total), (total - 3000, total));
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_recovered_is_wrong_usage() {
-        let right = options("fptree", 100);
-        for (wrong, words) in [
-            (RecoveryOptions { threads: Vec::new(), ..right.clone() }, "at least one number of threads"),
-            (RecoveryOptions { threads: vec![1, 0], ..right.clone() }, "--threads 0 is out of range"),
-            (RecoveryOptions { threads: vec![65], ..right.clone() }, "--threads 65 is out of range"),
-            (RecoveryOptions { rounds: 0, ..right.clone() }, "--rounds 0"),
-            (RecoveryOptions { rounds: 1001, ..right.clone() }, "--rounds 1001 is out of range: give 1 to 1000"),
-            (options("btreemap", 100), "btreemap persists nothing"),
-            (options("fptree:separate", 100), "bench compare"),
-        ] {
-            let error = run_recovery(&wrong).unwrap_err();
-            assert!(error.is_wrong_usage() && error.to_string().contains(words), "{error}");
-        }
     }
 }

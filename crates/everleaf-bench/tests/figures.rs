@@ -16,6 +16,7 @@ fn measured(name: &str) -> Figure {
 fn every_figure_is_measured_or_says_why_not() {
     for name in figure_names() {
         let figure = measured(name);
+        assert_eq!(figure.name, name);
         assert!(!figure.panels.is_empty() || !figure.left_out.is_empty(), "{name}");
         for series in figure.panels.iter().flat_map(|panel| &panel.series) {
             assert!(series.points.iter().flatten().all(|value| value.is_finite() && *value >= 0.0), "{name}: {series:?}");
@@ -25,6 +26,14 @@ fn every_figure_is_measured_or_says_why_not() {
         assert!(table.starts_with(name) && figure.left_out.iter().all(|out| table.contains(&out.engine)), "{table}");
         assert!(figure_svg(&figure).contains("</svg>"));
     }
+}
+
+#[test]
+fn names_are_distinct_and_an_unknown_one_is_told_the_others() {
+    let names = figure_names();
+    assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
+    let error = run_figure(&options("fptree-99")).err().unwrap();
+    assert!(error.is_wrong_usage() && error.to_string().contains("fptree-4, fptree-7"), "{error}");
 }
 
 #[test]

@@ -189,26 +189,3 @@ fn free_number(catalog: &View) -> Result<u16, Error> {
     let free = (0..=u16::MAX).zip(used.iter().map(Some).chain(std::iter::repeat(None))).find(|(n, used)| Some(n) != *used);
     free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::CreateOptions;
-
-    #[test]
-    fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.pool");
-        let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
-        store.tree("words").unwrap().put("old", b"").unwrap();
-        let catalog = store.catalog().unwrap();
-        let entry = read_entry(&catalog.get("words").unwrap().unwrap()).unwrap();
-        catalog.put("words", &CatalogEntry { dropping: true, ..entry }.to_bytes()).unwrap();
-        let words = store.tree_with("words", KeyType::U64).unwrap();
-        assert!(words.is_empty());
-        words.put(7, b"new").unwrap();
-        store.close().unwrap();
-        let store = Store::open(&path).unwrap();
-        assert_eq!(store.tree_with("words", KeyType::U64).unwrap().get(7).unwrap().as_deref(), Some(&b"new"[..]));
-    }
-}

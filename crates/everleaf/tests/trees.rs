@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::fs::File;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use common::folder;
-use everleaf::{CreateOptions, Error, Progress, Store, salvage};
+use everleaf::{CreateOptions, Error, KeyType, Progress, Store, salvage};
 
 const ON: fn(&Progress) -> ControlFlow<()> = |_| ControlFlow::Continue(());
 
@@ -23,14 +25,24 @@ fn filled(path: &Path) {
     store.close().unwrap();
 }
 
-/// Changes a byte wherever these ones stand.
-fn harm(path: &Path, bytes: &[u8]) {
-    let mut pool = std::fs::read(path).unwrap();
-    let places: Vec<usize> =
-        pool.windows(bytes.len()).enumerate().filter(|(_, found)| *found == bytes).map(|(at, _)| at).collect();
+/// Changes the last byte wherever these ones stand; where that is.
+fn harm(path: &Path, bytes: &[u8]) -> Vec<u64> {
+    let pool = std::fs::read(path).unwrap();
+    let found = pool.windows(bytes.len()).enumerate().filter(|(_, found)| *found == bytes);
+    let places: Vec<u64> = found.map(|(at, _)| (at + bytes.len() - 1) as u64).collect();
     assert!(!places.is_empty());
-    places.iter().for_each(|at| pool[at + bytes.len() - 1] ^= 0x20);
-    std::fs::write(path, &pool).unwrap();
+    flip(path, &places);
+    places
+}
+
+/// Changes these bytes, or changes them back, also under a store that is open: it sees the pages of the file.
+fn flip(path: &Path, places: &[u64]) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    for at in places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, *at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x20], *at).unwrap();
+    }
 }
 
 #[test]
@@ -49,6 +61,23 @@ fn a_drop_that_meets_damage_does_not_keep_the_store_from_being_opened() {
     assert!(store.tree("herbs").is_err_and(|error| error.is_corruption()), "its name is free when it is gone");
     // Whoever removes what is damaged by its key can drop the rest.
     assert!(store.drop_tree("herbs").is_err());
+}
+
+#[test]
+fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    filled(&path);
+    let harmed = harm(&path, b"herbs, number 200");
+    let store = Store::open(&path).unwrap();
+    assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
+    flip(&path, &harmed);
+    let herbs = store.tree_with("herbs", KeyType::U64).unwrap();
+    assert!(herbs.is_empty());
+    herbs.put(7, b"new").unwrap();
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.tree_with("herbs", KeyType::U64).unwrap().get(7).unwrap().as_deref(), Some(&b"new"[..]));
 }
 
 #[test]

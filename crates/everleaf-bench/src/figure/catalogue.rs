@@ -473,17 +473,3 @@ const ENTRIES: &[Entry] = &[
         measure: single::recovery_by_node_bytes,
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_distinct_and_found() {
-        let names = figure_names();
-        assert!(names.iter().all(|name| find(name).is_ok_and(|entry| entry.name == *name)));
-        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
-        let error = find("fptree-99").err().unwrap();
-        assert!(error.is_wrong_usage() && error.to_string().contains("fptree-4, fptree-7"), "{error}");
-    }
-}

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use everleaf::{Error, KeyType, OwnedKey, Store};
 
+use super::harm::SEALED_ZERO;
+use super::images::open;
 use crate::common::{folder, key, tiny, value};
-use crate::harm::SEALED_ZERO;
-use crate::images::open;
 
 const KEYS: u64 = 60;
 

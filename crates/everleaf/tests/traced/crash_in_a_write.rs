@@ -1,11 +1,9 @@
 //! A write that is cut by a crash has happened wholly or not at all, and nothing leaks: recovery from states that a power failure can
 //! leave within one write. (The crash explorer goes through all of them; this is the store's own quick look.)
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{key, tiny, value};
+use crate::common::{key, tiny, value};
 use everleaf::{KeyType, OpenOptions, OwnedKey, Store};
 use everleaf_pmem::{Event, Traced};
 

@@ -4,8 +4,6 @@
 //! again. `words` goes through single words: header, allocator, records, entries.
 //! Map of the files: `images` (pools to be damaged) · `harm` (what is done to them) · `random` · `words`.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod harm;
 mod images;
 mod random;

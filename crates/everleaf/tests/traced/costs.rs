@@ -1,8 +1,6 @@
 //! What a write costs, in flushes and fences, as the documentation of `Store` says.
 
-mod common;
-
-use common::value;
+use crate::common::{self, value};
 use everleaf::{CreateOptions, KeyType, Store};
 use everleaf_pmem::{Event, Traced};
 

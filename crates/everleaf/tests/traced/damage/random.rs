@@ -14,9 +14,9 @@ use everleaf_pmem::Traced;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::harm::harm;
+use super::images::{Content, History, KEYS, Recipe, content, next_step, open};
 use crate::common::{folder, key, value};
-use crate::harm::harm;
-use crate::images::{Content, History, KEYS, Recipe, content, next_step, open};
 
 /// Seeds that are run if nothing else is said.
 const SEEDS: u64 = 2000;
