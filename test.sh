@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that has to hold before a change lands: format, lints, documentation, tests (the crash explorer's short
-# explorations among them). About a quarter of an hour on two cores from a cold start.
+# explorations among them). About twenty minutes on two cores from a cold start.
 set -euo pipefail
 cd "$(dirname "$0")"
 cargo fmt --all --check
