@@ -17,7 +17,7 @@ const MOST_SHARES: usize = 64;
 /// Leaves of a share that lie together: a kilobyte of `u64` keys.
 const BLOCK: usize = 64;
 const LINE_WORDS: usize = LINE / WORD;
-const _: () = assert!(MOST_SHARES <= LINE_WORDS * LINE_WORDS, "the splitters of a share are found by two lines of words");
+const _: () = assert!(MOST_SHARES <= LINE_WORDS * LINE_WORDS, "two counts in a line of words find any share");
 
 /// Where shares part.
 pub(super) struct Splitters<K: LeafKey> {

@@ -135,10 +135,11 @@ impl<K: LeafKey> Leaves<K> {
 
 /// Where a thread puts the leaves of a stretch in order, one share after the other.
 pub(super) struct Room<K: LeafKey> {
-    /// The first of these.
+    /// Room for leaves; it is kept from one stretch to the next, and not cleared.
     leaves: Vec<LiveOf<K>>,
+    /// How many of it are leaves of the stretch.
     len: usize,
-    /// For each step of the range of prefixes how many leaves are of it; then, where they end.
+    /// For each step of the range of a share's prefixes how many leaves are of it; then, where they end in the share.
     steps: Vec<u32>,
 }
 
