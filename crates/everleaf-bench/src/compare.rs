@@ -1,4 +1,5 @@
-//! `bench compare`: the same phases on several engines, interleaved, so that what changes on the machine meanwhile meets all of them.
+//! `bench compare`: the same phases on several engines, interleaved, so that what changes on the
+//! machine meanwhile meets all of them.
 
 use everleaf_pmem::Durability;
 use serde::Serialize;
@@ -9,10 +10,12 @@ use crate::plan::{MOST_ROUNDS, Sharing, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
-/// What `bench compare` prints for a phase of an engine. Serialised, it is one JSON object whose keys are these fields in this order.
+/// What `bench compare` prints for a phase of an engine. Serialised, it is one JSON object whose
+/// keys are these fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Name of the engine, with `:separate` or `:copies` after it if every thread had an index of its own.
+    /// Name of the engine, with `:separate` or `:copies` after it if every thread had an index of
+    /// its own.
     pub engine: String,
     /// What was done.
     pub phase: Phase,
@@ -34,7 +37,8 @@ pub struct Comparison {
     pub ratio_min: f64,
     /// The greatest ratio of a round.
     pub ratio_max: f64,
-    /// Of `multiget`: its median to that of the first engine's `find`, if there is one, because a map without batches offers nothing else.
+    /// Of `multiget`: its median to that of the first engine's `find`, if there is one, because a
+    /// map without batches offers nothing else.
     pub ratio_to_find: Option<f64>,
     /// The least such ratio of a round.
     pub ratio_to_find_min: Option<f64>,
@@ -49,11 +53,13 @@ pub struct Comparison {
     pub contention: Contention,
 }
 
-/// Measures engines in turn: in each round every engine once, on a fresh index, beginning with another one each time. A round has its own
-/// seed, the same for all engines. Only throughput is measured.
+/// Measures engines in turn: in each round every engine once, on a fresh index, beginning with
+/// another one each time. A round has its own seed, the same for all engines. Only throughput is
+/// measured.
 ///
 /// # Errors
-/// As [`run_micro`](crate::run_micro); options are looked through for all engines before any work is done.
+/// As [`run_micro`](crate::run_micro); options are looked through for all engines before any work
+/// is done.
 pub fn run_compare(options: &CompareOptions) -> Result<Vec<Comparison>, BenchError> {
     run_compare_with_progress(options, &mut |_| {})
 }
@@ -72,7 +78,11 @@ pub fn run_compare_with_progress(
     within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     let session = |engine: &String, round: u32| {
         let seed = options.micro.seed.wrapping_add(round.into());
-        let of_engine = |engine: &str| MicroOptions { engine: engine.to_owned(), seed, ..options.micro.clone() };
+        let of_engine = |engine: &str| MicroOptions {
+            engine: engine.to_owned(),
+            seed,
+            ..options.micro.clone()
+        };
         let (engine, sharing) = Sharing::of_name(engine);
         Session::with(&of_engine(engine), sharing)
     };
@@ -91,8 +101,10 @@ pub fn run_compare_with_progress(
             let engine = (turn + round as usize) % engines;
             let timed = session(&options.engines[engine], round)?.timed(&mut steps)?;
             for (place, timed) in timed.into_iter().enumerate() {
-                let times = Sharing::of_name(&options.engines[engine]).1.times(options.micro.threads);
-                let operations = options.micro.operations(options.micro.phases[place]) * u64::from(times);
+                let times =
+                    Sharing::of_name(&options.engines[engine]).1.times(options.micro.threads);
+                let operations =
+                    options.micro.operations(options.micro.phases[place]) * u64::from(times);
                 rates.0[engine][place].push(operations as f64 / timed.seconds);
                 let contention = &mut about[engine].contention;
                 match contention.get_mut(place) {
@@ -124,7 +136,9 @@ impl Rates {
             let own = &self.0[engine][place];
             let rates = Spread::of(own);
             let ratio = Spread::of_ratios(own, &self.0[0][place]);
-            let to_find = find.filter(|_| *phase == Phase::Multiget).map(|find| Spread::of_ratios(own, &self.0[0][find]));
+            let to_find = find
+                .filter(|_| *phase == Phase::Multiget)
+                .map(|find| Spread::of_ratios(own, &self.0[0][find]));
             Comparison {
                 engine: options.engines[engine].clone(),
                 phase: *phase,
@@ -145,7 +159,11 @@ impl Rates {
                 contention: about[engine].contention.get(place).copied().unwrap_or_default(),
             }
         };
-        phases.iter().enumerate().flat_map(|phase| (0..self.0.len()).map(move |engine| row(phase, engine))).collect()
+        phases
+            .iter()
+            .enumerate()
+            .flat_map(|phase| (0..self.0.len()).map(move |engine| row(phase, engine)))
+            .collect()
     }
 }
 
@@ -163,13 +181,18 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let half = sorted.len() / 2;
-        let middle = if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 };
+        let middle = if sorted.len() % 2 == 1 {
+            sorted[half]
+        } else {
+            (sorted[half - 1] + sorted[half]) / 2.0
+        };
         Self { middle, min: sorted[0], max: sorted[sorted.len() - 1] }
     }
 
     /// The ratio of the medians, and the extremes of the ratios of each round.
     fn of_ratios(values: &[f64], references: &[f64]) -> Self {
-        let ratios: Vec<f64> = values.iter().zip(references).map(|(value, reference)| value / reference).collect();
+        let ratios: Vec<f64> =
+            values.iter().zip(references).map(|(value, reference)| value / reference).collect();
         Self { middle: Self::of(values).middle / Self::of(references).middle, ..Self::of(&ratios) }
     }
 }
@@ -243,11 +266,18 @@ mod tests {
             [Phase::Find, Phase::Find, Phase::Multiget, Phase::Multiget]
         );
         let find = &rows[1];
-        assert_eq!((find.median_ops_per_second, find.min_ops_per_second, find.max_ops_per_second), (30.0, 20.0, 70.0));
-        assert_eq!((find.ratio, find.ratio_min, find.ratio_max, find.ratio_to_find), (1.5, 1.0, 3.5, None));
+        assert_eq!(
+            (find.median_ops_per_second, find.min_ops_per_second, find.max_ops_per_second),
+            (30.0, 20.0, 70.0)
+        );
+        assert_eq!(
+            (find.ratio, find.ratio_min, find.ratio_max, find.ratio_to_find),
+            (1.5, 1.0, 3.5, None)
+        );
         let multiget = &rows[3];
         assert_eq!((multiget.ratio, multiget.ratio_min, multiget.ratio_max), (2.0, 1.5, 4.0));
-        let to_find = (multiget.ratio_to_find, multiget.ratio_to_find_min, multiget.ratio_to_find_max);
+        let to_find =
+            (multiget.ratio_to_find, multiget.ratio_to_find_min, multiget.ratio_to_find_max);
         assert_eq!(to_find, (Some(3.0), Some(2.0), Some(4.0)));
         assert_eq!((rows[0].ratio, rows[2].ratio_to_find), (1.0, Some(1.5)));
     }
@@ -260,12 +290,21 @@ mod tests {
 
     #[test]
     fn copies_do_all_operations_on_all_keys() {
-        let micro = MicroOptions { threads: 3, keys: 301, warm: 11, ..options(&[Phase::Insert, Phase::Delete]).micro };
-        let session = Session::with(&MicroOptions { engine: "fptree".into(), ..micro }, Sharing::Copies).unwrap();
+        let micro = MicroOptions {
+            threads: 3,
+            keys: 301,
+            warm: 11,
+            ..options(&[Phase::Insert, Phase::Delete]).micro
+        };
+        let session =
+            Session::with(&MicroOptions { engine: "fptree".into(), ..micro }, Sharing::Copies)
+                .unwrap();
         assert_eq!(session.operations(), 3 * (11 + 2 * 301), "no part, which must be a multiple");
-        // Of these targets alone: whoever can drive every kind of them takes minutes to compile (see `tests/compare.rs`).
+        // Of these targets alone: whoever can drive every kind of them takes minutes to compile
+        // (see `tests/compare.rs`).
         let media = || session.hardware(session.region().unwrap()).unwrap();
-        let mut indexes = [(); 3].map(|()| session.index::<u64, _>(Engine::FpTree, media()).unwrap().1);
+        let mut indexes =
+            [(); 3].map(|()| session.index::<u64, _>(Engine::FpTree, media()).unwrap().1);
         let (mut keys_after, mut tell) = (Vec::new(), |_| {});
         let after: &mut AfterPhase<'_, _> = &mut |_, measured, targets| {
             keys_after.push(targets.timed(measured.elapsed).keys_after);

@@ -4,7 +4,8 @@ use everleaf_index::{Concurrency, Conflicts, IndexStatistics};
 use everleaf_pmem::AbortCause;
 use serde::Serialize;
 
-/// What the indexes of a run counted in a phase, all threads together; nothing of what is not an index.
+/// What the indexes of a run counted in a phase, all threads together; nothing of what is not an
+/// index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Contention {
     /// What keeps threads apart: `version-locks`, `rtm`, `simulated-rtm` or `one-lock`.
@@ -33,7 +34,10 @@ pub struct Contention {
 
 impl Contention {
     /// What was counted since `before` by all targets together; nothing if one of them cannot tell.
-    pub(crate) fn between(before: &[Option<Conflicts>], after: impl Iterator<Item = Option<IndexStatistics>>) -> Self {
+    pub(crate) fn between(
+        before: &[Option<Conflicts>],
+        after: impl Iterator<Item = Option<IndexStatistics>>,
+    ) -> Self {
         let mut concurrency = Concurrency::OneLock;
         let differences: Option<Vec<Conflicts>> = before
             .iter()
@@ -86,13 +90,22 @@ impl Contention {
 
     /// Transactions that aborted.
     pub fn aborts(&self) -> Option<u64> {
-        let aborts = [self.aborts_locked, self.aborts_conflict, self.aborts_capacity, self.aborts_unknown, self.aborts_other];
+        let aborts = [
+            self.aborts_locked,
+            self.aborts_conflict,
+            self.aborts_capacity,
+            self.aborts_unknown,
+            self.aborts_other,
+        ];
         aborts.into_iter().sum()
     }
 
     /// The heading of [`columns`](Self::columns).
     pub(crate) fn heading() -> String {
-        format!("{:<13} {:>10} {:>10} {:>10} {:>10}", "concurrency", "restart/M", "wait/M", "abort/M", "fallback/M")
+        format!(
+            "{:<13} {:>10} {:>10} {:>10} {:>10}",
+            "concurrency", "restart/M", "wait/M", "abort/M", "fallback/M"
+        )
     }
 
     /// For people: what happened in a million operations.
@@ -131,11 +144,23 @@ mod tests {
         let before = [Some(counted(1, 0)), Some(Conflicts::default())];
         let after = [statistics(counted(3, 4)), statistics(counted(10, 1))];
         let contention = Contention::between(&before, after.into_iter());
-        assert_eq!((contention.restarts, contention.waits, contention.aborts()), (Some(12), Some(5), Some(5)));
-        assert_eq!((contention.transactions, contention.concurrency), (Some(100), Some("simulated-rtm")));
+        assert_eq!(
+            (contention.restarts, contention.waits, contention.aborts()),
+            (Some(12), Some(5), Some(5))
+        );
+        assert_eq!(
+            (contention.transactions, contention.concurrency),
+            (Some(100), Some("simulated-rtm"))
+        );
         assert_eq!(contention.and(contention).aborts_conflict, Some(10));
-        assert_eq!(Contention::between(&before, [statistics(counted(3, 4)), None].into_iter()), Contention::default());
+        assert_eq!(
+            Contention::between(&before, [statistics(counted(3, 4)), None].into_iter()),
+            Contention::default()
+        );
         let (heading, row) = (Contention::heading(), contention.columns(1_000_000));
-        assert_eq!((heading.len(), row.len(), Contention::default().columns(0).len()), (row.len(), heading.len(), row.len()));
+        assert_eq!(
+            (heading.len(), row.len(), Contention::default().columns(0).len()),
+            (row.len(), heading.len(), row.len())
+        );
     }
 }

@@ -19,7 +19,8 @@ pub enum BenchError {
     #[error(transparent)]
     Store(#[from] everleaf::Error),
     /// An engine that there is not.
-    #[error("there is no engine {}; choose among {choices}, or give store:E for the store over engine E", shown(.name))]
+    #[error("there is no engine {}; choose among {choices}, or give store:E for the store over \
+        engine E", shown(.name))]
     UnknownEngine {
         /// What was asked for.
         name: String,
@@ -33,7 +34,9 @@ pub enum BenchError {
         peer: Peer,
     },
     /// A phase that there is not.
-    #[error("there is no phase {name}; choose among insert, find, multiget, update, delete, scan, mixed")]
+    #[error(
+        "there is no phase {name}; choose among insert, find, multiget, update, delete, scan, mixed"
+    )]
     UnknownPhase {
         /// What was asked for.
         name: String,
@@ -49,7 +52,9 @@ pub enum BenchError {
         choices: String,
     },
     /// A deviation that is none.
-    #[error("--deviation {deviation} is out of range: give a part of all records, above 0 and up to 10")]
+    #[error(
+        "--deviation {deviation} is out of range: give a part of all records, above 0 and up to 10"
+    )]
     Deviation {
         /// What was given.
         deviation: f64,
@@ -81,7 +86,10 @@ pub enum BenchError {
         bytes: u32,
     },
     /// Several threads for an engine that takes one.
-    #[error("engine {engine} is for one thread: leave out --threads {threads}, or choose a concurrent engine")]
+    #[error(
+        "engine {engine} is for one thread: leave out --threads {threads}, or choose a concurrent \
+        engine"
+    )]
     SerialEngine {
         /// The engine.
         engine: Subject,
@@ -90,14 +98,18 @@ pub enum BenchError {
     },
     /// Separate indexes where one engine is looked at.
     #[error(
-        "{name} stands for an index for each thread, against which a shared one is compared: use it in bench compare --engines"
+        "{name} stands for an index for each thread, against which a shared one is compared: use \
+        it in bench compare --engines"
     )]
     SeparateAlone {
         /// What was given.
         name: String,
     },
     /// Operations that cannot be shared in equal parts.
-    #[error("--{option} {value} is no multiple of --threads {threads}, and separate indexes take equal parts: give a multiple")]
+    #[error(
+        "--{option} {value} is no multiple of --threads {threads}, and separate indexes take equal \
+        parts: give a multiple"
+    )]
     UnequalParts {
         /// The option.
         option: &'static str,
@@ -107,14 +119,18 @@ pub enum BenchError {
         threads: u32,
     },
     /// A size of values that an index does not have.
-    #[error("engine {engine} holds words: give --value-bytes as a multiple of 8 from 8 to 112, or choose store or another peer")]
+    #[error(
+        "engine {engine} holds words: give --value-bytes as a multiple of 8 from 8 to 112, or \
+        choose store or another peer"
+    )]
     ValueBytes {
         /// The engine.
         engine: Subject,
     },
     /// A record that an index does not have.
     #[error(
-        "engine {engine} holds words, which --record {record} is not: give 8/B or 16/B with B a multiple of 8 from 8 to 112, or choose store or another peer"
+        "engine {engine} holds words, which --record {record} is not: give 8/B or 16/B with B a \
+        multiple of 8 from 8 to 112, or choose store or another peer"
     )]
     RecordWords {
         /// The engine.
@@ -123,7 +139,10 @@ pub enum BenchError {
         record: Record,
     },
     /// More distinct keys than there are numbers.
-    #[error("{needed} distinct keys do not fit into {bits} bits, which have {available}: give more --key-bits")]
+    #[error(
+        "{needed} distinct keys do not fit into {bits} bits, which have {available}: give more \
+        --key-bits"
+    )]
     TooFewBits {
         /// Bits of a key.
         bits: u32,
@@ -133,13 +152,18 @@ pub enum BenchError {
         needed: u64,
     },
     /// A phase needs present keys and there are none.
-    #[error("phase {phase} needs keys and there are none: put insert before it, or warm up with --warm")]
+    #[error(
+        "phase {phase} needs keys and there are none: put insert before it, or warm up with --warm"
+    )]
     NothingPresent {
         /// The phase.
         phase: Phase,
     },
     /// More keys are to be deleted than there are.
-    #[error("phase delete removes {keys} keys and there are only {present}: insert more before it, or warm up with --warm")]
+    #[error(
+        "phase delete removes {keys} keys and there are only {present}: insert more before it, or \
+        warm up with --warm"
+    )]
     TooFewPresent {
         /// Keys to delete.
         keys: u64,
@@ -153,13 +177,19 @@ pub enum BenchError {
     #[error("a measurement of recoveries takes at least one number of threads")]
     NothingToRecover,
     /// Something else than an index where an index is looked at.
-    #[error("this looks at an index by itself, which {engine} is not: choose an index engine such as fptree")]
+    #[error(
+        "this looks at an index by itself, which {engine} is not: choose an index engine such as \
+        fptree"
+    )]
     NotAnIndex {
         /// What was given.
         engine: Subject,
     },
     /// Nothing can be counted.
-    #[error("{engine} lives in no pool of ours, so nothing can be counted: choose an index engine or store")]
+    #[error(
+        "{engine} lives in no pool of ours, so nothing can be counted: choose an index engine or \
+        store"
+    )]
     NoPool {
         /// The engine.
         engine: Subject,
@@ -172,7 +202,8 @@ pub enum BenchError {
     },
     /// The medium or the memory is too small.
     #[error(
-        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use fewer keys or operations, or name another place with --pool"
+        "this benchmark needs about {needed} MiB {place}, where {available} MiB are free: use \
+        fewer keys or operations, or name another place with --pool"
     )]
     NoRoom {
         /// Where.
@@ -194,7 +225,8 @@ pub enum BenchError {
     },
     /// The engine gave wrong answers: what it was asked for is in the index, or is not.
     #[error(
-        "engine {engine} answered wrongly: {right} of {asked} operations of phase {phase} had the outcome that they must have; please report this"
+        "engine {engine} answered wrongly: {right} of {asked} operations of phase {phase} had the \
+        outcome that they must have; please report this"
     )]
     WrongAnswers {
         /// The engine.
@@ -208,7 +240,8 @@ pub enum BenchError {
     },
     /// Operations of a workload had other outcomes than they must have.
     #[error(
-        "engine {engine} answered wrongly: {right} of {asked} operations of workload {workload} had the outcome that they must have; please report this"
+        "engine {engine} answered wrongly: {right} of {asked} operations of workload {workload} \
+        had the outcome that they must have; please report this"
     )]
     WrongOutcomes {
         /// The engine.
@@ -257,7 +290,8 @@ fn shown(name: &str) -> &str {
 }
 
 impl BenchError {
-    /// Whether the options are to blame (exit code 2 of the command line), and not the machine or the engine.
+    /// Whether the options are to blame (exit code 2 of the command line), and not the machine or
+    /// the engine.
     pub fn is_wrong_usage(&self) -> bool {
         match self {
             Self::UnknownEngine { .. }

@@ -1,7 +1,9 @@
-//! `bench growth`: a pool that begins small grows under load, and every put is timed: which ones took longest, and why.
+//! `bench growth`: a pool that begins small grows under load, and every put is timed: which ones
+//! took longest, and why.
 //!
-//! Two clocks look at each put: that of the wall, and that of the thread, which stands still while the system lets others run. What a put waits
-//! for the processor is no pause of ours; what the kernel does for it (faults, huge pages, room in the file) is.
+//! Two clocks look at each put: that of the wall, and that of the thread, which stands still while
+//! the system lets others run. What a put waits for the processor is no pause of ours; what the
+//! kernel does for it (faults, huge pages, room in the file) is.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +41,8 @@ pub struct GrowthOptions {
     pub threads: u32,
     /// Decides the keys.
     pub seed: u64,
-    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
+    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
+    /// no room.
     pub pool: Scratch,
 }
 
@@ -62,7 +65,8 @@ impl Default for GrowthOptions {
 pub struct Pause {
     /// How long it took.
     pub ms: f64,
-    /// How long its thread ran meanwhile; the rest it waited, for the processor or for another thread.
+    /// How long its thread ran meanwhile; the rest it waited, for the processor or for another
+    /// thread.
     pub running_ms: f64,
     /// Bytes of the pool afterwards.
     pub pool_bytes: u64,
@@ -72,7 +76,8 @@ pub struct Pause {
     pub cause: &'static str,
 }
 
-/// What `bench growth` prints. Serialised, it is one JSON object whose keys are these fields in this order.
+/// What `bench growth` prints. Serialised, it is one JSON object whose keys are these fields in
+/// this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
     /// The engine of the store.
@@ -119,21 +124,40 @@ pub struct Growth {
 /// assert!(grown.to_bytes >= 8 << 20 && grown.pauses[0].ms <= grown.max_ms);
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
-pub fn run_growth_with_progress(options: &GrowthOptions, progress: &mut dyn FnMut(Progress)) -> Result<Growth, BenchError> {
+pub fn run_growth_with_progress(
+    options: &GrowthOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Growth, BenchError> {
     within_threads(options.threads)?;
     within("from", options.from_bytes, 64 << 10, 1 << 40)?;
     within("to", options.to_bytes, options.from_bytes, 1 << 40)?;
     within("value-bytes", options.value_bytes.into(), 0, 1 << 20)?;
     if options.threads > 1 && !options.engine.is_concurrent() {
-        return Err(BenchError::SerialEngine { engine: Subject::Store(options.engine), threads: options.threads });
+        return Err(BenchError::SerialEngine {
+            engine: Subject::Store(options.engine),
+            threads: options.threads,
+        });
     }
-    // The last step may go beyond the end; inner nodes and snapshots of the search for room are in DRAM.
-    let need = Need { pool_bytes: options.to_bytes / 16 * 17 + (64 << 20), dram_bytes: options.to_bytes / 32 + (64 << 20) };
+    // The last step may go beyond the end; inner nodes and snapshots of the search for room are in
+    // DRAM.
+    let need = Need {
+        pool_bytes: options.to_bytes / 16 * 17 + (64 << 20),
+        dram_bytes: options.to_bytes / 32 + (64 << 20),
+    };
     let folder = Place::find(need, &options.pool)?.create_folder()?;
     let path = folder.path().join("pool");
-    let create = CreateOptions::new().engine(options.engine).key_type(KeyType::Bytes).size_bytes(options.from_bytes);
+    let create = CreateOptions::new()
+        .engine(options.engine)
+        .key_type(KeyType::Bytes)
+        .size_bytes(options.from_bytes);
     let store = folder.fill(|_| create.create(&path))?;
-    let load = Load { options, store: &store, path: &path, next_key: AtomicU64::new(0), ended: AtomicBool::new(false) };
+    let load = Load {
+        options,
+        store: &store,
+        path: &path,
+        next_key: AtomicU64::new(0),
+        ended: AtomicBool::new(false),
+    };
     let start = Instant::now();
     let watched = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..options.threads).map(|_| scope.spawn(|| load.write())).collect();
@@ -142,10 +166,13 @@ pub fn run_growth_with_progress(options: &GrowthOptions, progress: &mut dyn FnMu
             progress(Progress { done, total: options.to_bytes, doing: "growth".into() });
             std::thread::park_timeout(Duration::from_millis(100));
         }
-        let one = |writer: std::thread::ScopedJoinHandle<'_, Result<Watched, BenchError>>| match writer.join() {
-            Ok(watched) => watched,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
+        let one =
+            |writer: std::thread::ScopedJoinHandle<'_, Result<Watched, BenchError>>| match writer
+                .join()
+            {
+                Ok(watched) => watched,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
         writers.into_iter().map(one).collect::<Result<Vec<_>, _>>()
     })?;
     let seconds = start.elapsed().as_secs_f64();
@@ -218,7 +245,8 @@ impl Watched {
 
     /// A put took so long, and its thread ran so long in it.
     fn put(&mut self, taken: Duration, running: Duration, pool_bytes: impl FnOnce() -> u64) {
-        let _ = self.histogram.record(taken.as_nanos() as u64); // It resizes itself, so this cannot fail.
+        // It resizes itself, so this cannot fail.
+        let _ = self.histogram.record(taken.as_nanos() as u64);
         self.longest_run = self.longest_run.max(running.min(taken));
         if taken < NOTABLE {
             return;
@@ -228,12 +256,21 @@ impl Watched {
         let ran = running.min(taken);
         let cause = match (grown_bytes > 0, ran * 2 >= taken) {
             (true, true) => "the pool grew",
-            (true, false) => "the pool grew, and the thread waited: for another that made it grow, or for the processor",
+            (true, false) => {
+                "the pool grew, and the thread waited: for another that made it grow, or for the \
+                processor"
+            }
             (false, true) => "the thread ran: a split, a table of the kernel's, or an interrupt",
             (false, false) => "the thread waited for the processor, or for another thread",
         };
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        self.pauses.push(Pause { ms: ms(taken), running_ms: ms(ran), pool_bytes: self.pool_bytes, grown_bytes, cause });
+        self.pauses.push(Pause {
+            ms: ms(taken),
+            running_ms: ms(ran),
+            pool_bytes: self.pool_bytes,
+            grown_bytes,
+            cause,
+        });
         if self.pauses.len() >= 64 * SHOWN {
             self.keep_longest();
         }
@@ -304,7 +341,11 @@ impl Growth {
         );
         for pause in &self.pauses {
             let Pause { ms, running_ms, pool_bytes, grown_bytes, cause } = pause;
-            lines += &format!("\n{ms:>9.2} {running_ms:>11.2} {:>9} {:>9}  {cause}", mib(*pool_bytes), mib(*grown_bytes));
+            lines += &format!(
+                "\n{ms:>9.2} {running_ms:>11.2} {:>9} {:>9}  {cause}",
+                mib(*pool_bytes),
+                mib(*grown_bytes)
+            );
         }
         lines
     }
@@ -317,16 +358,42 @@ mod tests {
     #[test]
     fn a_pool_that_grows_is_seen_to_grow() {
         for threads in [1, 2] {
-            let options = GrowthOptions { to_bytes: 40 << 20, value_bytes: 500, threads, ..GrowthOptions::default() };
+            let options = GrowthOptions {
+                to_bytes: 40 << 20,
+                value_bytes: 500,
+                threads,
+                ..GrowthOptions::default()
+            };
             let mut told = Vec::new();
-            let grown = run_growth_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
-            assert!(grown.to_bytes >= 40 << 20 && grown.keys > 30_000 && grown.keys.is_multiple_of(STRETCH), "{grown:?}");
-            assert!(grown.p50_us <= grown.p999_us && grown.p999_us / 1e3 <= grown.max_ms * 1.001, "{grown:?}");
-            assert!(grown.pauses.len() <= SHOWN && grown.pauses.is_sorted_by(|a, b| a.ms >= b.ms), "{grown:?}");
+            let grown =
+                run_growth_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
+            assert!(
+                grown.to_bytes >= 40 << 20
+                    && grown.keys > 30_000
+                    && grown.keys.is_multiple_of(STRETCH),
+                "{grown:?}"
+            );
+            assert!(
+                grown.p50_us <= grown.p999_us && grown.p999_us / 1e3 <= grown.max_ms * 1.001,
+                "{grown:?}"
+            );
+            assert!(
+                grown.pauses.len() <= SHOWN && grown.pauses.is_sorted_by(|a, b| a.ms >= b.ms),
+                "{grown:?}"
+            );
             assert!(grown.max_running_ms <= grown.max_ms * 1.001, "{grown:?}");
-            assert!(grown.pauses.iter().any(|pause| pause.grown_bytes > 0 && pause.cause.contains("grew")), "{grown:?}");
+            assert!(
+                grown
+                    .pauses
+                    .iter()
+                    .any(|pause| pause.grown_bytes > 0 && pause.cause.contains("grew")),
+                "{grown:?}"
+            );
             assert_eq!(grown.table().lines().count(), 3 + grown.pauses.len());
-            assert!(told.iter().all(|progress| progress.done <= progress.total) && told.is_sorted_by_key(|p| p.done));
+            assert!(
+                told.iter().all(|progress| progress.done <= progress.total)
+                    && told.is_sorted_by_key(|p| p.done)
+            );
         }
     }
 
@@ -339,7 +406,10 @@ mod tests {
             GrowthOptions { threads: 0, ..usual.clone() },
             GrowthOptions { threads: 2, engine: Engine::FpTree, ..usual.clone() },
         ] {
-            assert!(run_growth_with_progress(&wrong, &mut |_| {}).unwrap_err().is_wrong_usage(), "{wrong:?}");
+            assert!(
+                run_growth_with_progress(&wrong, &mut |_| {}).unwrap_err().is_wrong_usage(),
+                "{wrong:?}"
+            );
         }
     }
 }

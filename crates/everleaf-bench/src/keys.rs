@@ -1,5 +1,6 @@
-//! Keys that are computed, not stored: key number `i` of a run is a bijection of `i`, so keys are distinct without a set of
-//! those that were used, and a random present key is the key of a random number.
+//! Keys that are computed, not stored: key number `i` of a run is a bijection of `i`, so keys are
+//! distinct without a set of those that were used, and a random present key is the key of a random
+//! number.
 
 use everleaf::StoreKey;
 use everleaf_index::{BytesKeys, KeyKind, U64Keys};
@@ -7,8 +8,9 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::Order;
 
-/// A random permutation of the numbers `0 .. 2^bits`, by rounds of xor-shift and multiplication by an odd constant. Each of these is
-/// a bijection of `bits`-bit words, and so is what they make together.
+/// A random permutation of the numbers `0 .. 2^bits`, by rounds of xor-shift and multiplication by
+/// an odd constant. Each of these is a bijection of `bits`-bit words, and so is what they make
+/// together.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     bits: u32,
@@ -35,7 +37,8 @@ impl Permutation {
         let mut x = number.wrapping_add(self.offset) & self.mask();
         let mut round = 0;
         while round < MULTIPLIERS.len() {
-            // A shift by all the bits of a 1-bit word leaves nothing to xor, which is a bijection too.
+            // A shift by all the bits of a 1-bit word leaves nothing to xor, which is a bijection
+            // too.
             x ^= x >> shift;
             x = x.wrapping_mul(MULTIPLIERS[round]) & self.mask();
             round += 1;
@@ -44,7 +47,8 @@ impl Permutation {
     }
 }
 
-/// A random order of `0 .. len`: the permutation of the next power of two, applied until it lands inside.
+/// A random order of `0 .. len`: the permutation of the next power of two, applied until it lands
+/// inside.
 #[derive(Clone, Copy, Debug)]
 pub struct Shuffle {
     permutation: Permutation,
@@ -76,7 +80,8 @@ pub const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A reproducible stream of random numbers (SplitMix64): the same on every machine and in every release, which a benchmark's seed needs.
+/// A reproducible stream of random numbers (SplitMix64): the same on every machine and in every
+/// release, which a benchmark's seed needs.
 #[derive(Clone, Debug)]
 pub struct Draws(u64);
 
@@ -109,14 +114,18 @@ impl rand::TryRng for Draws {
         Ok(self.next())
     }
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
-        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
+        bytes
+            .chunks_mut(8)
+            .for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
         Ok(())
     }
 }
 
-/// Keys of a normal distribution around 2^63, distinct and computed: the key of rank `r` among `n` lies at a place between the quantiles of
-/// (r + 1/4) / n and (r + 3/4) / n that the seed chooses, and `r` units further up, by which no two are the same. So the keys have the deviation that was
-/// asked for where it is much greater than their number, and follow each other without gaps where it is much less.
+/// Keys of a normal distribution around 2^63, distinct and computed: the key of rank `r` among `n`
+/// lies at a place between the quantiles of (r + 1/4) / n and (r + 3/4) / n that the seed chooses,
+/// and `r` units further up, by which no two are the same. So the keys have the deviation that was
+/// asked for where it is much greater than their number, and follow each other without gaps where
+/// it is much less.
 #[derive(Clone, Copy, Debug)]
 struct Bell {
     deviation: f64,
@@ -130,7 +139,8 @@ pub const MOST_DEVIATION: u64 = 1 << 59;
 
 impl Bell {
     fn number(self, rank: u64) -> u64 {
-        let jitter = 0.25 + 0.5 * (mix(self.seed.wrapping_add(rank)) >> 11) as f64 / (1u64 << 53) as f64;
+        let jitter =
+            0.25 + 0.5 * (mix(self.seed.wrapping_add(rank)) >> 11) as f64 / (1u64 << 53) as f64;
         let quantile = Normal::standard().inverse_cdf((rank as f64 + jitter) / self.total as f64);
         let offset = (quantile * self.deviation).floor() as i64;
         (1u64 << 63).wrapping_add_signed(offset).wrapping_add(rank).wrapping_sub(self.total / 2)
@@ -152,10 +162,12 @@ impl KeySequence {
         Self { order, permutation: Permutation::new(bits, seed), total, bell: None }
     }
 
-    /// The same with numbers of a normal distribution, of 64 bits, with this standard deviation (1 to [`MOST_DEVIATION`]).
+    /// The same with numbers of a normal distribution, of 64 bits, with this standard deviation (1
+    /// to [`MOST_DEVIATION`]).
     pub const fn normal(mut self, deviation: u64, seed: u64) -> Self {
         let order = Shuffle::new(self.total, seed);
-        self.bell = Some(Bell { deviation: deviation as f64, order, total: self.total, seed: mix(seed) });
+        self.bell =
+            Some(Bell { deviation: deviation as f64, order, total: self.total, seed: mix(seed) });
         self
     }
 
@@ -309,7 +321,10 @@ mod tests {
             assert!((1900..2200).contains(&ascents), "{bits} bits: {ascents} ascents of 4095");
             let mut sixteenths = [0u32; 16];
             numbers.iter().for_each(|x| sixteenths[(x >> (bits - 4)) as usize] += 1);
-            assert!(sixteenths.iter().all(|n| (180..340).contains(n)), "{bits} bits: {sixteenths:?}");
+            assert!(
+                sixteenths.iter().all(|n| (180..340).contains(n)),
+                "{bits} bits: {sixteenths:?}"
+            );
         }
     }
 
@@ -325,7 +340,9 @@ mod tests {
 
     #[test]
     fn sequences_follow_their_order() {
-        let numbers = |order| (0..100).map(|i| KeySequence::new(order, 64, 100, 1).number(i)).collect::<Vec<_>>();
+        let numbers = |order| {
+            (0..100).map(|i| KeySequence::new(order, 64, 100, 1).number(i)).collect::<Vec<_>>()
+        };
         assert!(numbers(Order::Ascending).is_sorted_by(|a, b| a < b));
         assert!(numbers(Order::Descending).is_sorted_by(|a, b| a > b));
         assert!(!numbers(Order::Random).is_sorted());
@@ -333,7 +350,14 @@ mod tests {
 
     #[test]
     fn normal_keys_are_distinct_and_have_their_deviation() {
-        for (total, deviation) in [(1, 5), (2, 1), (50_000, 1), (50_000, 50_000), (50_000, 1 << 30), (50_000, MOST_DEVIATION)] {
+        for (total, deviation) in [
+            (1, 5),
+            (2, 1),
+            (50_000, 1),
+            (50_000, 50_000),
+            (50_000, 1 << 30),
+            (50_000, MOST_DEVIATION),
+        ] {
             let numbers = |order, seed| -> Vec<u64> {
                 let sequence = KeySequence::new(order, 64, total, seed).normal(deviation, seed);
                 (0..total).map(|i| sequence.number(i)).collect()
@@ -348,10 +372,19 @@ mod tests {
             if deviation > 1 << 20 && total > 1000 {
                 let away = |number: &u64| number.wrapping_sub(1 << 63) as i64 as f64;
                 let mean = ascending.iter().map(away).sum::<f64>() / total as f64;
-                let variance = ascending.iter().map(|number| (away(number) - mean).powi(2)).sum::<f64>() / total as f64;
-                assert!((variance.sqrt() / deviation as f64 - 1.0).abs() < 0.01 && mean.abs() < 0.01 * deviation as f64);
-                let near = ascending.iter().filter(|number| away(number).abs() < deviation as f64).count();
-                assert!((0.67..0.695).contains(&(near as f64 / total as f64)), "{near} within a deviation");
+                let variance =
+                    ascending.iter().map(|number| (away(number) - mean).powi(2)).sum::<f64>()
+                        / total as f64;
+                assert!(
+                    (variance.sqrt() / deviation as f64 - 1.0).abs() < 0.01
+                        && mean.abs() < 0.01 * deviation as f64
+                );
+                let near =
+                    ascending.iter().filter(|number| away(number).abs() < deviation as f64).count();
+                assert!(
+                    (0.67..0.695).contains(&(near as f64 / total as f64)),
+                    "{near} within a deviation"
+                );
             }
         }
     }
@@ -360,7 +393,10 @@ mod tests {
     fn string_keys_are_digits_in_the_order_of_their_numbers() {
         assert_eq!(&String16::of(0x0123_4567_89ab_cdef), b"0123456789abcdef");
         assert!(String16::of(9) < String16::of(10) && String16::of(255) < String16::of(256));
-        assert_eq!((&UserKey::of(0), &UserKey::of(u64::MAX)), (b"user00000000000000000000", b"user18446744073709551615"));
+        assert_eq!(
+            (&UserKey::of(0), &UserKey::of(u64::MAX)),
+            (b"user00000000000000000000", b"user18446744073709551615")
+        );
         assert!(UserKey::of(9) < UserKey::of(10) && UserKey::of(99) < UserKey::of(100));
     }
 

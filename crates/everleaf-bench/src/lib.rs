@@ -1,15 +1,19 @@
 //! Workloads and measurements: what stands behind `everleaf bench micro`, `compare` and `recovery`.
 //!
-//! A benchmark warms an index up, then does one *phase* after the other, each of `keys` operations of one kind. Keys are a
-//! bijection of a counter, so they are distinct, random and the same for the same seed, and no set of them is kept. The keys of a phase are
-//! drawn before it is timed; loops are compiled for each target; answers are checked by their number and a sum.
+//! A benchmark warms an index up, then does one *phase* after the other, each of `keys` operations
+//! of one kind. Keys are a bijection of a counter, so they are distinct, random and the same for
+//! the same seed, and no set of them is kept. The keys of a phase are drawn before it is timed;
+//! loops are compiled for each target; answers are checked by their number and a sum.
 //!
-//! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`. What the numbers say, and what
-//! they do not, is in `docs/benchmarks.md`.
+//! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`.
+//! What the numbers say, and what they do not, is in `docs/benchmarks.md`.
 //!
-//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload` (the keys of each phase) · `subject` (who
-//! is measured, by name) · `target` (what is called, and how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where pools live) · `scratch` (that they go again) · `session` (a run) · `micro` `compare`
-//! `stores` `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) · `report`.
+//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload`
+//! (the keys of each phase) · `subject` (who is measured, by name) · `target` (what is called, and
+//! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
+//! pools live) · `scratch` (that they go again) · `session` (a run) · `micro` `compare` `stores`
+//! `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) ·
+//! `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
@@ -45,7 +49,8 @@ pub use error::BenchError;
 pub use growth::{Growth, GrowthOptions, Pause, run_growth_with_progress};
 pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{
-    BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase, RecoveryOptions, SCAN_RECORDS,
+    BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase,
+    RecoveryOptions, SCAN_RECORDS,
 };
 pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};

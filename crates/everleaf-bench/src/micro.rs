@@ -15,10 +15,12 @@ use crate::session::{Describe, Session, Steps, SubjectKey};
 use crate::target::{ByteTarget, Target};
 use crate::{BenchError, Progress, Subject};
 
-/// Measures every phase and hands each one's report over: three runs on fresh indexes with the same keys, counted, latencies, timed.
+/// Measures every phase and hands each one's report over: three runs on fresh indexes with the same
+/// keys, counted, latencies, timed.
 ///
 /// # Errors
-/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work is done.
+/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work
+/// is done.
 ///
 /// # Examples
 /// ```
@@ -35,7 +37,10 @@ use crate::{BenchError, Progress, Subject};
 /// assert_eq!((reports.len(), reports[1].keys_after), (2, 1000));
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
-pub fn run_micro(options: &MicroOptions, report: &mut dyn FnMut(PhaseReport)) -> Result<(), BenchError> {
+pub fn run_micro(
+    options: &MicroOptions,
+    report: &mut dyn FnMut(PhaseReport),
+) -> Result<(), BenchError> {
     run_micro_with_progress(options, &mut |_| {}, report)
 }
 
@@ -58,8 +63,13 @@ pub fn run_micro_with_progress(
 }
 
 impl Session {
-    fn micro<K: SubjectKey>(&self, steps: &mut Steps<'_>, report: &mut dyn FnMut(PhaseReport)) -> Result<(), BenchError> {
-        let counts = if self.plan.subject.has_pool() { self.counted::<K>(steps)? } else { Vec::new() };
+    fn micro<K: SubjectKey>(
+        &self,
+        steps: &mut Steps<'_>,
+        report: &mut dyn FnMut(PhaseReport),
+    ) -> Result<(), BenchError> {
+        let counts =
+            if self.plan.subject.has_pool() { self.counted::<K>(steps)? } else { Vec::new() };
         let (durability, latencies) = (self.durability()?, self.latencies_of::<K>(steps)?);
         let mut next = 0;
         self.run::<K, Unobserved>(steps, "timed", &Unobserved, &mut |phase, measured, target| {
@@ -77,14 +87,20 @@ impl Session {
     }
 
     /// The run in which every operation is timed by itself: latencies of each phase.
-    pub(crate) fn latencies(&self, steps: &mut Steps<'_>) -> Result<Vec<LatencySummary>, BenchError> {
+    pub(crate) fn latencies(
+        &self,
+        steps: &mut Steps<'_>,
+    ) -> Result<Vec<LatencySummary>, BenchError> {
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.latencies_of::<u64>(steps),
             BenchKeyType::String16 => self.latencies_of::<String16>(steps),
         }
     }
 
-    fn latencies_of<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<LatencySummary>, BenchError> {
+    fn latencies_of<K: SubjectKey>(
+        &self,
+        steps: &mut Steps<'_>,
+    ) -> Result<Vec<LatencySummary>, BenchError> {
         let mut latencies = Vec::new();
         self.run::<K, Latencies>(steps, "latencies", &Latencies::new(), &mut |_, measured, _| {
             latencies.push(summary(measured));
@@ -94,7 +110,10 @@ impl Session {
     }
 
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.
-    pub(crate) fn counted<K: SubjectKey>(&self, steps: &mut Steps<'_>) -> Result<Vec<Tally>, BenchError> {
+    pub(crate) fn counted<K: SubjectKey>(
+        &self,
+        steps: &mut Steps<'_>,
+    ) -> Result<Vec<Tally>, BenchError> {
         let media = Modelled::new(Counted::new(Hardware::new(self.region()?, &self.cpu)?));
         match self.plan.subject {
             Subject::Index(engine) => {
@@ -103,7 +122,11 @@ impl Session {
             }
             Subject::Store(engine) => {
                 let (store, pool) = self.store::<K, _>(engine, media)?;
-                self.count::<K, _>(steps, &pool, ByteTarget::new(Ours(store), self.plan.value_bytes()))
+                self.count::<K, _>(
+                    steps,
+                    &pool,
+                    ByteTarget::new(Ours(store), self.plan.value_bytes()),
+                )
             }
             Subject::Peer(_) => Ok(Vec::new()),
         }
@@ -121,12 +144,21 @@ impl Session {
             if matches!(self.plan.subject, Subject::Index(engine) if engine.is_volatile_twin()) {
                 // Timed without any; what the code asks for is nothing there.
                 let counts = &mut tally.counts;
-                [&mut counts.flushes, &mut counts.fences, &mut counts.lines_flushed].into_iter().for_each(BTreeMap::clear);
+                [&mut counts.flushes, &mut counts.fences, &mut counts.lines_flushed]
+                    .into_iter()
+                    .for_each(BTreeMap::clear);
             }
             counts.push(tally);
             Ok(())
         };
-        self.drive(steps, "counted", &mut [target], &Unobserved, &mut || pool.media().reset(), &mut after)?;
+        self.drive(
+            steps,
+            "counted",
+            &mut [target],
+            &Unobserved,
+            &mut || pool.media().reset(),
+            &mut after,
+        )?;
         Ok(counts)
     }
 }

@@ -1,13 +1,16 @@
-//! `bench model`: what operations cost, counted, and the time that this costs at given latencies of persistent memory.
+//! `bench model`: what operations cost, counted, and the time that this costs at given latencies of
+//! persistent memory.
 //!
-//! Everything comes from the counting run and is exact: the same seed gives the same numbers on every machine. The time is
+//! Everything comes from the counting run and is exact: the same seed gives the same numbers on
+//! every machine. The time is
 //!
 //! ```text
 //! reads that miss the modelled cache * read + flushed lines and line writes * flush + fences * fence
 //! ```
 //!
-//! which is what these latencies add to a run on DRAM. On request it is set beside what they were measured to add: the mean time of an
-//! operation with busy waits of these lengths in place ([`Emulated`](everleaf_pmem::Emulated), whose model of a cache is the same), less that without.
+//! which is what these latencies add to a run on DRAM. On request it is set beside what they were
+//! measured to add: the mean time of an operation with busy waits of these lengths in place
+//! ([`Emulated`](everleaf_pmem::Emulated), whose model of a cache is the same), less that without.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +26,8 @@ use crate::plan::{MOST_ROUNDS, within};
 use crate::session::{Session, Steps};
 use crate::{BenchError, Phase, Progress};
 
-/// Nanoseconds that persistent memory takes beyond DRAM. Given as `L` (reads and flushes take L, fences nothing) or `READ/FLUSH/FENCE`.
+/// Nanoseconds that persistent memory takes beyond DRAM. Given as `L` (reads and flushes take L,
+/// fences nothing) or `READ/FLUSH/FENCE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
     /// Of a read that misses the modelled cache.
@@ -42,7 +46,9 @@ impl Latency {
 
     /// Nanoseconds of so many misses, flushes and line writes, and fences.
     const fn cost(self, misses: u64, flushes: u64, fences: u64) -> f64 {
-        misses as f64 * self.read_ns as f64 + flushes as f64 * self.flush_ns as f64 + fences as f64 * self.fence_ns as f64
+        misses as f64 * self.read_ns as f64
+            + flushes as f64 * self.flush_ns as f64
+            + fences as f64 * self.fence_ns as f64
     }
 
     /// Nanoseconds of all that was counted.
@@ -62,10 +68,13 @@ impl FromStr for Latency {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<Self, BenchError> {
-        let parts: Option<Vec<u64>> = text.split('/').map(|part| part.parse().ok().filter(|ns| *ns <= 1_000_000)).collect();
+        let parts: Option<Vec<u64>> =
+            text.split('/').map(|part| part.parse().ok().filter(|ns| *ns <= 1_000_000)).collect();
         match parts.as_deref() {
             Some([ns]) => Ok(Self::of(*ns)),
-            Some([read_ns, flush_ns, fence_ns]) => Ok(Self { read_ns: *read_ns, flush_ns: *flush_ns, fence_ns: *fence_ns }),
+            Some([read_ns, flush_ns, fence_ns]) => {
+                Ok(Self { read_ns: *read_ns, flush_ns: *flush_ns, fence_ns: *fence_ns })
+            }
             _ => Err(BenchError::Unknown {
                 what: "latency",
                 name: text.into(),
@@ -82,13 +91,15 @@ pub struct ModelOptions {
     pub engines: Vec<String>,
     /// What persistent memory takes.
     pub latencies: Vec<Latency>,
-    /// How often each is measured with these latencies emulated, to be set beside the model; 0 measures nothing.
+    /// How often each is measured with these latencies emulated, to be set beside the model; 0
+    /// measures nothing.
     pub rounds: u32,
     /// All but the engine and the latencies.
     pub micro: MicroOptions,
 }
 
-/// What the operations of a phase cost. Serialised, it is one JSON object whose keys are these fields in this order.
+/// What the operations of a phase cost. Serialised, it is one JSON object whose keys are these
+/// fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelRow {
     /// Name of the engine.
@@ -156,7 +167,8 @@ impl ModelRow {
 
     /// What an operation costs beyond DRAM, in nanoseconds.
     pub fn modelled_ns(&self, latency: Latency) -> f64 {
-        latency.cost(self.pm_line_misses, self.flushes + self.line_writes, self.fences) / self.keys as f64
+        latency.cost(self.pm_line_misses, self.flushes + self.line_writes, self.fences)
+            / self.keys as f64
     }
 
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
@@ -166,7 +178,8 @@ impl ModelRow {
             false => format!(" {latency:>14}"),
         };
         format!(
-            "{:<14} {:<9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  ns/op beyond DRAM at read/flush/fence{}",
+            "{:<14} {:<9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  ns/op beyond DRAM at \
+            read/flush/fence{}",
             "engine",
             "phase",
             "read/op",
@@ -202,10 +215,12 @@ impl ModelRow {
     }
 }
 
-/// Counts what each phase of each engine costs, and sets the time of it beside what was measured, if that was asked for.
+/// Counts what each phase of each engine costs, and sets the time of it beside what was measured,
+/// if that was asked for.
 ///
 /// # Errors
-/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work is done.
+/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work
+/// is done.
 ///
 /// # Examples
 /// ```
@@ -227,7 +242,10 @@ pub fn run_model(options: &ModelOptions) -> Result<Vec<ModelRow>, BenchError> {
 ///
 /// # Errors
 /// As [`run_model`].
-pub fn run_model_with_progress(options: &ModelOptions, progress: &mut dyn FnMut(Progress)) -> Result<Vec<ModelRow>, BenchError> {
+pub fn run_model_with_progress(
+    options: &ModelOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<ModelRow>, BenchError> {
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
@@ -235,28 +253,50 @@ pub fn run_model_with_progress(options: &ModelOptions, progress: &mut dyn FnMut(
     let session = |engine: &String, added: Latency, round: u32| {
         let Latency { read_ns, flush_ns, fence_ns } = added;
         let seed = options.micro.seed.wrapping_add(round.into());
-        let micro = MicroOptions { engine: engine.clone(), read_ns, flush_ns, fence_ns, seed, ..options.micro.clone() };
+        let micro = MicroOptions {
+            engine: engine.clone(),
+            read_ns,
+            flush_ns,
+            fence_ns,
+            seed,
+            ..options.micro.clone()
+        };
         let session = Session::shared(&micro)?;
-        if session.plan.subject.has_pool() { Ok(session) } else { Err(BenchError::NoPool { engine: session.plan.subject }) }
+        if session.plan.subject.has_pool() {
+            Ok(session)
+        } else {
+            Err(BenchError::NoPool { engine: session.plan.subject })
+        }
     };
     let none = Latency::default();
-    let sessions = options.engines.iter().map(|engine| session(engine, none, 0)).collect::<Result<Vec<_>, _>>()?;
+    let sessions = options
+        .engines
+        .iter()
+        .map(|engine| session(engine, none, 0))
+        .collect::<Result<Vec<_>, _>>()?;
     let runs = 1 + u64::from(options.rounds) * (options.latencies.len() as u64 + 1);
-    let mut steps = Steps::new(progress, runs * sessions.iter().map(Session::operations).sum::<u64>());
+    let mut steps =
+        Steps::new(progress, runs * sessions.iter().map(Session::operations).sum::<u64>());
     let mut rows = Vec::new();
     for (engine, counting) in options.engines.iter().zip(&sessions) {
         let tallies = counting.tallies(&mut steps)?;
-        let mut measured = Vec::new(); // By latency, the first without any: nanoseconds of an operation, by phase.
+        // By latency, the first without any: nanoseconds of an operation, by phase.
+        let mut measured = Vec::new();
         if options.rounds > 0 {
             for added in std::iter::once(none).chain(options.latencies.iter().copied()) {
                 let mut means = vec![Vec::new(); options.micro.phases.len()];
                 for round in 0..options.rounds {
                     let seconds = session(engine, added, round)?.seconds(&mut steps)?;
-                    means.iter_mut().zip(seconds).for_each(|(means, seconds)| means.push(seconds * 1e9));
+                    means
+                        .iter_mut()
+                        .zip(seconds)
+                        .for_each(|(means, seconds)| means.push(seconds * 1e9));
                 }
-                let each =
-                    |(means, phase): (&Vec<f64>, &Phase)| Spread::of(means).middle / options.micro.operations(*phase) as f64;
-                measured.push(means.iter().zip(&options.micro.phases).map(each).collect::<Vec<f64>>());
+                let each = |(means, phase): (&Vec<f64>, &Phase)| {
+                    Spread::of(means).middle / options.micro.operations(*phase) as f64
+                };
+                measured
+                    .push(means.iter().zip(&options.micro.phases).map(each).collect::<Vec<f64>>());
             }
         }
         for (place, (phase, tally)) in options.micro.phases.iter().zip(&tallies).enumerate() {
@@ -289,9 +329,15 @@ mod tests {
 
     #[test]
     fn latencies_are_read_and_shown() {
-        assert_eq!("300".parse::<Latency>().unwrap(), Latency { read_ns: 300, flush_ns: 300, fence_ns: 0 });
+        assert_eq!(
+            "300".parse::<Latency>().unwrap(),
+            Latency { read_ns: 300, flush_ns: 300, fence_ns: 0 }
+        );
         let all: Latency = "90/200/50".parse().unwrap();
-        assert_eq!((all, all.to_string()), (Latency { read_ns: 90, flush_ns: 200, fence_ns: 50 }, "90/200/50".into()));
+        assert_eq!(
+            (all, all.to_string()),
+            (Latency { read_ns: 90, flush_ns: 200, fence_ns: 50 }, "90/200/50".into())
+        );
         for wrong in ["", "1/2", "1/2/3/4", "fast", "-1", "1000001"] {
             assert!(wrong.parse::<Latency>().unwrap_err().is_wrong_usage(), "{wrong}");
         }

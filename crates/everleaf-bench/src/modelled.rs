@@ -1,11 +1,16 @@
-//! The media of counting runs: [`Counted`], and a model of a cache, which tells which reads would have gone to persistent memory.
+//! The media of counting runs: [`Counted`], and a model of a cache, which tells which reads would
+//! have gone to persistent memory.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_pmem::{Counted, Counter, Counts, LINE, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site, Word};
+use everleaf_pmem::{
+    Counted, Counter, Counts, LINE, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site,
+    Word,
+};
 
-/// Bytes of the modelled cache: those of the cache that [`Emulated`](everleaf_pmem::Emulated) models.
+/// Bytes of the modelled cache: those of the cache that [`Emulated`](everleaf_pmem::Emulated)
+/// models.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// What a counting run counted.
@@ -16,10 +21,12 @@ pub(crate) struct Tally {
     pub misses: u64,
 }
 
-/// Counts, and models the cache of the emulation: direct-mapped, asked by reads and exchanges and not by stores.
+/// Counts, and models the cache of the emulation: direct-mapped, asked by reads and exchanges and
+/// not by stores.
 pub(crate) struct Modelled {
     counted: Counted,
-    /// Address of the region: places in the cache are those of offsets, so that the place of the mapping changes nothing.
+    /// Address of the region: places in the cache are those of offsets, so that the place of the
+    /// mapping changes nothing.
     base: usize,
     cached_lines: Box<[AtomicU64]>,
     misses: AtomicU64,
@@ -28,7 +35,8 @@ pub(crate) struct Modelled {
 impl Modelled {
     pub fn new(counted: Counted) -> Self {
         let cached_lines = (0..CACHE_BYTES / LINE).map(|_| AtomicU64::new(0)).collect();
-        let second: &Line = counted.region().get(PPtr::at(LINE as u64)).expect("every region has two lines");
+        let second: &Line =
+            counted.region().get(PPtr::at(LINE as u64)).expect("every region has two lines");
         let base = (second as *const Line).addr() - LINE;
         Self { counted, base, cached_lines, misses: AtomicU64::new(0) }
     }
@@ -135,6 +143,10 @@ mod tests {
         assert_eq!(misses(&[far, a, far]), (3, 2), "they share a place");
         media.store(&line(128).0[0], 1);
         media.flush(site!("test.flush"), &line(128).0[0]);
-        assert_eq!((media.tally().misses, media.tally().counts.flushes.len()), (3, 1), "stores are not asked about");
+        assert_eq!(
+            (media.tally().misses, media.tally().counts.flushes.len()),
+            (3, 1),
+            "stores are not asked about"
+        );
     }
 }

@@ -27,15 +27,23 @@ pub enum Phase {
     Delete,
     /// Visit [`SCAN_RECORDS`] records from a present key drawn at random; an operation is a scan.
     Scan,
-    /// Insert and look up in random sequence: half of the operations, or so many percent, insert new distinct keys, the others look up keys drawn at random
-    /// from those that were present before the phase.
+    /// Insert and look up in random sequence: half of the operations, or so many percent, insert
+    /// new distinct keys, the others look up keys drawn at random from those that were present
+    /// before the phase.
     Mixed,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Phase; 7] =
-        [Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Delete, Phase::Scan, Phase::Mixed];
+    pub const ALL: [Phase; 7] = [
+        Phase::Insert,
+        Phase::Find,
+        Phase::Multiget,
+        Phase::Update,
+        Phase::Delete,
+        Phase::Scan,
+        Phase::Mixed,
+    ];
 
     /// The name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
@@ -141,7 +149,8 @@ impl Flush {
     pub(crate) fn require(self, cpu: &Cpu) -> Result<(), BenchError> {
         match self.forced() {
             Some(forced) if !cpu.has(forced) => {
-                Err(MapError::Unsupported { instruction: self.name(), purpose: "the forced flush" }.into())
+                Err(MapError::Unsupported { instruction: self.name(), purpose: "the forced flush" }
+                    .into())
             }
             _ => Ok(()),
         }
@@ -163,7 +172,8 @@ pub struct MicroOptions {
     pub inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
     pub value_words: u32,
-    /// Bytes of a value instead, at least 8. An index has whole words; the store and its peers have any number.
+    /// Bytes of a value instead, at least 8. An index has whole words; the store and its peers have
+    /// any number.
     pub value_bytes: Option<u32>,
     /// Percent of a mixture that insert.
     pub mixed_inserts: u32,
@@ -171,7 +181,8 @@ pub struct MicroOptions {
     pub threads: u32,
     /// What is done, in this order.
     pub phases: Vec<Phase>,
-    /// Operations of a phase of scans, where they are not as many as of the others: each visits many records.
+    /// Operations of a phase of scans, where they are not as many as of the others: each visits
+    /// many records.
     pub scans: Option<u64>,
     /// Sequence of inserted keys.
     pub order: Order,
@@ -179,7 +190,8 @@ pub struct MicroOptions {
     pub key_type: BenchKeyType,
     /// Keys are numbers of so many bits, 1 to 64.
     pub key_bits: u32,
-    /// Keys are drawn from a normal distribution around 2^63 with this standard deviation, and not from all numbers alike; then they have 64 bits.
+    /// Keys are drawn from a normal distribution around 2^63 with this standard deviation, and not
+    /// from all numbers alike; then they have 64 bits.
     pub key_deviation: Option<u64>,
     /// Flush instruction.
     pub flush: Flush,
@@ -193,7 +205,8 @@ pub struct MicroOptions {
     pub read_ns: u64,
     /// Decides all that is random.
     pub seed: u64,
-    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
+    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
+    /// no room.
     pub pool: Scratch,
 }
 
@@ -209,7 +222,14 @@ impl Default for MicroOptions {
             value_bytes: None,
             mixed_inserts: 50,
             threads: 1,
-            phases: vec![Phase::Insert, Phase::Find, Phase::Multiget, Phase::Update, Phase::Scan, Phase::Delete],
+            phases: vec![
+                Phase::Insert,
+                Phase::Find,
+                Phase::Multiget,
+                Phase::Update,
+                Phase::Scan,
+                Phase::Delete,
+            ],
             scans: None,
             order: Order::default(),
             key_type: BenchKeyType::default(),
@@ -239,10 +259,11 @@ impl MicroOptions {
 /// What `bench compare` measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareOptions {
-    /// Names of engines; the others are compared with the first. A name may come twice: that shows the noise. After the name may stand
-    /// `:separate`: then every thread has an index of its own, in a pool of its own, with its part of the keys; or `:copies`: then the index
-    /// of every thread is as large as the one that they would share, and each does all operations. This is what the hardware gives where
-    /// nothing is shared, for single-threaded engines too.
+    /// Names of engines; the others are compared with the first. A name may come twice: that shows
+    /// the noise. After the name may stand `:separate`: then every thread has an index of its own,
+    /// in a pool of its own, with its part of the keys; or `:copies`: then the index of every
+    /// thread is as large as the one that they would share, and each does all operations. This is
+    /// what the hardware gives where nothing is shared, for single-threaded engines too.
     pub engines: Vec<String>,
     /// How often each is measured.
     pub rounds: u32,
@@ -257,9 +278,10 @@ pub struct RecoveryOptions {
     pub threads: Vec<u32>,
     /// How often each is measured.
     pub rounds: u32,
-    /// The index is closed before each opening, which is left a clean shutdown then; else it is left as a killed process leaves it.
+    /// The index is closed before each opening, which is left a clean shutdown then; else it is
+    /// left as a killed process leaves it.
     pub clean: bool,
-    /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are those of the opening; warm-up, threads and phases do
-    /// not apply.
+    /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are
+    /// those of the opening; warm-up, threads and phases do not apply.
     pub micro: MicroOptions,
 }

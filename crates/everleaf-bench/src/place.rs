@@ -1,6 +1,8 @@
-//! Where the pool of a benchmark lives: memory by preference, the temporary folder otherwise, or a named file.
+//! Where the pool of a benchmark lives: memory by preference, the temporary folder otherwise, or a
+//! named file.
 //!
-//! The file loses its name as soon as it is mapped, so nothing is left behind, whatever ends the process.
+//! The file loses its name as soon as it is mapped, so nothing is left behind, whatever ends the
+//! process.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,8 @@ const SMALLEST_POOL: u64 = 64 << 10;
 const TMPFS: i64 = 0x0102_1994;
 /// The folder that is memory on any Linux.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// A pool that is wanted larger than estimated grows, up to so many times the estimate and a gibibyte.
+/// A pool that is wanted larger than estimated grows, up to so many times the estimate and a
+/// gibibyte.
 const GROWTH_FACTOR: u64 = 4;
 
 /// What a run takes, estimated from above for trees with half-full nodes.
@@ -49,19 +52,29 @@ impl Need {
         Self { pool_bytes: narrow(pool), dram_bytes: narrow(dram) }
     }
 
-    /// Of the store: the index, and a record with key and value, in a block that may be a quarter larger.
+    /// Of the store: the index, and a record with key and value, in a block that may be a quarter
+    /// larger.
     fn of_store(plan: &Plan) -> Self {
         let index = Self::of_index(plan);
-        let record_bytes = u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 24;
+        let record_bytes =
+            u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 24;
         let records = u128::from(plan.peak_keys) * (record_bytes * 5 / 4 + 8);
-        Self::bytes(u128::from(index.pool_bytes) + records, u128::from(index.dram_bytes) + records / 8)
+        Self::bytes(
+            u128::from(index.pool_bytes) + records,
+            u128::from(index.dram_bytes) + records / 8,
+        )
     }
 
-    /// Of a peer's files: pages that are half full, or tables of which two generations are there at a time, and their logs.
+    /// Of a peer's files: pages that are half full, or tables of which two generations are there at
+    /// a time, and their logs.
     fn of_files(plan: &Plan) -> Self {
-        let record_bytes = u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 32;
+        let record_bytes =
+            u128::from(plan.options.key_type.bytes()) + plan.value_bytes() as u128 + 32;
         let records = u128::from(plan.peak_keys) * record_bytes;
-        Self::bytes(records * 3 + 1024 * MIB, Self::drawn(plan) + records.min(1024 * MIB) + 256 * MIB)
+        Self::bytes(
+            records * 3 + 1024 * MIB,
+            Self::drawn(plan) + records.min(1024 * MIB) + 256 * MIB,
+        )
     }
 
     /// Of an index in a pool.
@@ -69,18 +82,26 @@ impl Need {
         let (options, keys) = (&plan.options, u128::from(plan.peak_keys));
         let key_bytes = u128::from(options.key_type.bytes());
         // The record of a key and its header take a block of 32 or, with 24 bytes, of 48.
-        let record_bytes = if options.key_type == BenchKeyType::U64 { 0 } else { (key_bytes + 8).next_multiple_of(16).max(32) };
+        let record_bytes = if options.key_type == BenchKeyType::U64 {
+            0
+        } else {
+            (key_bytes + 8).next_multiple_of(16).max(32)
+        };
         let entry_bytes = 8 + 8 * u128::from(options.value_words);
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
-        let pool_bytes = keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
+        let pool_bytes =
+            keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
         let counted = pool_bytes / 8;
         Self::bytes(pool_bytes, keys * (key_bytes / 4 + 1) + Self::drawn(plan) + counted + 16 * MIB)
     }
 
     /// Of so many at the same time.
     pub fn times(self, runs: u64) -> Self {
-        Self::bytes(u128::from(self.pool_bytes) * u128::from(runs), u128::from(self.dram_bytes) * u128::from(runs))
+        Self::bytes(
+            u128::from(self.pool_bytes) * u128::from(runs),
+            u128::from(self.dram_bytes) * u128::from(runs),
+        )
     }
 
     /// Of the peer, which lives in memory.
@@ -88,7 +109,8 @@ impl Need {
         let (options, keys) = (&plan.options, u128::from(plan.peak_keys));
         let key_bytes = u128::from(options.key_type.bytes());
         // A string is a fat pointer and a block.
-        let held_bytes = if options.key_type == BenchKeyType::U64 { 8 } else { 16 + key_bytes + 16 };
+        let held_bytes =
+            if options.key_type == BenchKeyType::U64 { 8 } else { 16 + key_bytes + 16 };
         let entry_bytes = held_bytes + 48 + plan.value_bytes() as u128;
         Self::bytes(0, keys * entry_bytes * 2 + Self::drawn(plan) + 16 * MIB)
     }
@@ -121,11 +143,19 @@ struct FileSystem {
 }
 
 fn file_system(folder: &Path) -> Result<FileSystem, BenchError> {
-    let failed = |source: rustix::io::Errno| BenchError::Io { action: "looking at", path: folder.into(), source: source.into() };
+    let failed = |source: rustix::io::Errno| BenchError::Io {
+        action: "looking at",
+        path: folder.into(),
+        source: source.into(),
+    };
     let space = statvfs(folder).map_err(failed)?;
     let is_memory = statfs(folder).map_err(failed)?.f_type as i64 == TMPFS;
     // A tmpfs mounted without a limit has 0 blocks: only memory bounds it.
-    let free_bytes = if is_memory && space.f_blocks == 0 { u64::MAX } else { space.f_bavail.saturating_mul(space.f_frsize) };
+    let free_bytes = if is_memory && space.f_blocks == 0 {
+        u64::MAX
+    } else {
+        space.f_bavail.saturating_mul(space.f_frsize)
+    };
     Ok(FileSystem { free_bytes, is_memory })
 }
 
@@ -174,7 +204,9 @@ impl Place {
                 let source = std::io::ErrorKind::AlreadyExists.into();
                 Err(BenchError::Io { action: "making a folder at", path: path.clone(), source })
             }
-            At::File(path) => self.scratch.folder_in(folder_of(path), path.file_name().unwrap_or_default()),
+            At::File(path) => {
+                self.scratch.folder_in(folder_of(path), path.file_name().unwrap_or_default())
+            }
         }
     }
 
@@ -197,7 +229,8 @@ impl Place {
         file_system(folder).is_ok_and(|system| system.is_memory)
     }
 
-    /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its name away.
+    /// Makes and maps a file of `pool_bytes`, all of it allocated and faulted in, and takes its
+    /// name away.
     pub fn create(&self, pool_bytes: u64) -> Result<Region, BenchError> {
         let max_bytes = pool_bytes * GROWTH_FACTOR + (1 << 30);
         // Name and folder go here.
@@ -219,7 +252,12 @@ impl Place {
 }
 
 impl At {
-    fn find_among(need: Need, named: Option<&Path>, folders: &[PathBuf], memory: u64) -> Result<Self, BenchError> {
+    fn find_among(
+        need: Need,
+        named: Option<&Path>,
+        folders: &[PathBuf],
+        memory: u64,
+    ) -> Result<Self, BenchError> {
         if need.pool_bytes == 0 {
             check_room(|| "of memory".into(), need.dram_bytes, memory)?;
             return Ok(Self::Folder(std::env::temp_dir()));
@@ -227,7 +265,8 @@ impl At {
         let room_in = |folder: &Path| {
             let system = file_system(folder)?;
             check_room(|| format!("in {}", folder.display()), need.pool_bytes, system.free_bytes)?;
-            let in_memory = need.dram_bytes.saturating_add(if system.is_memory { need.pool_bytes } else { 0 });
+            let in_memory =
+                need.dram_bytes.saturating_add(if system.is_memory { need.pool_bytes } else { 0 });
             check_room(|| "of memory".into(), in_memory, memory)
         };
         if let Some(path) = named {
@@ -255,7 +294,14 @@ mod tests {
     use crate::MicroOptions;
 
     fn need(keys: u64) -> Need {
-        Need::of_index(&Plan::new(&MicroOptions { keys, phases: vec![crate::Phase::Insert], ..Default::default() }).unwrap())
+        Need::of_index(
+            &Plan::new(&MicroOptions {
+                keys,
+                phases: vec![crate::Phase::Insert],
+                ..Default::default()
+            })
+            .unwrap(),
+        )
     }
 
     #[test]
@@ -263,13 +309,21 @@ mod tests {
         let huge = need(1 << 40);
         let folder = tempfile::tempdir().unwrap();
         let error = At::find_among(huge, None, &[folder.path().into()], u64::MAX).unwrap_err();
-        assert!(matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")), "{error}");
         assert!(
-            error.to_string().contains("MiB are free: use fewer keys or operations, or name another place with --pool"),
+            matches!(&error, BenchError::NoRoom { place, .. } if place.starts_with("in ")),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains(
+                "MiB are free: use fewer keys or operations, or name another place with --pool"
+            ),
             "{error}"
         );
         let error = At::find_among(need(1000), None, &[folder.path().into()], 1 << 20).unwrap_err();
-        assert!(matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"), "{error}");
+        assert!(
+            matches!(&error, BenchError::NoRoom { place, .. } if place == "of memory"),
+            "{error}"
+        );
         assert!(!error.is_wrong_usage());
     }
 
@@ -286,15 +340,27 @@ mod tests {
                 rounds: 1,
                 micro: MicroOptions { keys, ..Default::default() },
             };
-            let need = |operations, keys| Need::of(&options(operations, keys).plan(engine, 0).unwrap()).times(64);
+            let need = |operations, keys| {
+                Need::of(&options(operations, keys).plan(engine, 0).unwrap()).times(64)
+            };
             let most = crate::plan::MOST;
-            assert!(need(most, 1).dram_bytes >= most * 16 && need(1, most).dram_bytes >= most * 16, "{engine}");
+            assert!(
+                need(most, 1).dram_bytes >= most * 16 && need(1, most).dram_bytes >= most * 16,
+                "{engine}"
+            );
             let fields = YcsbOptions { record: Record::Fields, ..options(1_000_000, 1000) };
-            assert!(Need::of(&fields.plan(engine, 0).unwrap()).dram_bytes >= 26_000_000, "{engine}: an operation has its key");
+            assert!(
+                Need::of(&fields.plan(engine, 0).unwrap()).dram_bytes >= 26_000_000,
+                "{engine}: an operation has its key"
+            );
             let sorted = Need::of(&options(1, 10_000_000).plan(engine, 0).unwrap());
             let scattered = YcsbOptions { distribution: None, ..options(1, 10_000_000) };
             let scattered = Need::of(&scattered.plan(engine, 0).unwrap());
-            assert_eq!(sorted.dram_bytes - scattered.dram_bytes, 80_000_000, "{engine}: places in the order of keys");
+            assert_eq!(
+                sorted.dram_bytes - scattered.dram_bytes,
+                80_000_000,
+                "{engine}: places in the order of keys"
+            );
         }
     }
 
@@ -302,7 +368,10 @@ mod tests {
     fn the_next_folder_is_taken_when_the_first_cannot_be() {
         let folder = tempfile::tempdir().unwrap();
         let folders = [folder.path().join("missing"), folder.path().into()];
-        assert_eq!(At::find_among(need(10), None, &folders, u64::MAX).unwrap(), At::Folder(folder.path().into()));
+        assert_eq!(
+            At::find_among(need(10), None, &folders, u64::MAX).unwrap(),
+            At::Folder(folder.path().into())
+        );
         assert!(At::find_among(need(10), None, &folders[..1], u64::MAX).is_err());
     }
 
@@ -313,7 +382,9 @@ mod tests {
         let place = Place::find(need(10), &Scratch::at(Some(path.clone()))).unwrap();
         let region = place.create(1 << 20).unwrap();
         assert_eq!(region.len(), 1 << 20);
-        let unnamed = Place { at: At::Folder(folder.path().into()), scratch: Scratch::default() }.create(1 << 20).unwrap();
+        let unnamed = Place { at: At::Folder(folder.path().into()), scratch: Scratch::default() }
+            .create(1 << 20)
+            .unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         drop((region, unnamed));
         std::fs::write(&path, "precious").unwrap();
@@ -324,11 +395,18 @@ mod tests {
     #[test]
     fn needs_grow_with_keys_and_values() {
         let of = |options: MicroOptions| Need::of_index(&Plan::new(&options).unwrap()).pool_bytes;
-        let base = MicroOptions { phases: vec![crate::Phase::Insert], keys: 1 << 20, ..Default::default() };
+        let base = MicroOptions {
+            phases: vec![crate::Phase::Insert],
+            keys: 1 << 20,
+            ..Default::default()
+        };
         let entries = 16 << 20;
         assert!((entries..3 * entries).contains(&of(base.clone())));
         assert!(of(MicroOptions { value_words: 3, ..base.clone() }) > of(base.clone()) * 3 / 2);
         assert!(of(MicroOptions { warm: 1 << 20, ..base.clone() }) > of(base.clone()) * 3 / 2);
-        assert!(of(MicroOptions { key_type: BenchKeyType::String16, ..base.clone() }) > of(base) + (32 << 20));
+        assert!(
+            of(MicroOptions { key_type: BenchKeyType::String16, ..base.clone() })
+                > of(base) + (32 << 20)
+        );
     }
 }

@@ -24,7 +24,8 @@ impl Sharing {
 
     /// The engine in `name`, `name:separate` or `name:copies`.
     pub fn of_name(name: &str) -> (&str, Self) {
-        let stripped = |(suffix, sharing): (&str, Self)| Some((name.strip_suffix(suffix)?, sharing));
+        let stripped =
+            |(suffix, sharing): (&str, Self)| Some((name.strip_suffix(suffix)?, sharing));
         Self::SUFFIXES.into_iter().find_map(stripped).unwrap_or((name, Self::Shared))
     }
 
@@ -39,17 +40,26 @@ pub(crate) fn within_threads(threads: u32) -> Result<(), BenchError> {
     within("threads", threads.into(), 1, MOST_THREADS)
 }
 
-/// The part of each thread, in equal parts, so that the operations are as many in all as those of threads that share an index.
+/// The part of each thread, in equal parts, so that the operations are as many in all as those of
+/// threads that share an index.
 pub(crate) fn divide(options: &MicroOptions) -> Result<MicroOptions, BenchError> {
     within_threads(options.threads)?;
     let (threads, parts) = (options.threads, u64::from(options.threads));
-    for (option, value) in [("keys", options.keys), ("warm", options.warm), ("scans", options.scans.unwrap_or(0))] {
+    for (option, value) in
+        [("keys", options.keys), ("warm", options.warm), ("scans", options.scans.unwrap_or(0))]
+    {
         if !value.is_multiple_of(parts) {
             return Err(BenchError::UnequalParts { option, value, threads });
         }
     }
     let scans = options.scans.map(|scans| scans / parts);
-    Ok(MicroOptions { keys: options.keys / parts, warm: options.warm / parts, scans, threads: 1, ..options.clone() })
+    Ok(MicroOptions {
+        keys: options.keys / parts,
+        warm: options.warm / parts,
+        scans,
+        threads: 1,
+        ..options.clone()
+    })
 }
 
 /// What each thread does, if all of them do everything.
@@ -72,8 +82,17 @@ pub(crate) struct Plan {
 }
 
 /// Refuses a value outside of what is offered.
-pub(crate) fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BenchError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(BenchError::OutOfRange { option, value, least, most }) }
+pub(crate) fn within(
+    option: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), BenchError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(BenchError::OutOfRange { option, value, least, most })
+    }
 }
 
 /// Rounds that are still worth their time.
@@ -90,12 +109,16 @@ pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
     (operations as u128 * percent as u128 / 100) as u64
 }
 
-/// Words of an index's value: those of `--value-bytes`, if they are whole and few enough. `btreemap` also has boxes of any size.
+/// Words of an index's value: those of `--value-bytes`, if they are whole and few enough.
+/// `btreemap` also has boxes of any size.
 fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, BenchError> {
     let Some(bytes) = options.value_bytes else { return Ok(options.value_words) };
     within("value-bytes", bytes.into(), 8, MOST_VALUE_BYTES)?;
     let words = bytes / 8;
-    if !subject.has_words() || subject == Subject::Index(Engine::BTreeMap) || bytes.is_multiple_of(8) && words <= 14 {
+    if !subject.has_words()
+        || subject == Subject::Index(Engine::BTreeMap)
+        || bytes.is_multiple_of(8) && words <= 14
+    {
         return Ok(words.clamp(1, 14));
     }
     Err(BenchError::ValueBytes { engine: subject })
@@ -112,7 +135,11 @@ impl Plan {
         within("value-words", options.value_words.into(), 1, 14)?;
         within("key-bits", options.key_bits.into(), 1, 64)?;
         within("phases", options.phases.len() as u64, 1, 1000)?;
-        for (option, ns) in [("flush-ns", options.flush_ns), ("fence-ns", options.fence_ns), ("read-ns", options.read_ns)] {
+        for (option, ns) in [
+            ("flush-ns", options.flush_ns),
+            ("fence-ns", options.fence_ns),
+            ("read-ns", options.read_ns),
+        ] {
             within(option, ns, 0, 1_000_000_000)?;
         }
         if let Some(deviation) = options.key_deviation {
@@ -132,7 +159,11 @@ impl Plan {
         let (total_keys, peak_keys) = Self::follow_keys(options)?;
         let available = if options.key_bits == 64 { u64::MAX } else { 1 << options.key_bits };
         if total_keys > available {
-            return Err(BenchError::TooFewBits { bits: options.key_bits, available, needed: total_keys });
+            return Err(BenchError::TooFewBits {
+                bits: options.key_bits,
+                available,
+                needed: total_keys,
+            });
         }
         Ok(Self {
             subject,
@@ -140,7 +171,8 @@ impl Plan {
             total_keys,
             peak_keys,
             // A key, and whether it is inserted.
-            drawn_bytes: options.keys.max(options.operations(Phase::Scan)) * (options.key_type.bytes() + 2),
+            drawn_bytes: options.keys.max(options.operations(Phase::Scan))
+                * (options.key_type.bytes() + 2),
         })
     }
 
@@ -182,7 +214,9 @@ impl Plan {
     /// Entries of a leaf that `--node-bytes` stands for.
     pub fn leaf_slots(&self) -> Result<Option<u32>, BenchError> {
         match self.options.node_bytes {
-            Some(bytes) if bytes == 0 || !bytes.is_multiple_of(16) => Err(BenchError::NodeBytes { bytes }),
+            Some(bytes) if bytes == 0 || !bytes.is_multiple_of(16) => {
+                Err(BenchError::NodeBytes { bytes })
+            }
             bytes => Ok(bytes.map(|bytes| bytes / 16)),
         }
     }
@@ -203,20 +237,34 @@ mod tests {
     #[test]
     fn phases_without_keys_are_refused_before_any_work() {
         let sentence = refused(|o| o.phases = vec![Phase::Find]);
-        assert_eq!(sentence, "phase find needs keys and there are none: put insert before it, or warm up with --warm");
+        assert_eq!(
+            sentence,
+            "phase find needs keys and there are none: put insert before it, or warm up with --warm"
+        );
         let sentence = refused(|o| (o.phases, o.warm) = (vec![Phase::Delete], 99));
         assert_eq!(
             sentence,
-            "phase delete removes 100 keys and there are only 99: insert more before it, or warm up with --warm"
+            "phase delete removes 100 keys and there are only 99: insert more before it, or warm \
+            up with --warm"
         );
-        assert!(refused(|o| o.phases = vec![Phase::Insert, Phase::Delete, Phase::Scan]).contains("phase scan"));
+        assert!(
+            refused(|o| o.phases = vec![Phase::Insert, Phase::Delete, Phase::Scan])
+                .contains("phase scan")
+        );
         assert!(refused(|o| o.phases = vec![Phase::Mixed, Phase::Insert]).contains("phase mixed"));
         refused(|o| o.phases.clear());
     }
 
     #[test]
     fn keys_are_counted_through_the_phases() {
-        let phases = vec![Phase::Insert, Phase::Insert, Phase::Delete, Phase::Find, Phase::Delete, Phase::Insert];
+        let phases = vec![
+            Phase::Insert,
+            Phase::Insert,
+            Phase::Delete,
+            Phase::Find,
+            Phase::Delete,
+            Phase::Insert,
+        ];
         let options = MicroOptions { keys: 100, warm: 50, phases, ..MicroOptions::default() };
         let plan = Plan::new(&options).unwrap();
         assert_eq!((plan.total_keys, plan.peak_keys), (350, 250));
@@ -227,15 +275,24 @@ mod tests {
 
     #[test]
     fn too_few_bits_are_refused() {
-        assert_eq!(refused(|o| o.key_bits = 6), "100 distinct keys do not fit into 6 bits, which have 64: give more --key-bits");
-        assert!(Plan::new(&MicroOptions { keys: 128, key_bits: 7, ..MicroOptions::default() }).is_ok());
+        assert_eq!(
+            refused(|o| o.key_bits = 6),
+            "100 distinct keys do not fit into 6 bits, which have 64: give more --key-bits"
+        );
+        assert!(
+            Plan::new(&MicroOptions { keys: 128, key_bits: 7, ..MicroOptions::default() }).is_ok()
+        );
         refused(|o| (o.key_bits, o.warm) = (7, 29));
     }
 
     #[test]
     fn serial_engines_take_one_thread() {
         let sentence = refused(|o| (o.engine, o.threads) = ("btreemap".into(), 2));
-        assert_eq!(sentence, "engine btreemap is for one thread: leave out --threads 2, or choose a concurrent engine");
+        assert_eq!(
+            sentence,
+            "engine btreemap is for one thread: leave out --threads 2, or choose a concurrent \
+            engine"
+        );
     }
 
     #[test]
@@ -246,7 +303,9 @@ mod tests {
         refused(|o| o.key_bits = 65);
         refused(|o| o.read_ns = u64::MAX);
         assert!(refused(|o| o.key_deviation = Some(0)).contains("--key-deviation 0"));
-        assert!(refused(|o| (o.key_deviation, o.key_bits) = (Some(9), 63)).contains("--key-bits 63"));
+        assert!(
+            refused(|o| (o.key_deviation, o.key_bits) = (Some(9), 63)).contains("--key-bits 63")
+        );
         assert!(refused(|o| o.engine = "bogus".into()).contains("bogus"));
         assert!("bogus".parse::<Phase>().unwrap_err().to_string().contains("insert, find"));
     }

@@ -1,7 +1,10 @@
-//! `bench recovery`: how long it takes to open an index again, after a crash or after a clean shutdown.
+//! `bench recovery`: how long it takes to open an index again, after a crash or after a clean
+//! shutdown.
 //!
-//! An index is filled and dropped without being closed, so that its pool is what a killed process leaves; or it is closed. Then it is opened, looked through, and
-//! left in the same way, as often as is asked for. The file has no name meanwhile (see `place`); it is reached through a descriptor.
+//! An index is filled and dropped without being closed, so that its pool is what a killed process
+//! leaves; or it is closed. Then it is opened, looked through, and left in the same way, as often
+//! as is asked for. The file has no name meanwhile (see `place`); it is reached through a
+//! descriptor.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -26,8 +29,8 @@ use crate::{BenchError, Phase, Progress, Subject};
 /// Keys that are looked up after each recovery, untimed.
 const SAMPLE: u64 = 10_000;
 
-/// What `bench recovery` prints for a number of threads. Serialised, it is one JSON object whose keys are these fields in this order, `min` and
-/// `max` without their unit.
+/// What `bench recovery` prints for a number of threads. Serialised, it is one JSON object whose
+/// keys are these fields in this order, `min` and `max` without their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recovery {
     /// Name of the engine.
@@ -52,7 +55,8 @@ pub struct Recovery {
     pub times_faster_than_inserting: f64,
 }
 
-/// Fills an index, leaves it as a crash would, and measures how long it takes to open it, with each number of threads in each round.
+/// Fills an index, leaves it as a crash would, and measures how long it takes to open it, with each
+/// number of threads in each round.
 ///
 /// # Errors
 /// [`BenchError`]; what is wrong with the options is said before any work is done.
@@ -80,11 +84,14 @@ pub fn run_recovery_with_progress(
 ) -> Result<Vec<Recovery>, BenchError> {
     let (session, engine) = plan_recovery(options)?;
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
-    let mut steps = Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
+    let mut steps =
+        Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
     match options.micro.key_type {
-        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, options.clean, &mut steps)?.measure(options, &mut steps),
+        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, options.clean, &mut steps)?
+            .measure(options, &mut steps),
         BenchKeyType::String16 => {
-            Sleeper::<String16>::fill(&session, engine, options.clean, &mut steps)?.measure(options, &mut steps)
+            Sleeper::<String16>::fill(&session, engine, options.clean, &mut steps)?
+                .measure(options, &mut steps)
         }
     }
 }
@@ -96,7 +103,12 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
     }
     within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
-    let session = Session::shared(&MicroOptions { warm: 0, threads: 1, phases: vec![Phase::Insert], ..options.micro.clone() })?;
+    let session = Session::shared(&MicroOptions {
+        warm: 0,
+        threads: 1,
+        phases: vec![Phase::Insert],
+        ..options.micro.clone()
+    })?;
     let Subject::Index(engine) = session.plan.subject else {
         return Err(BenchError::NotAnIndex { engine: session.plan.subject });
     };
@@ -110,7 +122,8 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
 struct Unclosed(File);
 
 impl Unclosed {
-    /// The path by which the system reaches an open file. Opening it gives a descriptor with a lock of its own.
+    /// The path by which the system reaches an open file. Opening it gives a descriptor with a lock
+    /// of its own.
     fn path(file: &File) -> PathBuf {
         format!("/proc/self/fd/{}", file.as_raw_fd()).into()
     }
@@ -119,7 +132,11 @@ impl Unclosed {
     fn of(region: &Region) -> Result<Self, BenchError> {
         let file = region.file().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound));
         let opened = file.and_then(|file| File::open(Self::path(file)));
-        opened.map(Self).map_err(|source| BenchError::Io { action: "keeping", path: "the pool".into(), source })
+        opened.map(Self).map_err(|source| BenchError::Io {
+            action: "keeping",
+            path: "the pool".into(),
+            source,
+        })
     }
 
     fn region(&self) -> Result<Region, BenchError> {
@@ -151,16 +168,28 @@ struct Reopened<K: BenchKey> {
 
 impl<'s, K: BenchKey> Sleeper<'s, K> {
     /// Inserts the keys by one thread and leaves the index; only the file stays.
-    fn fill(session: &'s Session, engine: Engine, clean: bool, steps: &mut Steps<'_>) -> Result<Self, BenchError> {
+    fn fill(
+        session: &'s Session,
+        engine: Engine,
+        clean: bool,
+        steps: &mut Steps<'_>,
+    ) -> Result<Self, BenchError> {
         let region = session.region()?;
         let file = Unclosed::of(&region)?;
         let (pool, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
         let mut targets = [target];
         let mut insert_seconds = 0.0;
-        session.drive(steps, "filled", &mut targets, &Unobserved, &mut || {}, &mut |_, measured, _| {
-            insert_seconds = measured.elapsed.as_secs_f64().max(1e-9);
-            Ok(())
-        })?;
+        session.drive(
+            steps,
+            "filled",
+            &mut targets,
+            &Unobserved,
+            &mut || {},
+            &mut |_, measured, _| {
+                insert_seconds = measured.elapsed.as_secs_f64().max(1e-9);
+                Ok(())
+            },
+        )?;
         let [target] = targets;
         leave(target, Box::new(move || pool.close()), clean)?;
         let (workload, keys) = (Workload::new(&session.plan, 0), session.plan.options.keys);
@@ -182,23 +211,39 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
 
     fn open<M: Media>(media: M, threads: u32) -> Result<Reopened<K>, BenchError> {
         let (pool, opened) = Pool::open(media)?;
-        let opening = registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
+        let opening =
+            registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
         let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
-        Ok(Reopened { elapsed: Duration::ZERO, target, shutdown: opened.shutdown, close: Box::new(move || pool.close()) })
+        Ok(Reopened {
+            elapsed: Duration::ZERO,
+            target,
+            shutdown: opened.shutdown,
+            close: Box::new(move || pool.close()),
+        })
     }
 
     /// Whether all keys are there, by their number, and some, by their values.
     fn look_through(&self, target: &mut IndexTarget<K>) -> Result<(), BenchError> {
-        let (engine, asked, right) = (self.session.plan.subject, self.session.plan.options.keys, target.len());
+        let (engine, asked, right) =
+            (self.session.plan.subject, self.session.plan.options.keys, target.len());
         if right != asked {
             return Err(BenchError::WrongAnswers { engine, phase: Phase::Insert, asked, right });
         }
-        let found = measure(lanes(std::slice::from_mut(target), &self.sample, 1), vec![Unobserved], Phase::Find, 0)?;
+        let found = measure(
+            lanes(std::slice::from_mut(target), &self.sample, 1),
+            vec![Unobserved],
+            Phase::Find,
+            0,
+        )?;
         verify(engine, Phase::Find, &self.sample, found.answers, true)
     }
 
     /// All rounds; each begins with another number of threads.
-    fn measure(&self, options: &RecoveryOptions, steps: &mut Steps<'_>) -> Result<Vec<Recovery>, BenchError> {
+    fn measure(
+        &self,
+        options: &RecoveryOptions,
+        steps: &mut Steps<'_>,
+    ) -> Result<Vec<Recovery>, BenchError> {
         let numbers = options.threads.len();
         let (mut times, mut shutdown) = (vec![Vec::new(); numbers], Shutdown::Crash);
         for round in 0..options.rounds as usize {
@@ -233,7 +278,11 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
 }
 
 /// Leaves an index: closed, or as a killed process does.
-fn leave<K: BenchKey>(target: IndexTarget<K>, close_pool: ClosePool, clean: bool) -> Result<(), BenchError> {
+fn leave<K: BenchKey>(
+    target: IndexTarget<K>,
+    close_pool: ClosePool,
+    clean: bool,
+) -> Result<(), BenchError> {
     if clean {
         target.close()?;
         close_pool()?;
@@ -246,7 +295,15 @@ impl Recovery {
     pub fn table_heading() -> String {
         format!(
             "{:<18} {:>12} {:>7} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
-            "engine", "keys", "threads", "shutdown", "recovery ms", "min", "max", "inserting s", "times faster"
+            "engine",
+            "keys",
+            "threads",
+            "shutdown",
+            "recovery ms",
+            "min",
+            "max",
+            "inserting s",
+            "times faster"
         )
     }
 
@@ -272,7 +329,13 @@ mod tests {
     use super::*;
 
     fn options(engine: &str, keys: u64) -> MicroOptions {
-        MicroOptions { engine: engine.into(), keys, seed: 3, phases: vec![Phase::Insert], ..Default::default() }
+        MicroOptions {
+            engine: engine.into(),
+            keys,
+            seed: 3,
+            phases: vec![Phase::Insert],
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -286,16 +349,26 @@ mod tests {
             ("circtree", true, Shutdown::Clean),
         ] {
             let session = Session::shared(&options(engine, 20_000)).unwrap();
-            let subject =
-                Sleeper::<u64>::fill(&session, engine.parse().unwrap(), clean, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+            let subject = Sleeper::<u64>::fill(
+                &session,
+                engine.parse().unwrap(),
+                clean,
+                &mut Steps::new(&mut |_| {}, 1),
+            )
+            .unwrap();
             for threads in [1, 2, 5, 1] {
                 let mut reopened = subject.reopen(threads).unwrap();
                 assert_eq!((reopened.target.len(), reopened.shutdown), (20_000, left), "{engine}");
-                assert!(subject.file.region().is_err(), "{engine}: the pool is locked while it is open");
+                assert!(
+                    subject.file.region().is_err(),
+                    "{engine}: the pool is locked while it is open"
+                );
                 subject.look_through(&mut reopened.target).unwrap();
                 leave(reopened.target, reopened.close, clean).unwrap();
                 if !clean {
-                    let (_, opened) = Pool::open(session.hardware(subject.file.region().unwrap()).unwrap()).unwrap();
+                    let (_, opened) =
+                        Pool::open(session.hardware(subject.file.region().unwrap()).unwrap())
+                            .unwrap();
                     assert_eq!(opened.shutdown, left, "{engine}");
                 }
             }
@@ -305,16 +378,39 @@ mod tests {
     #[test]
     fn a_key_that_is_missing_after_a_recovery_is_found_out() {
         let session = Session::shared(&options("fptree-c", 100)).unwrap();
-        let mut subject =
-            Sleeper::<u64>::fill(&session, Engine::FpTreeConcurrent, false, &mut Steps::new(&mut |_| {}, 1)).unwrap();
+        let mut subject = Sleeper::<u64>::fill(
+            &session,
+            Engine::FpTreeConcurrent,
+            false,
+            &mut Steps::new(&mut |_| {}, 1),
+        )
+        .unwrap();
         let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);
         subject.sample = [absent];
         let error = subject.look_through(&mut subject.reopen(1).unwrap().target).unwrap_err();
-        assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Find, asked: 1, right: 0, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                BenchError::WrongAnswers { phase: Phase::Find, asked: 1, right: 0, .. }
+            ),
+            "{error}"
+        );
         let mut reopened = subject.reopen(1).unwrap();
         let removed = [Drawn::alike(vec![Workload::new(&session.plan, 0).key(0)])];
-        measure(lanes(std::slice::from_mut(&mut reopened.target), &removed, 1), vec![Unobserved], Phase::Delete, 0).unwrap();
+        measure(
+            lanes(std::slice::from_mut(&mut reopened.target), &removed, 1),
+            vec![Unobserved],
+            Phase::Delete,
+            0,
+        )
+        .unwrap();
         let error = subject.look_through(&mut reopened.target).unwrap_err();
-        assert!(matches!(error, BenchError::WrongAnswers { phase: Phase::Insert, asked: 100, right: 99, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                BenchError::WrongAnswers { phase: Phase::Insert, asked: 100, right: 99, .. }
+            ),
+            "{error}"
+        );
     }
 }

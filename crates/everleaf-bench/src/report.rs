@@ -9,9 +9,11 @@ use crate::contention::Contention;
 use crate::measure::LatencySummary;
 use crate::plan::Plan;
 
-/// The measurements of one phase. Serialised, it is one JSON object whose keys are these fields in this order.
+/// The measurements of one phase. Serialised, it is one JSON object whose keys are these fields in
+/// this order.
 ///
-/// Counters are exact totals of the phase; none where the engine has no such thing (`btreemap` has nothing of it).
+/// Counters are exact totals of the phase; none where the engine has no such thing (`btreemap` has
+/// nothing of it).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// Name of the engine.
@@ -101,7 +103,9 @@ fn hundredths(ns: f64) -> f64 {
 /// Sums barriers of the tree, and of the allocator.
 fn by_owner(totals: &std::collections::BTreeMap<Site, u64>) -> (u64, u64) {
     let of_allocator = |site: &Site| site.name().starts_with("pool.");
-    let sum = |allocator: bool| totals.iter().filter(|(site, _)| of_allocator(site) == allocator).map(|(_, n)| n).sum();
+    let sum = |allocator: bool| {
+        totals.iter().filter(|(site, _)| of_allocator(site) == allocator).map(|(_, n)| n).sum()
+    };
     (sum(false), sum(true))
 }
 
@@ -160,7 +164,8 @@ impl PhaseReport {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<18} {:<9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12} {}",
+            "{:<18} {:<9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} \
+            {:>12} {}",
             "engine",
             "phase",
             "ops/s",
@@ -186,7 +191,8 @@ impl PhaseReport {
             None => "-".into(),
         };
         format!(
-            "{:<18} {:<9} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>12} {}",
+            "{:<18} {:<9} {:>11.0} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9} {:>8} {:>8} {:>8} {:>8} \
+            {:>7} {:>12} {}",
             self.engine,
             self.phase,
             self.ops_per_second,
@@ -261,9 +267,16 @@ mod tests {
 
     fn report(counts: Option<&Counts>) -> PhaseReport {
         let plan = Plan::new(&MicroOptions { keys: 1000, ..Default::default() }).unwrap();
-        let statistics = counts.map(|_| IndexStatistics { height: 3, pm_bytes: 4096, ..Default::default() });
+        let statistics =
+            counts.map(|_| IndexStatistics { height: 3, pm_bytes: 4096, ..Default::default() });
         let latencies = LatencySummary { geomean_ns: 1.0, p50_ns: 2.0, p99_ns: 3.0, p999_ns: 4.0 };
-        let timed = Timed { seconds: 0.002, statistics, keys_after: 1000, medium_bytes: None, contention: Contention::default() };
+        let timed = Timed {
+            seconds: 0.002,
+            statistics,
+            keys_after: 1000,
+            medium_bytes: None,
+            contention: Contention::default(),
+        };
         PhaseReport::new(&plan, Phase::Insert, Durability::ProcessCrash, timed, latencies, counts)
     }
 
@@ -288,9 +301,11 @@ mod tests {
     #[test]
     fn barriers_of_the_allocator_are_apart() {
         let counts = Counts {
-            flushes: [(site!("fptree.a"), 3), (site!("pool.a"), 5), (site!("poolside.a"), 7)].into(),
+            flushes: [(site!("fptree.a"), 3), (site!("pool.a"), 5), (site!("poolside.a"), 7)]
+                .into(),
             fences: [(site!("fptree.b"), 1), (site!("pool.b"), 2)].into(),
-            lines_flushed: [(site!("fptree.a"), 2), (site!("pool.a"), 5), (site!("poolside.a"), 3)].into(),
+            lines_flushed: [(site!("fptree.a"), 2), (site!("pool.a"), 5), (site!("poolside.a"), 3)]
+                .into(),
             ..Default::default()
         };
         let report = report(Some(&counts));
@@ -309,7 +324,12 @@ mod tests {
     fn rows_align_with_their_heading() {
         let heading = PhaseReport::table_heading();
         for report in [report(None), report(Some(&Counts::default()))] {
-            assert_eq!(report.table_row().len(), heading.len(), "\n{heading}\n{}", report.table_row());
+            assert_eq!(
+                report.table_row().len(),
+                heading.len(),
+                "\n{heading}\n{}",
+                report.table_row()
+            );
         }
     }
 }

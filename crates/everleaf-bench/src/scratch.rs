@@ -11,16 +11,20 @@ use parking_lot::Mutex;
 
 use crate::BenchError;
 
-/// How often a folder is emptied while others still write into it, and the pause before the next time.
+/// How often a folder is emptied while others still write into it, and the pause before the next
+/// time.
 const ATTEMPTS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long [`Scratch::end`] waits for files that are being made. Their names are there at once; what takes longer is to give them their size.
+/// How long [`Scratch::end`] waits for files that are being made. Their names are there at once;
+/// what takes longer is to give them their size.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where pools and folders are made that do not stay, and a list of those that are there now. Clones share the list.
+/// Where pools and folders are made that do not stay, and a list of those that are there now.
+/// Clones share the list.
 ///
-/// Whoever wants nothing left behind when a signal ends the process gives a clone to whoever waits for the signal, and lets it call [`end`](Scratch::end).
+/// Whoever wants nothing left behind when a signal ends the process gives a clone to whoever waits
+/// for the signal, and lets it call [`end`](Scratch::end).
 ///
 /// # Examples
 /// ```
@@ -56,7 +60,8 @@ impl PartialEq for Scratch {
 }
 
 impl Scratch {
-    /// At this path, which must not exist; none is /dev/shm, or the temporary folder if there is no room.
+    /// At this path, which must not exist; none is /dev/shm, or the temporary folder if there is no
+    /// room.
     pub fn at(named: Option<PathBuf>) -> Self {
         Self { named, ..Self::default() }
     }
@@ -71,31 +76,43 @@ impl Scratch {
     /// # Errors
     /// [`BenchError::Io`].
     pub fn folder_in(&self, folder: &Path, prefix: impl AsRef<OsStr>) -> Result<Made, BenchError> {
-        let failed = |source| BenchError::Io { action: "making a folder in", path: folder.into(), source };
+        let failed =
+            |source| BenchError::Io { action: "making a folder in", path: folder.into(), source };
         let mut list = self.made.lock(); // There is no moment at which it is made and not listed.
-        let path = tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)?.keep();
+        let path =
+            tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)?.keep();
         let what = Listed { path, only_empty: false };
         list.push(what.clone());
         Ok(Made { what, scratch: self.clone(), listed: true, ours: true })
     }
 
-    /// Makes this folder and those above it that are missing; the innermost comes first. They go with what is returned, unless it is left
-    /// ([`Made::leave`]) or somebody has put something into them.
+    /// Makes this folder and those above it that are missing; the innermost comes first. They go
+    /// with what is returned, unless it is left ([`Made::leave`]) or somebody has put something
+    /// into them.
     ///
     /// # Errors
     /// [`BenchError::Io`].
     pub fn folders_at(&self, folder: &Path) -> Result<Vec<Made>, BenchError> {
-        let failed = |source| BenchError::Io { action: "making the folder", path: folder.into(), source };
+        let failed =
+            |source| BenchError::Io { action: "making the folder", path: folder.into(), source };
         let mut list = self.made.lock();
-        let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+        let missing: Vec<&Path> = folder
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+            .collect();
         fs::create_dir_all(folder).map_err(failed)?;
-        let listed: Vec<Listed> = missing.iter().map(|path| Listed { path: (*path).into(), only_empty: true }).collect();
+        let listed: Vec<Listed> =
+            missing.iter().map(|path| Listed { path: (*path).into(), only_empty: true }).collect();
         list.extend(listed.iter().rev().cloned());
         drop(list);
-        Ok(listed.into_iter().map(|what| Made { what, scratch: self.clone(), listed: true, ours: true }).collect())
+        Ok(listed
+            .into_iter()
+            .map(|what| Made { what, scratch: self.clone(), listed: true, ours: true })
+            .collect())
     }
 
-    /// The file that is about to be made at `path`, with [`Made::fill`]. What is there already is not ours, and is left alone.
+    /// The file that is about to be made at `path`, with [`Made::fill`]. What is there already is
+    /// not ours, and is left alone.
     pub fn file_at(&self, path: &Path) -> Made {
         let mut list = self.made.lock();
         let ours = path.symlink_metadata().is_err();
@@ -106,7 +123,8 @@ impl Scratch {
         Made { what, scratch: self.clone(), listed: ours, ours }
     }
 
-    /// Removes all that is there and then calls `end`, which should not return; nothing new is made meanwhile.
+    /// Removes all that is there and then calls `end`, which should not return; nothing new is made
+    /// meanwhile.
     pub fn end(&self, end: impl FnOnce()) {
         let _filled = self.filling.try_lock_for(PATIENCE);
         let list = self.made.lock();
@@ -132,8 +150,9 @@ impl Made {
         &self.what.path
     }
 
-    /// Calls `make`, which makes the file or files in the folder. [`Scratch::end`] waits for it, so that no name appears after all were removed: some
-    /// stores make the folder anew that they were told to make their files in.
+    /// Calls `make`, which makes the file or files in the folder. [`Scratch::end`] waits for it, so
+    /// that no name appears after all were removed: some stores make the folder anew that they were
+    /// told to make their files in.
     pub fn fill<T>(&self, make: impl FnOnce(&Path) -> T) -> T {
         let _filling = self.scratch.filling.lock();
         make(&self.what.path)

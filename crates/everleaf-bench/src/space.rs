@@ -1,5 +1,6 @@
-//! `bench space`: bytes of a pool for each byte that a user gave: after a random load, with half of it deleted, filled up again, and after many cycles of
-//! deleting and filling, over which a pool must not grow without bound.
+//! `bench space`: bytes of a pool for each byte that a user gave: after a random load, with half of
+//! it deleted, filled up again, and after many cycles of deleting and filling, over which a pool
+//! must not grow without bound.
 
 use std::str::FromStr;
 
@@ -29,7 +30,9 @@ impl FromStr for RecordBytes {
     type Err = BenchError;
 
     fn from_str(name: &str) -> Result<Self, BenchError> {
-        let parsed = name.split_once('/').and_then(|(key, value)| Some((key.parse().ok()?, value.parse().ok()?)));
+        let parsed = name
+            .split_once('/')
+            .and_then(|(key, value)| Some((key.parse().ok()?, value.parse().ok()?)));
         match parsed {
             Some((key @ (8 | 16..=1024), value @ 0..=1_048_576)) => Ok(Self { key, value }),
             _ => Err(BenchError::Unknown {
@@ -56,7 +59,9 @@ impl RecordBytes {
     fn key_of(self, number: u64) -> OwnedKey {
         match self.key_type() {
             KeyType::U64 => OwnedKey::U64(number),
-            KeyType::Bytes => OwnedKey::from(format!("{number:016x}{}", ".".repeat(self.key as usize - 16))),
+            KeyType::Bytes => {
+                OwnedKey::from(format!("{number:016x}{}", ".".repeat(self.key as usize - 16)))
+            }
         }
     }
 }
@@ -74,7 +79,8 @@ pub struct SpaceOptions {
     pub cycles: u32,
     /// Decides the keys.
     pub seed: u64,
-    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is no room.
+    /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
+    /// no room.
     pub pool: Scratch,
 }
 
@@ -92,7 +98,8 @@ impl Default for SpaceOptions {
     }
 }
 
-/// What `bench space` prints for a moment of a store. Serialised, it is one JSON object whose keys are these fields in this order.
+/// What `bench space` prints for a moment of a store. Serialised, it is one JSON object whose keys
+/// are these fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpaceRow {
     /// The engine of the store.
@@ -133,27 +140,54 @@ pub struct SpaceRow {
 /// assert_eq!((rows.len(), rows[0].moment.as_str(), rows[3].moment.as_str()), (3 * 4, "loaded", "cycle 10"));
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
-pub fn run_space_with_progress(options: &SpaceOptions, progress: &mut dyn FnMut(Progress)) -> Result<Vec<SpaceRow>, BenchError> {
+pub fn run_space_with_progress(
+    options: &SpaceOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<SpaceRow>, BenchError> {
     within("keys", options.keys, 2, 1 << 32)?;
     within("cycles", options.cycles.into(), 0, 100_000)?;
     within("records", options.records.len() as u64, 1, 100)?;
-    let largest = options.records.iter().map(|record| u64::from(record.key + record.value)).max().unwrap_or(0);
-    let need = Need { pool_bytes: options.keys * (largest * 2 + 200) + (64 << 20), dram_bytes: options.keys * 16 + (64 << 20) };
+    let largest = options
+        .records
+        .iter()
+        .map(|record| u64::from(record.key + record.value))
+        .max()
+        .unwrap_or(0);
+    let need = Need {
+        pool_bytes: options.keys * (largest * 2 + 200) + (64 << 20),
+        dram_bytes: options.keys * 16 + (64 << 20),
+    };
     let place = Place::find(need, &options.pool)?;
     let mut rows = Vec::new();
     let mut told = 0;
     // A cycle writes about two thirds of the records, and removes as many.
-    let work = |records: usize| records as u64 * options.keys * (3 + u64::from(options.cycles) * 4 / 3);
+    let work =
+        |records: usize| records as u64 * options.keys * (3 + u64::from(options.cycles) * 4 / 3);
     for record in &options.records {
         let folder = place.create_folder()?;
-        let create = CreateOptions::new().engine(options.engine).key_type(record.key_type()).size_bytes(FROM_BYTES);
+        let create = CreateOptions::new()
+            .engine(options.engine)
+            .key_type(record.key_type())
+            .size_bytes(FROM_BYTES);
         let store = folder.fill(|path| create.create(path.join("pool")))?;
         let total = work(options.records.len());
         let mut tell = |count: u64, doing: &str| {
             told += count;
-            progress(Progress { done: told.min(total), total, doing: format!("{record}: {doing}") });
+            progress(Progress {
+                done: told.min(total),
+                total,
+                doing: format!("{record}: {doing}"),
+            });
         };
-        let mut churn = Churn { options, record: *record, store, present: Vec::new(), next: 0, rows: &mut rows, tell: &mut tell };
+        let mut churn = Churn {
+            options,
+            record: *record,
+            store,
+            present: Vec::new(),
+            next: 0,
+            rows: &mut rows,
+            tell: &mut tell,
+        };
         churn.run()?;
     }
     Ok(rows)
@@ -215,7 +249,8 @@ impl Churn<'_> {
     /// Removes all but `kept` of the keys, in random order.
     fn keep(&mut self, kept: u64, doing: &str) -> Result<(), BenchError> {
         let order = Shuffle::new(self.present.len() as u64, mix(self.options.seed ^ self.next));
-        let shuffled: Vec<u64> = (0..self.present.len() as u64).map(|i| self.present[order.at(i) as usize]).collect();
+        let shuffled: Vec<u64> =
+            (0..self.present.len() as u64).map(|i| self.present[order.at(i) as usize]).collect();
         let (stay, go) = shuffled.split_at(kept as usize);
         for places in go.chunks(STRETCH) {
             for place in places {
@@ -291,11 +326,18 @@ mod tests {
     #[test]
     fn space_does_not_grow_over_a_hundred_cycles() {
         let options = SpaceOptions { keys: 3000, cycles: 100, ..SpaceOptions::default() };
-        let rows = run_space_with_progress(&options, &mut |progress| assert!(progress.done <= progress.total)).unwrap();
+        let rows = run_space_with_progress(&options, &mut |progress| {
+            assert!(progress.done <= progress.total)
+        })
+        .unwrap();
         for rows in rows.chunks(5) {
             let moments: Vec<&str> = rows.iter().map(|row| row.moment.as_str()).collect();
             assert_eq!(moments, ["loaded", "half deleted", "refilled", "cycle 10", "cycle 100"]);
-            assert!(rows.iter().all(|row| row.table_row().len() == SpaceRow::table_heading().len()), "{}", rows[0].table_row());
+            assert!(
+                rows.iter().all(|row| row.table_row().len() == SpaceRow::table_heading().len()),
+                "{}",
+                rows[0].table_row()
+            );
             let [loaded, half, .., tenth, last] = rows else { panic!("five rows") };
             assert_eq!((loaded.keys, half.keys, last.keys), (3000, 1500, 3000));
             assert!(half.used_bytes < loaded.used_bytes, "{half:?}");

@@ -1,5 +1,5 @@
-//! `bench stores`: the store beside its peers. The same keys, the same medium, each with the settings by which a write survives the death of the process, and
-//! these beside its numbers.
+//! `bench stores`: the store beside its peers. The same keys, the same medium, each with the
+//! settings by which a write survives the death of the process, and these beside its numbers.
 
 use serde::Serialize;
 
@@ -28,12 +28,22 @@ pub struct StoresOptions {
 impl Default for StoresOptions {
     /// A million random keys of 16 bytes with values of 100.
     fn default() -> Self {
-        let micro = MicroOptions { key_type: BenchKeyType::String16, value_bytes: Some(100), ..MicroOptions::default() };
-        Self { engines: ["lmdb", "redb", "fjall", "store"].map(String::from).into(), threads: vec![1, 2], rounds: 3, micro }
+        let micro = MicroOptions {
+            key_type: BenchKeyType::String16,
+            value_bytes: Some(100),
+            ..MicroOptions::default()
+        };
+        Self {
+            engines: ["lmdb", "redb", "fjall", "store"].map(String::from).into(),
+            threads: vec![1, 2],
+            rounds: 3,
+            micro,
+        }
     }
 }
 
-/// What `bench stores` prints for a phase of a store. Serialised, it is one JSON object whose keys are those of [`Comparison`] and these.
+/// What `bench stores` prints for a phase of a store. Serialised, it is one JSON object whose keys
+/// are those of [`Comparison`] and these.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoresRow {
     /// Throughput.
@@ -50,7 +60,8 @@ pub struct StoresRow {
 /// Puts, gets, replaces and scans of all stores in turn, with each number of threads.
 ///
 /// # Errors
-/// As [`run_compare`](crate::run_compare); what is wrong with the options is said before any work is done.
+/// As [`run_compare`](crate::run_compare); what is wrong with the options is said before any work
+/// is done.
 ///
 /// # Examples
 /// ```
@@ -80,7 +91,10 @@ pub fn run_stores_with_progress(
     let (mut subjects, mut medium) = (Vec::new(), String::new());
     for engine in &options.engines {
         for threads in &options.threads {
-            let session = Session::shared(&MicroOptions { engine: engine.clone(), ..of_threads(*threads).micro })?;
+            let session = Session::shared(&MicroOptions {
+                engine: engine.clone(),
+                ..of_threads(*threads).micro
+            })?;
             medium = session.medium()?.to_string();
         }
         subjects.push(engine.parse::<Subject>()?);
@@ -89,12 +103,19 @@ pub fn run_stores_with_progress(
     for (turn, threads) in options.threads.iter().enumerate() {
         let turns = options.threads.len() as u64;
         let compared = run_compare_with_progress(&of_threads(*threads), &mut |at| {
-            progress(Progress { done: at.done + at.total * turn as u64, total: at.total * turns, doing: at.doing });
+            progress(Progress {
+                done: at.done + at.total * turn as u64,
+                total: at.total * turns,
+                doing: at.doing,
+            });
         })?;
         for of_phase in compared.chunks(subjects.len()) {
             let median = |place: usize| of_phase[place].median_ops_per_second;
             for (place, (measured, subject)) in of_phase.iter().zip(&subjects).enumerate() {
-                let best = (0..subjects.len()).filter(|other| *other != place).map(median).reduce(f64::max);
+                let best = (0..subjects.len())
+                    .filter(|other| *other != place)
+                    .map(median)
+                    .reduce(f64::max);
                 rows.push(StoresRow {
                     measured: measured.clone(),
                     to_best_other: best.map(|best| median(place) / best),
@@ -110,13 +131,22 @@ pub fn run_stores_with_progress(
 impl StoresRow {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
-        format!("threads {} {:>10} {:<12} settings", Comparison::table_heading(), "best other", "medium")
+        format!(
+            "threads {} {:>10} {:<12} settings",
+            Comparison::table_heading(),
+            "best other",
+            "medium"
+        )
     }
 
     /// One row of the table for people.
     pub fn table_row(&self) -> String {
         let best = self.to_best_other.map_or("-".into(), |ratio| format!("{ratio:.2}"));
         let Self { measured, medium, settings, .. } = self;
-        format!("{:>7} {} {best:>10} {medium:<12} {settings}", measured.threads, measured.table_row())
+        format!(
+            "{:>7} {} {best:>10} {medium:<12} {settings}",
+            measured.threads,
+            measured.table_row()
+        )
     }
 }

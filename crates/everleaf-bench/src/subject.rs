@@ -10,9 +10,11 @@ use crate::BenchError;
 /// What a benchmark runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// An index of this engine by itself, with values of words; `btreemap` is the standard library's map.
+    /// An index of this engine by itself, with values of words; `btreemap` is the standard
+    /// library's map.
     Index(Engine),
-    /// The store over an index of this engine, with values of bytes: `store` over the default engine, `store:E` over engine E.
+    /// The store over an index of this engine, with values of bytes: `store` over the default
+    /// engine, `store:E` over engine E.
     Store(Engine),
     /// Another store or map.
     Peer(Peer),
@@ -58,12 +60,21 @@ impl Peer {
     pub const fn settings(self) -> &'static str {
         match self {
             Peer::SkipMap => "in memory, a lock for each value: nothing survives",
-            Peer::Lmdb => "write map, no sync: a commit lies in the shared map when it returns, and outlives the process",
-            Peer::Redb => {
-                "Durability::Immediate, which syncs the file at each commit; a commit without that is lost with the process"
+            Peer::Lmdb => {
+                "write map, no sync: a commit lies in the shared map when it returns, and outlives \
+                the process"
             }
-            Peer::Fjall => "each write goes to the system's buffers (its default), no compression, a cache of 1 GiB",
-            Peer::RocksDb => "write-ahead log without sync (its default), no compression, a cache of 1 GiB",
+            Peer::Redb => {
+                "Durability::Immediate, which syncs the file at each commit; a commit without that \
+                is lost with the process"
+            }
+            Peer::Fjall => {
+                "each write goes to the system's buffers (its default), no compression, a cache of \
+                1 GiB"
+            }
+            Peer::RocksDb => {
+                "write-ahead log without sync (its default), no compression, a cache of 1 GiB"
+            }
         }
     }
 }
@@ -98,7 +109,9 @@ impl Subject {
             Subject::Peer(peer) => peer.settings(),
             Subject::Index(Engine::BTreeMap) => "in memory: nothing survives",
             Subject::Index(engine) if engine.is_volatile_twin() => "in memory: nothing survives",
-            Subject::Index(_) | Subject::Store(_) => "the flushes and fences that the medium needs, on tmpfs none",
+            Subject::Index(_) | Subject::Store(_) => {
+                "the flushes and fences that the medium needs, on tmpfs none"
+            }
         }
     }
 
@@ -124,17 +137,28 @@ impl FromStr for Subject {
 
     fn from_str(name: &str) -> Result<Self, BenchError> {
         if let Some(peer) = Peer::ALL.into_iter().find(|peer| peer.name() == name) {
-            return if peer.is_built() { Ok(Self::Peer(peer)) } else { Err(BenchError::NotBuilt { peer }) };
+            return if peer.is_built() {
+                Ok(Self::Peer(peer))
+            } else {
+                Err(BenchError::NotBuilt { peer })
+            };
         }
         let unknown = || BenchError::UnknownEngine {
             name: name.to_owned(),
-            choices: Self::available().map(|subject| subject.to_string()).collect::<Vec<_>>().join(", "),
+            choices: Self::available()
+                .map(|subject| subject.to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
         };
-        let available = |engine: &str| engine.parse().and_then(Engine::require_available).map_err(|_| unknown());
+        let available = |engine: &str| {
+            engine.parse().and_then(Engine::require_available).map_err(|_| unknown())
+        };
         match name.split_once(':') {
             Some(("store", engine)) => Ok(Self::Store(available(engine)?)),
             None if name == "store" => Ok(Self::Store(Engine::default())),
-            None if let Some(twin) = TWINS.into_iter().find(|twin| name == twin.name()) => Ok(Self::Index(twin)),
+            None if let Some(twin) = TWINS.into_iter().find(|twin| name == twin.name()) => {
+                Ok(Self::Index(twin))
+            }
             _ => Ok(Self::Index(available(name)?)),
         }
     }
@@ -155,11 +179,16 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused_with_what_there_is() {
-        for name in ["bogus", "masstree", "store:", "store:btreemap", "store:bogus", "fptree:store", ""] {
+        for name in
+            ["bogus", "masstree", "store:", "store:btreemap", "store:bogus", "fptree:store", ""]
+        {
             let error = name.parse::<Subject>().unwrap_err();
             assert!(error.is_wrong_usage(), "{error}");
             let sentence = error.to_string();
-            assert!(sentence.contains("fptree, ") && sentence.contains("lmdb, redb, fjall"), "{sentence}");
+            assert!(
+                sentence.contains("fptree, ") && sentence.contains("lmdb, redb, fjall"),
+                "{sentence}"
+            );
         }
         if !Peer::RocksDb.is_built() {
             let sentence = "rocksdb".parse::<Subject>().unwrap_err().to_string();

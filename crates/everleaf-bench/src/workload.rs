@@ -29,7 +29,8 @@ impl Present {
     fn remove(&mut self, count: u64, seed: u64) -> Vec<u64> {
         let shuffle = Shuffle::new(self.len(), seed);
         let at = |i| self.at(shuffle.at(i));
-        let (removed, survivors) = ((0..count).map(at).collect(), (count..self.len()).map(at).collect());
+        let (removed, survivors) =
+            ((0..count).map(at).collect(), (count..self.len()).map(at).collect());
         *self = Self { survivors, recent: self.recent.end..self.recent.end };
         removed
     }
@@ -39,7 +40,8 @@ impl Present {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawn<K> {
     keys: Vec<K>,
-    /// Of a mixture: whether the operation on the key at the same place inserts it. Empty otherwise.
+    /// Of a mixture: whether the operation on the key at the same place inserts it. Empty
+    /// otherwise.
     inserts: Vec<bool>,
 }
 
@@ -70,7 +72,10 @@ impl<K> Drawn<K> {
 
     /// What thread `thread` of `threads` works on.
     pub fn part(&self, thread: usize, threads: usize) -> Part<'_, K> {
-        Part { keys: share(&self.keys, thread, threads), inserts: share(&self.inserts, thread, threads) }
+        Part {
+            keys: share(&self.keys, thread, threads),
+            inserts: share(&self.inserts, thread, threads),
+        }
     }
 }
 
@@ -93,14 +98,23 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// At its beginning: the keys of the warm-up are present. `index` tells the indexes of a run apart, which have keys of their own.
+    /// At its beginning: the keys of the warm-up are present. `index` tells the indexes of a run
+    /// apart, which have keys of their own.
     pub(crate) fn new(plan: &Plan, index: u64) -> Self {
         let options = &plan.options;
         let seed = options.seed.wrapping_add(index << 32); // Far from the seeds of other rounds.
         let sequence = plan.sequence(seed);
         let present = Present { survivors: Vec::new(), recent: 0..options.warm };
         let (keys, scans) = (options.keys, options.operations(Phase::Scan));
-        Self { sequence, present, keys, scans, mixed_inserts: options.mixed_inserts, seed: mix(seed), phase: 0 }
+        Self {
+            sequence,
+            present,
+            keys,
+            scans,
+            mixed_inserts: options.mixed_inserts,
+            seed: mix(seed),
+            phase: 0,
+        }
     }
 
     /// The key at a place of the sequence of insertions.
@@ -116,7 +130,9 @@ impl Workload {
             Phase::Insert => {
                 let start = self.present.recent.end;
                 self.present.recent.end += self.keys;
-                Drawn::alike((start..self.present.recent.end).map(|place| self.key(place)).collect())
+                Drawn::alike(
+                    (start..self.present.recent.end).map(|place| self.key(place)).collect(),
+                )
             }
             Phase::Delete => {
                 let removed = self.present.remove(self.keys, seed);
@@ -125,13 +141,16 @@ impl Workload {
             Phase::Find | Phase::Multiget | Phase::Update | Phase::Scan => {
                 let (mut draws, len) = (Draws::new(seed), self.present.len());
                 let count = if phase == Phase::Scan { self.scans } else { self.keys };
-                Drawn::alike((0..count).map(|_| self.key(self.present.at(draws.below(len)))).collect())
+                Drawn::alike(
+                    (0..count).map(|_| self.key(self.present.at(draws.below(len)))).collect(),
+                )
             }
             Phase::Mixed => self.mixture(seed),
         }
     }
 
-    /// Half of the operations insert, or so many percent, at places that a shuffle chooses; the others ask for what was there before.
+    /// Half of the operations insert, or so many percent, at places that a shuffle chooses; the
+    /// others ask for what was there before.
     fn mixture<K: BenchKey>(&mut self, seed: u64) -> Drawn<K> {
         let (mut draws, len) = (Draws::new(seed), self.present.len());
         let inserted = inserts_of_mixture(self.keys, self.mixed_inserts);
@@ -164,7 +183,15 @@ mod tests {
 
     /// Follows the phases with a set of keys and asserts what each of them promises.
     fn follow(order: Order, warm: u64, keys: u64, phases: &[Phase]) {
-        let options = MicroOptions { order, warm, keys, phases: phases.to_vec(), key_bits: 16, seed: 11, ..Default::default() };
+        let options = MicroOptions {
+            order,
+            warm,
+            keys,
+            phases: phases.to_vec(),
+            key_bits: 16,
+            seed: 11,
+            ..Default::default()
+        };
         let plan = Plan::new(&options).unwrap();
         let mut workload = Workload::new(&plan, 0);
         let mut present: BTreeSet<u64> = (0..warm).map(|place| workload.key(place)).collect();
@@ -174,13 +201,24 @@ mod tests {
             let drawn: Drawn<u64> = workload.operations(phase);
             assert_eq!(drawn.len(), keys);
             assert_eq!(drawn.inserts.len() as u64, if phase == Phase::Mixed { keys } else { 0 });
-            assert_eq!(drawn.inserts.iter().filter(|insert| **insert).count(), drawn.inserts.len() / 2);
+            assert_eq!(
+                drawn.inserts.iter().filter(|insert| **insert).count(),
+                drawn.inserts.len() / 2
+            );
             for (i, key) in drawn.keys.into_iter().enumerate() {
                 match phase {
-                    Phase::Mixed if drawn.inserts[i] => assert!(present.insert(key), "{order:?} {phase}: {key} is not new"),
-                    Phase::Mixed => assert!(before.contains(&key), "{order:?} {phase}: {key} was not there"),
-                    Phase::Insert => assert!(present.insert(key), "{order:?} {phase}: {key} is not new"),
-                    Phase::Delete => assert!(present.remove(&key), "{order:?} {phase}: {key} is not there"),
+                    Phase::Mixed if drawn.inserts[i] => {
+                        assert!(present.insert(key), "{order:?} {phase}: {key} is not new")
+                    }
+                    Phase::Mixed => {
+                        assert!(before.contains(&key), "{order:?} {phase}: {key} was not there")
+                    }
+                    Phase::Insert => {
+                        assert!(present.insert(key), "{order:?} {phase}: {key} is not new")
+                    }
+                    Phase::Delete => {
+                        assert!(present.remove(&key), "{order:?} {phase}: {key} is not there")
+                    }
                     _ => assert!(present.contains(&key), "{order:?} {phase}: {key} is not there"),
                 }
             }
@@ -193,7 +231,15 @@ mod tests {
         use Phase::*;
         for order in [Order::Random, Order::Ascending, Order::Descending] {
             follow(order, 0, 1000, &[Insert, Find, Multiget, Update, Scan, Delete, Insert, Find]);
-            follow(order, 950, 300, &[Delete, Find, Delete, Insert, Delete, Scan, Insert, Delete, Delete, Insert, Update]);
+            follow(
+                order,
+                950,
+                300,
+                &[
+                    Delete, Find, Delete, Insert, Delete, Scan, Insert, Delete, Delete, Insert,
+                    Update,
+                ],
+            );
             follow(order, 1, 1, &[Find, Mixed, Delete, Insert]);
             follow(order, 7, 301, &[Mixed, Find, Mixed, Delete, Mixed, Mixed, Delete]);
         }
@@ -202,7 +248,13 @@ mod tests {
     #[test]
     fn the_order_governs_insertions_and_not_deletions() {
         let drawn = |order, phase| {
-            let options = MicroOptions { order, warm: 1000, keys: 1000, phases: vec![phase], ..Default::default() };
+            let options = MicroOptions {
+                order,
+                warm: 1000,
+                keys: 1000,
+                phases: vec![phase],
+                ..Default::default()
+            };
             Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(phase).keys
         };
         assert!(drawn(Order::Ascending, Phase::Insert).is_sorted());
@@ -213,14 +265,18 @@ mod tests {
 
     #[test]
     fn a_mixture_alternates_at_random_and_no_thread_only_inserts() {
-        let options = MicroOptions { warm: 10, keys: 4096, phases: vec![Phase::Mixed], ..Default::default() };
+        let options =
+            MicroOptions { warm: 10, keys: 4096, phases: vec![Phase::Mixed], ..Default::default() };
         let drawn = Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(Phase::Mixed);
         let changes = drawn.inserts.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!((1900..2200).contains(&changes), "{changes} changes of 4095");
         for thread in 0..4 {
             let part = drawn.part(thread, 4);
             let inserts = part.inserts.iter().filter(|insert| **insert).count();
-            assert!(part.keys.len() == 1024 && (440..585).contains(&inserts), "{inserts} insertions of 1024");
+            assert!(
+                part.keys.len() == 1024 && (440..585).contains(&inserts),
+                "{inserts} insertions of 1024"
+            );
         }
     }
 
@@ -228,7 +284,8 @@ mod tests {
     fn threads_share_all_keys_and_no_key_twice() {
         for (len, threads) in [(0, 2), (1, 3), (10, 3), (64, 64), (100, 7)] {
             let drawn = Drawn::alike((0..len).collect::<Vec<usize>>());
-            let parts: Vec<usize> = (0..threads).flat_map(|thread| drawn.part(thread, threads).keys).copied().collect();
+            let parts: Vec<usize> =
+                (0..threads).flat_map(|thread| drawn.part(thread, threads).keys).copied().collect();
             assert_eq!(parts, drawn.keys);
         }
     }
@@ -236,7 +293,13 @@ mod tests {
     #[test]
     fn the_seed_decides_the_keys() {
         let drawn = |seed| {
-            let options = MicroOptions { seed, warm: 10, keys: 100, phases: vec![Phase::Find], ..Default::default() };
+            let options = MicroOptions {
+                seed,
+                warm: 10,
+                keys: 100,
+                phases: vec![Phase::Find],
+                ..Default::default()
+            };
             Workload::new(&Plan::new(&options).unwrap(), 0).operations::<u64>(Phase::Find)
         };
         assert_eq!(drawn(1), drawn(1));

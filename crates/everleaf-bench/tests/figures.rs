@@ -1,7 +1,10 @@
 //! Every figure, small: what can be measured is, and what cannot is named.
 
 use everleaf_bench::Scratch;
-use everleaf_bench::figure::{Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure, run_figure_with_progress};
+use everleaf_bench::figure::{
+    Figure, FigureOptions, figure_names, figure_png, figure_svg, run_figure,
+    run_figure_with_progress,
+};
 use everleaf_bench::page::{ReportOptions, run_report};
 
 fn options(name: &str) -> FigureOptions {
@@ -19,11 +22,24 @@ fn every_figure_is_measured_or_says_why_not() {
         assert_eq!(figure.name, name);
         assert!(!figure.panels.is_empty() || !figure.left_out.is_empty(), "{name}");
         for series in figure.panels.iter().flat_map(|panel| &panel.series) {
-            assert!(series.points.iter().flatten().all(|value| value.is_finite() && *value >= 0.0), "{name}: {series:?}");
+            assert!(
+                series.points.iter().flatten().all(|value| value.is_finite() && *value >= 0.0),
+                "{name}: {series:?}"
+            );
         }
-        assert!(figure.claims.iter().all(|claim| claim.paper.is_finite() && claim.ours.is_none_or(f64::is_finite)), "{name}");
+        assert!(
+            figure
+                .claims
+                .iter()
+                .all(|claim| claim.paper.is_finite() && claim.ours.is_none_or(f64::is_finite)),
+            "{name}"
+        );
         let table = figure.table();
-        assert!(table.starts_with(name) && figure.left_out.iter().all(|out| table.contains(&out.engine)), "{table}");
+        assert!(
+            table.starts_with(name)
+                && figure.left_out.iter().all(|out| table.contains(&out.engine)),
+            "{table}"
+        );
         assert!(figure_svg(&figure).contains("</svg>"));
     }
 }
@@ -40,7 +56,10 @@ fn names_are_distinct_and_an_unknown_one_is_told_the_others() {
 fn probes_lie_near_the_formula_and_are_exact() {
     let figure = measured("fptree-4");
     let fptree = figure.panels[0].series.iter().find(|series| series.name == "fptree").unwrap();
-    assert_eq!(fptree.points.iter().map(|point| point[0] as u32).collect::<Vec<_>>(), [4, 8, 16, 32, 48, 56]);
+    assert_eq!(
+        fptree.points.iter().map(|point| point[0] as u32).collect::<Vec<_>>(),
+        [4, 8, 16, 32, 48, 56]
+    );
     assert!(fptree.points.iter().all(|point| (1.0..1.15).contains(&point[1])), "{fptree:?}");
     assert!(figure.claims[0].ours.is_some() && figure.claims[2].what.contains("NV-Tree"));
     assert_eq!(figure, measured("fptree-4"), "to the last digit");
@@ -50,13 +69,21 @@ fn probes_lie_near_the_formula_and_are_exact() {
 #[test]
 fn latency_costs_what_it_must() {
     let figure = measured("fptree-7");
-    assert_eq!(figure.panels.len(), 18, "four operations, timed and counted, two kinds of keys, recovery at two latencies");
+    assert_eq!(
+        figure.panels.len(),
+        18,
+        "four operations, timed and counted, two kinds of keys, recovery at two latencies"
+    );
     let recovery = |at: &str| {
         let panel = figure.panels.iter().find(|panel| panel.title.ends_with(at)).unwrap();
         let fptree = panel.series.iter().find(|series| series.name == "fptree").unwrap();
         (
             fptree.points.len(),
-            figure.claims.iter().filter(|claim| claim.what.contains("recovery") && claim.what.contains(at)).count(),
+            figure
+                .claims
+                .iter()
+                .filter(|claim| claim.what.contains("recovery") && claim.what.contains(at))
+                .count(),
         )
     };
     assert_eq!((recovery(" 90 ns"), recovery(" 650 ns")), ((3, 2), (3, 2)));
@@ -65,11 +92,18 @@ fn latency_costs_what_it_must() {
     assert_eq!(fptree.points.len(), 5);
     // Two flushes of 560 ns more, whatever the machine does besides.
     assert!(fptree.points[4][1] > 1100.0, "{fptree:?}");
-    let counted = figure.panels.iter().find(|panel| panel.title.starts_with("update, 8-byte keys: cost")).unwrap();
+    let counted = figure
+        .panels
+        .iter()
+        .find(|panel| panel.title.starts_with("update, 8-byte keys: cost"))
+        .unwrap();
     let fptree = counted.series.iter().find(|series| series.name == "fptree").unwrap();
     assert_eq!(fptree.points[0][1], 0.0, "DRAM's own latency");
     let (at_250, at_650) = (fptree.points[2][1], fptree.points[4][1]);
-    assert!(at_650 >= 560.0 && (at_650 / at_250 - 560.0 / 160.0).abs() < 1e-9, "one flush, and reads: {fptree:?}");
+    assert!(
+        at_650 >= 560.0 && (at_650 / at_250 - 560.0 / 160.0).abs() < 1e-9,
+        "one flush, and reads: {fptree:?}"
+    );
     assert!(figure.claims.iter().any(|claim| claim.ours.is_some()));
 }
 
@@ -77,8 +111,15 @@ fn latency_costs_what_it_must() {
 fn printed_values_stand_beside_ours() {
     let claim = |name: &str, words: &[&str]| {
         let figure = measured(name);
-        let of_words = |claim: &&everleaf_bench::figure::Claim| words.iter().all(|word| claim.what.contains(word));
-        figure.claims.iter().find(of_words).unwrap_or_else(|| panic!("{name}, {words:?}: {:?}", figure.claims)).clone()
+        let of_words = |claim: &&everleaf_bench::figure::Claim| {
+            words.iter().all(|word| claim.what.contains(word))
+        };
+        figure
+            .claims
+            .iter()
+            .find(of_words)
+            .unwrap_or_else(|| panic!("{name}, {words:?}: {:?}", figure.claims))
+            .clone()
     };
     let of_find = claim("fptree-9", &["find, speedup", "fptree-c", "22 threads"]);
     assert!(of_find.paper == 18.3 && of_find.ours.is_some(), "{of_find:?}");
@@ -90,10 +131,14 @@ fn printed_values_stand_beside_ours() {
     assert_eq!(load.paper, 25.4);
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
     assert_eq!(load.ours.is_some(), two, "both are there, with two threads");
-    let grown = claim("circ-8", &["insert, geometric mean", "percent more of circtree than", "100 million"]);
+    let grown = claim(
+        "circ-8",
+        &["insert, geometric mean", "percent more of circtree than", "100 million"],
+    );
     assert!(grown.paper == 29.5 && grown.ours.is_some(), "{grown:?}");
     assert!(measured("circ-11").panels[0].title.starts_with("load"));
-    let distinct: std::collections::BTreeSet<String> = measured("circ-7").claims.into_iter().map(|claim| claim.what).collect();
+    let distinct: std::collections::BTreeSet<String> =
+        measured("circ-7").claims.into_iter().map(|claim| claim.what).collect();
     assert_eq!(distinct.len(), 13, "labels tell measures apart: {distinct:?}");
 }
 
@@ -101,9 +146,15 @@ fn printed_values_stand_beside_ours() {
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     for name in ["incll-6", "incll-7", "incll-8"] {
         let figure = measured(name);
-        assert!(figure.panels.is_empty() && figure.left_out.iter().any(|out| out.engine == "masstree"), "{name}");
+        assert!(
+            figure.panels.is_empty() && figure.left_out.iter().any(|out| out.engine == "masstree"),
+            "{name}"
+        );
         let (svg, table) = (figure_svg(&figure), figure.table());
-        assert!(svg.contains("</svg>") && table.contains("left out: masstree, not in this release"), "{table}");
+        assert!(
+            svg.contains("</svg>") && table.contains("left out: masstree, not in this release"),
+            "{table}"
+        );
     }
     let printed: Vec<f64> = measured("incll-8").claims.iter().map(|claim| claim.paper).collect();
     assert_eq!(printed, [4.1, 5.7, 42.5, 28.5]);
@@ -113,8 +164,15 @@ fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
 fn leaves_have_the_papers_size_or_a_note_says_which_they_have() {
     for name in ["clfb-7", "clfb-8"] {
         let notes = measured(name).notes;
-        assert!(notes.iter().any(|note| note == "fptree has nodes of 896 bytes in place of 1024"), "{name}: {notes:?}");
-        assert_eq!(notes.iter().filter(|note| note.starts_with("fptree has")).count(), 1, "{name}: {notes:?}");
+        assert!(
+            notes.iter().any(|note| note == "fptree has nodes of 896 bytes in place of 1024"),
+            "{name}: {notes:?}"
+        );
+        assert_eq!(
+            notes.iter().filter(|note| note.starts_with("fptree has")).count(),
+            1,
+            "{name}: {notes:?}"
+        );
     }
     assert!(measured("clfb-9").notes.iter().any(|note| note.contains("512 bytes")));
 }
@@ -122,7 +180,10 @@ fn leaves_have_the_papers_size_or_a_note_says_which_they_have() {
 #[test]
 fn pictures_are_written() {
     assert!(figure_png(&measured("clfb-7")).unwrap().starts_with(b"\x89PNG"));
-    assert!(figure_png(&measured("incll-7")).unwrap().starts_with(b"\x89PNG"), "nothing is drawn, and that is a picture too");
+    assert!(
+        figure_png(&measured("incll-7")).unwrap().starts_with(b"\x89PNG"),
+        "nothing is drawn, and that is a picture too"
+    );
 }
 
 #[test]
@@ -136,12 +197,16 @@ fn what_is_wrong_is_said_before_any_work() {
         let error = run_figure(&wrong).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    // Their smaller sizes would fit into most machines, and their largest into none: no size may be measured before all are looked at.
+    // Their smaller sizes would fit into most machines, and their largest into none: no size may be
+    // measured before all are looked at.
     for name in ["incll-5", "circ-table-1", "fptree-8", "fptree-7", "circ-8", "clfb-8"] {
         let large = FigureOptions { keys: 1 << 34, ..options(name) };
-        let error = run_figure_with_progress(&large, &mut |at| panic!("{name}: {} has begun", at.doing)).unwrap_err();
+        let error =
+            run_figure_with_progress(&large, &mut |at| panic!("{name}: {} has begun", at.doing))
+                .unwrap_err();
         assert!(error.to_string().contains("MiB"), "{name}: {error}");
     }
-    let huge = ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
+    let huge =
+        ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
     assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));
 }

@@ -1,7 +1,9 @@
-//! Counting costs a timed run nothing: on `Hardware`, the doors that count are no instructions at all.
+//! Counting costs a timed run nothing: on `Hardware`, the doors that count are no instructions at
+//! all.
 //!
-//! Pairs of functions, one that goes through a counting door and one that does not, are compared by their machine code, which is read from
-//! the symbols of this very program. The same pairs on `Counted` differ, so the comparison can fail.
+//! Pairs of functions, one that goes through a counting door and one that does not, are compared by
+//! their machine code, which is read from the symbols of this very program. The same pairs on
+//! `Counted` differ, so the comparison can fail.
 
 use std::hint::black_box;
 
@@ -44,14 +46,17 @@ pairs! {
     Counted: counted_counting counted_quiet counted_named counted_otherwise_named;
 }
 
-/// `lea rcx, [rip + ...]`: the place of a jump table is told by its distance, which depends on where the function stands.
+/// `lea rcx, [rip + ...]`: the place of a jump table is told by its distance, which depends on
+/// where the function stands.
 const TABLE: [u8; 3] = [0x48, 0x8d, 0x0d];
 
-/// The machine code of the function whose symbol has this word in it, without distances to jump tables. None if it has no symbol: an
-/// optimising build keeps one of two functions that are the same.
+/// The machine code of the function whose symbol has this word in it, without distances to jump
+/// tables. None if it has no symbol: an optimising build keeps one of two functions that are the
+/// same.
 fn code_of(program: &object::File<'_>, name: &str) -> Option<Vec<u8>> {
     let word = format!("{}{name}", name.len()); // As symbols spell names: `15hardware_quiet`.
-    let symbol = program.symbols().find(|symbol| symbol.name().is_ok_and(|spelt| spelt.contains(&word)))?;
+    let symbol =
+        program.symbols().find(|symbol| symbol.name().is_ok_and(|spelt| spelt.contains(&word)))?;
     let section = program.section_by_index(symbol.section_index().unwrap()).unwrap();
     let mut code = section.data_range(symbol.address(), symbol.size()).unwrap().unwrap().to_vec();
     assert!(!code.is_empty(), "{name}");
@@ -81,11 +86,17 @@ fn counting_doors_of_a_timed_run_are_no_instructions() {
     // All of them are called, so that all of them are there.
     for _ in 0..2 {
         let cell = hardware.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();
-        assert_eq!(black_box(hardware_counting)(&hardware, cell), black_box(hardware_quiet)(&hardware, cell));
+        assert_eq!(
+            black_box(hardware_counting)(&hardware, cell),
+            black_box(hardware_quiet)(&hardware, cell)
+        );
         black_box(hardware_named)(&hardware, cell);
         black_box(hardware_otherwise_named)(&hardware, cell);
         let cell = counted.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();
-        assert_eq!(black_box(counted_counting)(&counted, cell), black_box(counted_quiet)(&counted, cell));
+        assert_eq!(
+            black_box(counted_counting)(&counted, cell),
+            black_box(counted_quiet)(&counted, cell)
+        );
         black_box(counted_named)(&counted, cell);
         black_box(counted_otherwise_named)(&counted, cell);
     }
@@ -95,7 +106,16 @@ fn counting_doors_of_a_timed_run_are_no_instructions() {
     let program = object::File::parse(&*bytes).unwrap();
     let same = |one, other| are_same(&program, one, other);
     assert!(same("hardware_counting", "hardware_quiet"), "counting an event");
-    assert!(same("hardware_named", "hardware_otherwise_named"), "names of sites, and the end of an operation");
-    assert!(!same("counted_counting", "counted_quiet"), "otherwise nothing would have been compared");
-    assert!(!same("counted_named", "counted_otherwise_named"), "otherwise nothing would have been compared");
+    assert!(
+        same("hardware_named", "hardware_otherwise_named"),
+        "names of sites, and the end of an operation"
+    );
+    assert!(
+        !same("counted_counting", "counted_quiet"),
+        "otherwise nothing would have been compared"
+    );
+    assert!(
+        !same("counted_named", "counted_otherwise_named"),
+        "otherwise nothing would have been compared"
+    );
 }

@@ -1,6 +1,8 @@
 //! Small benchmarks of real engines: what they count is exact, whatever they time.
 
-use everleaf_bench::{BenchError, BenchKeyType, Flush, MicroOptions, Order, Phase, PhaseReport, Scratch, run_micro};
+use everleaf_bench::{
+    BenchError, BenchKeyType, Flush, MicroOptions, Order, Phase, PhaseReport, Scratch, run_micro,
+};
 
 fn micro(options: &MicroOptions) -> Result<Vec<PhaseReport>, BenchError> {
     let mut reports = Vec::new();
@@ -14,25 +16,46 @@ fn options(engine: &str, keys: u64) -> MicroOptions {
 
 /// A report without what depends on the clock.
 fn counters(report: &PhaseReport) -> PhaseReport {
-    let timeless = PhaseReport { seconds: 0.0, ops_per_second: 0.0, mean_ns: 0.0, geomean_ns: 0.0, ..report.clone() };
+    let timeless = PhaseReport {
+        seconds: 0.0,
+        ops_per_second: 0.0,
+        mean_ns: 0.0,
+        geomean_ns: 0.0,
+        ..report.clone()
+    };
     PhaseReport { p50_ns: 0.0, p99_ns: 0.0, p999_ns: 0.0, ..timeless }
 }
 
 #[test]
 fn each_phase_is_reported_with_its_operations_and_what_it_leaves() {
-    for engine in ["fptree", "ptree", "btreemap", "circtree", "fastfair", "volatile-std", "volatile-circ"] {
+    for engine in
+        ["fptree", "ptree", "btreemap", "circtree", "fastfair", "volatile-std", "volatile-circ"]
+    {
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
             let options = MicroOptions { key_type, warm: 500, ..options(engine, 2000) };
             let reports = micro(&options).unwrap();
-            let seen: Vec<_> = reports.iter().map(|report| (report.phase, report.keys_after)).collect();
+            let seen: Vec<_> =
+                reports.iter().map(|report| (report.phase, report.keys_after)).collect();
             let (all, rest) = (2500, 500);
             use Phase::*;
-            let right = [(Insert, all), (Find, all), (Multiget, all), (Update, all), (Scan, all), (Delete, rest)];
+            let right = [
+                (Insert, all),
+                (Find, all),
+                (Multiget, all),
+                (Update, all),
+                (Scan, all),
+                (Delete, rest),
+            ];
             assert_eq!(seen, right, "{engine} {key_type:?}");
             for report in &reports {
-                assert!(report.seconds > 0.0 && report.ops_per_second > 0.0 && report.geomean_ns > 0.0);
+                assert!(
+                    report.seconds > 0.0 && report.ops_per_second > 0.0 && report.geomean_ns > 0.0
+                );
                 assert!(report.p50_ns <= report.p99_ns && report.p99_ns <= report.p999_ns);
-                assert_eq!((report.engine.as_str(), report.keys, report.threads), (engine, 2000, 1));
+                assert_eq!(
+                    (report.engine.as_str(), report.keys, report.threads),
+                    (engine, 2000, 1)
+                );
             }
         }
     }
@@ -40,16 +63,28 @@ fn each_phase_is_reported_with_its_operations_and_what_it_leaves() {
 
 #[test]
 fn an_insertion_into_an_fptree_flushes_twice_and_splits_add_a_few() {
-    let options = MicroOptions { phases: vec![Phase::Insert, Phase::Update, Phase::Find], ..options("fptree", 10_000) };
+    let options = MicroOptions {
+        phases: vec![Phase::Insert, Phase::Update, Phase::Find],
+        ..options("fptree", 10_000)
+    };
     let reports = micro(&options).unwrap();
     let flushes = reports[0].flushes.unwrap();
     assert!((20_000..30_000).contains(&flushes), "{flushes} flushes of 10,000 insertions");
     assert!(reports[0].leaf_splits.unwrap() > 100 && reports[0].lines_flushed.unwrap() <= flushes);
     assert_eq!(reports[0].bytes_flushed.unwrap(), 64 * reports[0].lines_flushed.unwrap());
     // An update in place: one flush of a changed line, one fence.
-    assert_eq!((reports[1].flushes, reports[1].fences, reports[1].lines_flushed), (Some(10_000), Some(10_000), Some(10_000)));
-    assert_eq!((reports[2].flushes, reports[2].fences, reports[2].lines_flushed), (Some(0), Some(0), Some(0)));
-    assert!(reports[2].pm_lines_read.unwrap() >= 20_000, "a lookup reads at least a bitmap and an entry");
+    assert_eq!(
+        (reports[1].flushes, reports[1].fences, reports[1].lines_flushed),
+        (Some(10_000), Some(10_000), Some(10_000))
+    );
+    assert_eq!(
+        (reports[2].flushes, reports[2].fences, reports[2].lines_flushed),
+        (Some(0), Some(0), Some(0))
+    );
+    assert!(
+        reports[2].pm_lines_read.unwrap() >= 20_000,
+        "a lookup reads at least a bitmap and an entry"
+    );
 }
 
 #[test]
@@ -59,18 +94,27 @@ fn the_same_seed_gives_the_same_counters() {
         let run = || micro(&options).unwrap().iter().map(counters).collect::<Vec<_>>();
         assert_eq!(run(), run(), "{key_type:?}");
         let other = MicroOptions { seed: 6, ..options.clone() };
-        assert_ne!(run(), micro(&other).unwrap().iter().map(counters).collect::<Vec<_>>(), "{key_type:?}");
+        assert_ne!(
+            run(),
+            micro(&other).unwrap().iter().map(counters).collect::<Vec<_>>(),
+            "{key_type:?}"
+        );
     }
 }
 
 #[test]
 fn latencies_and_forced_instructions_change_no_counter() {
-    let plain = MicroOptions { phases: vec![Phase::Insert, Phase::Delete], ..options("fptree", 500) };
+    let plain =
+        MicroOptions { phases: vec![Phase::Insert, Phase::Delete], ..options("fptree", 500) };
     let right: Vec<_> = micro(&plain).unwrap().iter().map(counters).collect();
     let slow = MicroOptions { flush_ns: 100, fence_ns: 50, read_ns: 100, ..plain.clone() };
     let forced = MicroOptions { flush: Flush::Clflush, ..plain.clone() };
     for changed in [slow, forced, MicroOptions { flush: Flush::None, ..plain }] {
-        assert_eq!(micro(&changed).unwrap().iter().map(counters).collect::<Vec<_>>(), right, "{changed:?}");
+        assert_eq!(
+            micro(&changed).unwrap().iter().map(counters).collect::<Vec<_>>(),
+            right,
+            "{changed:?}"
+        );
     }
 }
 
@@ -78,7 +122,8 @@ fn latencies_and_forced_instructions_change_no_counter() {
 fn orders_and_wide_values_are_run() {
     for order in [Order::Ascending, Order::Descending] {
         for engine in ["fptree", "btreemap"] {
-            let options = MicroOptions { order, value_words: 3, key_bits: 12, ..options(engine, 2000) };
+            let options =
+                MicroOptions { order, value_words: 3, key_bits: 12, ..options(engine, 2000) };
             assert_eq!(micro(&options).unwrap().len(), 6, "{engine} {order:?}");
         }
     }
@@ -88,14 +133,20 @@ fn orders_and_wide_values_are_run() {
 fn a_mixture_inserts_with_half_of_its_operations() {
     for (engine, threads) in [("fptree", 1), ("btreemap", 1), ("fptree-c", 1), ("fptree-c", 3)] {
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
-            let phases = vec![Phase::Insert, Phase::Mixed, Phase::Find, Phase::Mixed, Phase::Delete];
-            let reports = micro(&MicroOptions { phases, key_type, threads, ..options(engine, 1001) }).unwrap();
+            let phases =
+                vec![Phase::Insert, Phase::Mixed, Phase::Find, Phase::Mixed, Phase::Delete];
+            let reports =
+                micro(&MicroOptions { phases, key_type, threads, ..options(engine, 1001) })
+                    .unwrap();
             let seen: Vec<_> = reports.iter().map(|report| report.keys_after).collect();
             assert_eq!(seen, [1001, 1501, 1501, 2001, 1000], "{engine} {threads} {key_type:?}");
             assert_eq!(reports[1].keys, 1001);
             if engine == "fptree" && key_type == BenchKeyType::U64 {
                 let flushes = reports[1].flushes.unwrap();
-                assert!((1000..1700).contains(&flushes), "{flushes} flushes of 500 insertions and 501 lookups");
+                assert!(
+                    (1000..1700).contains(&flushes),
+                    "{flushes} flushes of 500 insertions and 501 lookups"
+                );
             }
         }
     }
@@ -111,7 +162,14 @@ fn separate_indexes_are_no_engine_of_their_own() {
 #[test]
 fn the_peer_counts_nothing() {
     for report in micro(&options("btreemap", 100)).unwrap() {
-        let missing = [report.flushes, report.fences, report.leaf_probes, report.allocations, report.pm_bytes, report.dram_bytes];
+        let missing = [
+            report.flushes,
+            report.fences,
+            report.leaf_probes,
+            report.allocations,
+            report.pm_bytes,
+            report.dram_bytes,
+        ];
         assert_eq!((missing, report.height), ([None; 6], None));
     }
 }
@@ -140,5 +198,6 @@ fn sizes_that_an_engine_does_not_offer_are_wrong_usage() {
         let error = micro(&wrong).unwrap_err();
         assert!(error.is_wrong_usage(), "{wrong:?}: {error}");
     }
-    micro(&MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options("fptree", 1000) }).unwrap();
+    micro(&MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options("fptree", 1000) })
+        .unwrap();
 }

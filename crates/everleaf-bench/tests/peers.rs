@@ -1,25 +1,37 @@
-//! The store and its peers, side by side: the same phases, the same keys, right answers, and nothing left behind.
+//! The store and its peers, side by side: the same phases, the same keys, right answers, and
+//! nothing left behind.
 
 use everleaf_bench::{
-    BenchKeyType, CompareOptions, MicroOptions, Peer, Phase, PhaseReport, Scratch, Subject, run_compare, run_micro,
+    BenchKeyType, CompareOptions, MicroOptions, Peer, Phase, PhaseReport, Scratch, Subject,
+    run_compare, run_micro,
 };
 
 fn reports(options: &MicroOptions) -> Vec<PhaseReport> {
     let mut reports = Vec::new();
-    run_micro(options, &mut |report| reports.push(report)).unwrap_or_else(|error| panic!("{}: {error}", options.engine));
+    run_micro(options, &mut |report| reports.push(report))
+        .unwrap_or_else(|error| panic!("{}: {error}", options.engine));
     reports
 }
 
 fn options(engine: &str) -> MicroOptions {
     use Phase::*;
     let phases = vec![Insert, Find, Multiget, Update, Find, Scan, Mixed, Delete, Find];
-    MicroOptions { engine: engine.into(), keys: 400, warm: 300, phases, value_bytes: Some(100), seed: 9, ..Default::default() }
+    MicroOptions {
+        engine: engine.into(),
+        keys: 400,
+        warm: 300,
+        phases,
+        value_bytes: Some(100),
+        seed: 9,
+        ..Default::default()
+    }
 }
 
 /// Everything that has values of any number of bytes.
 fn of_bytes() -> Vec<String> {
     let own = ["btreemap", "store", "store:fptree"].map(String::from);
-    let peers = Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(|peer| peer.name().to_owned());
+    let peers =
+        Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(|peer| peer.name().to_owned());
     own.into_iter().chain(peers).collect()
 }
 
@@ -29,8 +41,14 @@ fn every_peer_answers_rightly_with_every_kind_of_key() {
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
             let reports = reports(&MicroOptions { key_type, ..options(&engine) });
             let left: Vec<_> = reports.iter().map(|report| report.keys_after).collect();
-            assert_eq!(left, [700, 700, 700, 700, 700, 700, 900, 500, 500], "{engine} {key_type:?}");
-            assert!(reports.iter().all(|report| report.value_bytes == 100 && report.engine == engine));
+            assert_eq!(
+                left,
+                [700, 700, 700, 700, 700, 700, 900, 500, 500],
+                "{engine} {key_type:?}"
+            );
+            assert!(
+                reports.iter().all(|report| report.value_bytes == 100 && report.engine == engine)
+            );
         }
     }
 }
@@ -48,12 +66,30 @@ fn each_says_what_a_write_survives() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     for engine in of_bytes().into_iter().chain(["fptree".into(), "fptree-c".into()]) {
         let value_bytes = if engine.starts_with("fptree") { None } else { Some(24) };
-        let micro = MicroOptions { pool: Scratch::at(Some(folder.path().join("pool"))), value_bytes, ..options(&engine) };
-        let right = if ["btreemap", "skipmap"].contains(&engine.as_str()) { "none" } else { "process-crash" };
-        let rows = run_compare(&CompareOptions { engines: vec![engine.clone()], rounds: 1, micro: micro.clone() }).unwrap();
-        assert!(rows.iter().all(|row| row.durability == right && row.value_bytes == if value_bytes.is_some() { 24 } else { 8 }));
+        let micro = MicroOptions {
+            pool: Scratch::at(Some(folder.path().join("pool"))),
+            value_bytes,
+            ..options(&engine)
+        };
+        let right = if ["btreemap", "skipmap"].contains(&engine.as_str()) {
+            "none"
+        } else {
+            "process-crash"
+        };
+        let rows = run_compare(&CompareOptions {
+            engines: vec![engine.clone()],
+            rounds: 1,
+            micro: micro.clone(),
+        })
+        .unwrap();
+        assert!(rows.iter().all(|row| row.durability == right
+            && row.value_bytes == if value_bytes.is_some() { 24 } else { 8 }));
         assert!(reports(&micro).iter().all(|report| report.durability == right), "{engine}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{engine} left something behind");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{engine} left something behind"
+        );
     }
 }
 
@@ -61,9 +97,16 @@ fn each_says_what_a_write_survives() {
 fn a_peer_on_a_disk_that_syncs_says_so() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let of = |engine: &str| {
-        let micro = MicroOptions { pool: Scratch::at(Some(folder.path().join("pool"))), keys: 3, warm: 0, ..options(engine) };
+        let micro = MicroOptions {
+            pool: Scratch::at(Some(folder.path().join("pool"))),
+            keys: 3,
+            warm: 0,
+            ..options(engine)
+        };
         let options = CompareOptions { engines: vec![engine.into()], rounds: 1, micro };
-        run_compare(&MicroPhases(options, vec![Phase::Insert]).into()).unwrap()[0].durability.clone()
+        run_compare(&MicroPhases(options, vec![Phase::Insert]).into()).unwrap()[0]
+            .durability
+            .clone()
     };
     assert_eq!(of("lmdb"), "process-crash");
     assert_eq!(of("redb"), "power-fail");
@@ -85,8 +128,11 @@ fn a_named_place_that_exists_is_refused_by_peers_too() {
     let path = folder.path().join("precious");
     std::fs::write(&path, "precious").unwrap();
     for engine in ["lmdb", "redb", "fjall", "store"] {
-        let error =
-            run_micro(&MicroOptions { pool: Scratch::at(Some(path.clone())), ..options(engine) }, &mut |_| {}).unwrap_err();
+        let error = run_micro(
+            &MicroOptions { pool: Scratch::at(Some(path.clone())), ..options(engine) },
+            &mut |_| {},
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("exists"), "{engine}: {error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
@@ -98,7 +144,13 @@ fn the_store_is_counted_and_the_same_seed_gives_the_same_counters() {
         let options = MicroOptions { key_type, ..options("store") };
         let counters = || {
             let of = |report: &PhaseReport| {
-                (report.flushes, report.fences, report.allocator_flushes, report.allocations, report.pm_lines_read)
+                (
+                    report.flushes,
+                    report.fences,
+                    report.allocator_flushes,
+                    report.allocations,
+                    report.pm_lines_read,
+                )
             };
             reports(&options).iter().map(of).collect::<Vec<_>>()
         };
@@ -106,13 +158,21 @@ fn the_store_is_counted_and_the_same_seed_gives_the_same_counters() {
         assert!(counted[0].0 > Some(400) && counted[0].3 >= Some(400), "{counted:?}");
         assert_eq!(counted, counters(), "{key_type:?}");
     }
-    assert!(reports(&options("lmdb")).iter().all(|report| report.flushes.is_none() && report.medium_bytes > Some(0)));
+    assert!(
+        reports(&options("lmdb"))
+            .iter()
+            .all(|report| report.flushes.is_none() && report.medium_bytes > Some(0))
+    );
 }
 
 #[test]
 fn sizes_of_values_that_an_index_does_not_have_are_refused() {
     let of = |engine: &str, bytes| {
-        let options = MicroOptions { value_bytes: Some(bytes), phases: vec![Phase::Insert], ..options(engine) };
+        let options = MicroOptions {
+            value_bytes: Some(bytes),
+            phases: vec![Phase::Insert],
+            ..options(engine)
+        };
         run_micro(&options, &mut |_| {})
     };
     assert!(of("fptree", 112).is_ok() && of("fptree", 8).is_ok());
@@ -121,7 +181,9 @@ fn sizes_of_values_that_an_index_does_not_have_are_refused() {
         assert!(error.is_wrong_usage() && error.to_string().contains("multiple of 8"), "{error}");
     }
     for engine in ["store", "fptree", "lmdb"] {
-        assert!(of(engine, 7).unwrap_err().to_string().starts_with("--value-bytes 7 is out of range"));
+        assert!(
+            of(engine, 7).unwrap_err().to_string().starts_with("--value-bytes 7 is out of range")
+        );
     }
     let sized = MicroOptions { node_bytes: Some(512), ..options("lmdb") };
     assert!(run_micro(&sized, &mut |_| {}).unwrap_err().is_wrong_usage());

@@ -6,15 +6,27 @@ use everleaf_bench::{MicroOptions, Phase, StoresOptions, run_stores_with_progres
 fn all_stores_do_the_same_on_the_same_medium_and_say_what_a_write_survives() {
     let usual = StoresOptions::default();
     let micro = MicroOptions { keys: 400, ..usual.micro.clone() };
-    let rows = run_stores_with_progress(&StoresOptions { rounds: 1, micro, ..usual.clone() }, &mut |_| {}).unwrap();
+    let rows =
+        run_stores_with_progress(&StoresOptions { rounds: 1, micro, ..usual.clone() }, &mut |_| {})
+            .unwrap();
     assert_eq!(rows.len(), 2 * 4 * 4);
     for (place, row) in rows.iter().enumerate() {
         let measured = &row.measured;
-        assert_eq!((measured.threads, &measured.engine), (1 + place as u32 / 16, &usual.engines[place % 4]));
+        assert_eq!(
+            (measured.threads, &measured.engine),
+            (1 + place as u32 / 16, &usual.engines[place % 4])
+        );
         let keys = if measured.phase == Phase::Scan { 20 } else { 400 };
         assert_eq!((measured.keys, measured.value_bytes), (keys, 100), "{row:?}");
-        assert!(row.medium == rows[0].medium && measured.durability != "none" && !row.settings.is_empty(), "{row:?}");
-        let others = rows[place / 4 * 4..][..4].iter().filter(|other| other.measured.engine != measured.engine);
+        assert!(
+            row.medium == rows[0].medium
+                && measured.durability != "none"
+                && !row.settings.is_empty(),
+            "{row:?}"
+        );
+        let others = rows[place / 4 * 4..][..4]
+            .iter()
+            .filter(|other| other.measured.engine != measured.engine);
         let best = others.map(|other| other.measured.median_ops_per_second).fold(0.0, f64::max);
         assert_eq!(row.to_best_other, Some(measured.median_ops_per_second / best));
     }

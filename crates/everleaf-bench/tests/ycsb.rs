@@ -1,4 +1,5 @@
-//! The workloads of YCSB on everything, with every record and distribution: right answers are asked for by the runs themselves.
+//! The workloads of YCSB on everything, with every record and distribution: right answers are asked
+//! for by the runs themselves.
 
 use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, run_ycsb};
 use everleaf_bench::{MicroOptions, Subject};
@@ -15,7 +16,8 @@ fn every_workload_runs_on_everything() {
         let name = subject.to_string();
         for workload in Workload::ALL {
             let record = if subject.has_words() { Record::U64(8) } else { Record::Fields };
-            let reports = run_ycsb(&options(&[&name], workload, record)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let reports = run_ycsb(&options(&[&name], workload, record))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             let inserted = workload.inserts(500);
             assert_eq!(reports[0].keys_after, 300 + inserted, "{name} {workload}");
             let counted: u64 = reports[0].latencies.values().map(|kind| kind.operations).sum();
@@ -27,13 +29,24 @@ fn every_workload_runs_on_everything() {
 
 #[test]
 fn every_distribution_and_record_runs_with_threads() {
-    let all = [Distribution::Uniform, Distribution::Zipfian, Distribution::Latest, Distribution::Normal { deviation: 0.1 }];
+    let all = [
+        Distribution::Uniform,
+        Distribution::Zipfian,
+        Distribution::Latest,
+        Distribution::Normal { deviation: 0.1 },
+    ];
     for distribution in all {
         for record in [Record::U64(8), Record::String16(8), Record::String16(100), Record::Fields] {
             for workload in [Workload::A, Workload::D] {
                 let base = options(&["store", "skipmap"], workload, record);
                 let micro = MicroOptions { threads: 3, ..base.micro.clone() };
-                let reports = run_ycsb(&YcsbOptions { distribution: Some(distribution), rounds: 2, micro, ..base }).unwrap();
+                let reports = run_ycsb(&YcsbOptions {
+                    distribution: Some(distribution),
+                    rounds: 2,
+                    micro,
+                    ..base
+                })
+                .unwrap();
                 assert_eq!((reports[0].ratio, reports[1].rounds), (1.0, 2));
                 assert_eq!(reports[0].distribution, distribution.name());
             }
@@ -47,14 +60,19 @@ fn keys_of_a_normal_distribution_run_with_every_record() {
         for key_deviation in [Some(1), Some(1 << 40)] {
             let base = options(&["store", "btreemap"], Workload::D, record);
             let micro = MicroOptions { key_deviation, threads: 1, ..base.micro.clone() };
-            assert_eq!(run_ycsb(&YcsbOptions { micro, ..base }).unwrap()[1].keys_after, 325, "distinct, or an insert would fail");
+            assert_eq!(
+                run_ycsb(&YcsbOptions { micro, ..base }).unwrap()[1].keys_after,
+                325,
+                "distinct, or an insert would fail"
+            );
         }
     }
 }
 
 #[test]
 fn a_store_says_what_a_record_takes() {
-    let reports = run_ycsb(&options(&["store", "lmdb", "skipmap"], Workload::C, Record::Fields)).unwrap();
+    let reports =
+        run_ycsb(&options(&["store", "lmdb", "skipmap"], Workload::C, Record::Fields)).unwrap();
     assert!(reports[0].bytes_per_key > Some(1000.0) && reports[1].bytes_per_key > Some(1000.0));
     assert_eq!((reports[2].bytes_per_key, &*reports[2].durability), (None, "none"));
 }

@@ -3,13 +3,21 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, copy, create, del, dump, explore, get, info, load, put, restore, scan, shell, torture, tour,
+    bench, check, completions, copy, create, del, dump, explore, get, info, load, put, restore,
+    scan, shell, torture, tour,
 };
 use crate::failure::Outcome;
 
-/// An ordered key-value store for persistent memory that restarts in milliseconds and loses nothing.
+/// An ordered key-value store for persistent memory that restarts in milliseconds and loses
+/// nothing.
 #[derive(Debug, Parser)]
-#[command(name = "everleaf", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "everleaf",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 #[command(after_help = "\
 Example:
   everleaf create words.pool --size 256MiB
@@ -45,7 +53,8 @@ enum Command {
     Man(completions::ManArgs),
 }
 
-/// What this program runs itself as: no part of the contract, so not among the commands that help, completions and manual pages list.
+/// What this program runs itself as: no part of the contract, so not among the commands that help,
+/// completions and manual pages list.
 #[derive(Debug, Parser)]
 struct Internal {
     #[command(subcommand)]
@@ -114,7 +123,11 @@ mod tests {
     #[test]
     fn every_command_shows_an_example() {
         fn look(command: &clap::Command) {
-            assert!(command.get_after_help().is_some_and(|help| help.to_string().contains("Example")), "{}", command.get_name());
+            assert!(
+                command.get_after_help().is_some_and(|help| help.to_string().contains("Example")),
+                "{}",
+                command.get_name()
+            );
             command.get_subcommands().for_each(look);
         }
         look(&Cli::command());

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Writes `bytes` with TAB, newline and backslash as `\t`, `\n`, `\\`, and each byte that is not valid UTF-8 as `\xHH`.
+/// Writes `bytes` with TAB, newline and backslash as `\t`, `\n`, `\\`, and each byte that is not
+/// valid UTF-8 as `\xHH`.
 pub fn write_escaped(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid().as_bytes();

@@ -60,19 +60,24 @@ impl From<everleaf::Error> for Failure {
         match error {
             Error::Index(IndexError::Parameter { parameter, value, offered }) => {
                 let option = parameter.replace('_', "-");
-                Self::Usage(format!("--{option} {value} is not offered by this engine; choose one of {offered}"))
+                Self::Usage(format!(
+                    "--{option} {value} is not offered by this engine; choose one of {offered}"
+                ))
             }
             Error::Pool(PoolError::TooSmall { bytes, min_bytes }) => {
                 let (size, smallest) = (display_size(bytes), display_size(min_bytes));
                 Self::Usage(format!("--size {size} is too small; the smallest pool has {smallest}"))
             }
-            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => Self::Usage(error.to_string()),
+            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => {
+                Self::Usage(error.to_string())
+            }
             _ => Self::Failed(error.to_string()),
         }
     }
 }
 
-/// A line on stderr. That stderr itself is closed must not change how a command ends (`eprintln!` would panic).
+/// A line on stderr. That stderr itself is closed must not change how a command ends (`eprintln!`
+/// would panic).
 pub fn complain(line: &str) {
     use io::Write;
     let _ = writeln!(io::stderr().lock(), "{line}");

@@ -47,10 +47,15 @@ impl fmt::Display for KeyArgument {
 
 /// Reads a decimal u64: digits and nothing else.
 pub fn parse_u64(text: &[u8]) -> Result<u64, String> {
-    let digits = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits
-        .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| format!("the pool has u64 keys, and `{}` is no whole number from 0 to {}", readable(text), u64::MAX))
+    let digits =
+        str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        format!(
+            "the pool has u64 keys, and `{}` is no whole number from 0 to {}",
+            readable(text),
+            u64::MAX
+        )
+    })
 }
 
 /// Bytes for a message: escaped as `scan` does, and cut when they are long.
@@ -72,7 +77,9 @@ mod tests {
         assert_eq!(parse_u64(b"0"), Ok(0));
         assert_eq!(parse_u64(b"007"), Ok(7));
         assert_eq!(parse_u64(b"18446744073709551615"), Ok(u64::MAX));
-        for text in [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"0x1", b"1.0", b"18446744073709551616", b"\xff"] {
+        for text in
+            [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"0x1", b"1.0", b"18446744073709551616", b"\xff"]
+        {
             assert!(parse_u64(text).is_err());
         }
     }

@@ -1,8 +1,9 @@
 //! The binary `everleaf`.
 //!
-//! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the files that `load` reads) · `keys`
-//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) ·
-//! `progress` (bars) · `scratch` (pools that a command makes for itself) · `signals` (what does not kill at once).
+//! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the
+//! files that `load` reads) · `keys` (arguments as keys) · `failure` (exit codes and sentences) ·
+//! `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `scratch` (pools that a
+//! command makes for itself) · `signals` (what does not kill at once).
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -5,18 +5,23 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over `bytes` of input (a spinner if their number is unknown) on stderr, or nothing if that is no terminal.
+/// A bar over `bytes` of input (a spinner if their number is unknown) on stderr, or nothing if that
+/// is no terminal.
 pub fn bytes_bar(bytes: Option<u64>) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let (bar, template) = match bytes {
-        Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {bytes} of {total_bytes}, {eta} left  {msg}"),
+        Some(bytes) => {
+            (ProgressBar::new(bytes), "{bar:40} {bytes} of {total_bytes}, {eta} left  {msg}")
+        }
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
     };
     bar.enable_steady_tick(Duration::from_millis(200));
     // A template that does not parse would only cost its looks.
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+    bar.with_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
 }
 
 /// A bar over so many steps of something on stderr, or nothing if that is no terminal.
@@ -49,6 +54,7 @@ pub fn operations_bar() -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {percent}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{bar:40} {percent}%  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(1).with_style(style)
 }

@@ -1,6 +1,6 @@
 //! Which transactions are used, by name.
 
-use everleaf::{Invented, Simulation, Transactions};
+use everleaf::{InjectedAborts, Simulation, Transactions};
 
 /// Transactions of inner nodes (engine fptree-c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -15,7 +15,7 @@ pub enum Rtm {
 
 impl Rtm {
     /// As engines take them; simulated ones abort as invented.
-    pub fn with(self, seed: u64, aborts: Invented) -> Transactions {
+    pub fn with(self, seed: u64, aborts: InjectedAborts) -> Transactions {
         match self {
             Self::Auto => Transactions::Auto,
             Self::Off => Transactions::Off,

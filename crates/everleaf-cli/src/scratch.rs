@@ -10,7 +10,8 @@ use crate::failure::Failure;
 /// Where pools of this kind are made if there is room: memory, so that no disk is worn.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The file of such a pool. It is removed when this is dropped, with the folder that was made for it.
+/// The file of such a pool. It is removed when this is dropped, with the folder that was made for
+/// it.
 #[derive(Debug)]
 pub struct ScratchPool {
     file: Made,
@@ -18,8 +19,8 @@ pub struct ScratchPool {
 }
 
 impl ScratchPool {
-    /// Makes a pool at the path that was asked for, which must not exist, or else on /dev/shm, or else (there is no such place, or no room) in the
-    /// temporary folder.
+    /// Makes a pool at the path that was asked for, which must not exist, or else on /dev/shm, or
+    /// else (there is no such place, or no room) in the temporary folder.
     pub fn create(scratch: &Scratch, options: &CreateOptions) -> Result<(Self, Store), Failure> {
         if let Some(path) = scratch.named() {
             return Self::create_at(path, None, scratch, options);
@@ -31,7 +32,11 @@ impl ScratchPool {
         }
     }
 
-    fn create_in(place: &Path, scratch: &Scratch, options: &CreateOptions) -> Result<(Self, Store), Failure> {
+    fn create_in(
+        place: &Path,
+        scratch: &Scratch,
+        options: &CreateOptions,
+    ) -> Result<(Self, Store), Failure> {
         let folder = scratch.folder_in(place, "everleaf-")?;
         let path = folder.path().join("scratch.pool");
         Self::create_at(&path, Some(folder), scratch, options)

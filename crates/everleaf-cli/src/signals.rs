@@ -1,8 +1,9 @@
 //! Signals that do not kill at once.
 //!
-//! What a command makes for itself may go at any moment: a thread that waits for the signal removes it ([`swept`]). What becomes a file
-//! of the user's is made by the library, which removes it when its work is aborted: so the signal aborts the work ([`Ending`]). Either
-//! way the process then dies by the signal, so that whoever waits for it sees why.
+//! What a command makes for itself may go at any moment: a thread that waits for the signal removes
+//! it ([`swept`]). What becomes a file of the user's is made by the library, which removes it when
+//! its work is aborted: so the signal aborts the work ([`Ending`]). Either way the process then
+//! dies by the signal, so that whoever waits for it sees why.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -23,14 +24,16 @@ use signal_hook::low_level::{emulate_default_handler, pipe};
 use crate::failure::{Failure, Outcome};
 use crate::progress::{entries_bar, show_entries};
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error, which is told as a full disk is, instead of killing the process.
-/// The signal is caught and not ignored: programs that this one starts find it as it was.
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error, which is told
+/// as a full disk is, instead of killing the process. The signal is caught and not ignored:
+/// programs that this one starts find it as it was.
 pub fn survive_file_size_limit() -> Outcome {
     let caught = Arc::new(AtomicBool::new(false)); // Nobody asks: the write itself reports it.
     signal_hook::flag::register(SIGXFSZ, caught).map(drop).map_err(unusable)
 }
 
-/// A place for pools that do not stay: `pool`, or one of its own. They are removed before a signal that ends the process does so. Asked for once in a command.
+/// A place for pools that do not stay: `pool`, or one of its own. They are removed before a signal
+/// that ends the process does so. Asked for once in a command.
 pub fn swept(pool: Option<PathBuf>) -> Result<Scratch, Failure> {
     let scratch = Scratch::at(pool);
     let mut signals = Signals::new(ending_signals()).map_err(unusable)?;
@@ -44,7 +47,8 @@ pub fn swept(pool: Option<PathBuf>) -> Result<Scratch, Failure> {
     Ok(scratch)
 }
 
-/// Signals that end long work, and the process when that has removed what it was making. A second one of a kind ends the process at once.
+/// Signals that end long work, and the process when that has removed what it was making. A second
+/// one of a kind ends the process at once.
 pub struct Ending {
     came: Vec<(i32, Arc<AtomicBool>)>,
     /// Can be read from when one has come.
@@ -62,7 +66,8 @@ impl Ending {
         let mut came = Vec::new();
         for signal in ending_signals() {
             let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))?; // First: the first signal finds the flag clear.
+            // First: the first signal finds the flag clear.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))?;
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
             pipe::register(signal, sender.try_clone()?)?;
             came.push((signal, flag));
@@ -70,9 +75,12 @@ impl Ending {
         Ok(Self { came, wakes })
     }
 
-    /// Does the work, with a bar, and returns what came of it. A signal aborts the work at its next step; the process dies by it when the
-    /// work has returned. What was complete by then stays.
-    pub fn during<T>(&self, work: impl FnOnce(&mut Watch<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    /// Does the work, with a bar, and returns what came of it. A signal aborts the work at its next
+    /// step; the process dies by it when the work has returned. What was complete by then stays.
+    pub fn during<T>(
+        &self,
+        work: impl FnOnce(&mut Watch<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let bar = entries_bar();
         let done = work(&mut |progress| {
             show_entries(&bar, progress);
@@ -86,8 +94,8 @@ impl Ending {
         done
     }
 
-    /// The same input, whose reading fails once a signal has come: it may be waited for without end. Not to be put above a buffer, which
-    /// this knows nothing of.
+    /// The same input, whose reading fails once a signal has come: it may be waited for without
+    /// end. Not to be put above a buffer, which this knows nothing of.
     pub fn input<'e>(&'e self, input: impl Read + AsFd + 'e) -> impl Read + 'e {
         UnlessEnded { input, ending: self }
     }
@@ -107,7 +115,10 @@ struct UnlessEnded<'e, R> {
 impl<R: Read + AsFd> Read for UnlessEnded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let mut either = [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&self.ending.wakes, PollFlags::IN)];
+            let mut either = [
+                PollFd::new(&self.input, PollFlags::IN),
+                PollFd::new(&self.ending.wakes, PollFlags::IN),
+            ];
             let ready = poll(&mut either, None);
             if self.ending.signal().is_some() {
                 return Err(io::Error::other("a signal came"));
@@ -127,7 +138,8 @@ fn ending_signals() -> impl Iterator<Item = i32> {
     [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored & 1 << (signal - 1) == 0)
 }
 
-/// The signals that this process was started to ignore, by `nohup` for instance: a bit each, the lowest is signal 1. It goes on ignoring them.
+/// The signals that this process was started to ignore, by `nohup` for instance: a bit each, the
+/// lowest is signal 1. It goes on ignoring them.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
 //! Sizes on the command line: `64KiB`, `1GB`, plain bytes; and sizes for people.
 
-/// Parses a size: a whole number and, if any, a unit: `B`, `KiB`/`MiB`/`GiB`/`TiB` (powers of 1024, also `K`/`M`/`G`/`T`) or
-/// `KB`/`MB`/`GB`/`TB` (powers of 1000), in capitals or not.
+/// Parses a size: a whole number and, if any, a unit: `B`, `KiB`/`MiB`/`GiB`/`TiB` (powers of 1024,
+/// also `K`/`M`/`G`/`T`) or `KB`/`MB`/`GB`/`TB` (powers of 1000), in capitals or not.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -22,7 +22,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 fn not_a_size(text: &str) -> String {
-    format!("`{text}` is no size; write a whole number of bytes, or with a unit, like 64KiB, 256MiB or 1GB")
+    format!(
+        "`{text}` is no size; write a whole number of bytes, or with a unit, like 64KiB, 256MiB or \
+        1GB"
+    )
 }
 
 /// A size for people: `256 MiB`, `1.5 GiB`, `17 B`.
@@ -86,9 +89,20 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in
-            ["", "MiB", "-1", "+1", "1.5GiB", "64XB", "1 2", "lots", "18446744073709551616", "99999999999GiB", "0x10", "1MiBs"]
-        {
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "+1",
+            "1.5GiB",
+            "64XB",
+            "1 2",
+            "lots",
+            "18446744073709551616",
+            "99999999999GiB",
+            "0x10",
+            "1MiBs",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

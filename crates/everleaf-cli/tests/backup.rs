@@ -41,8 +41,16 @@ fn a_dump_that_is_none_is_refused_with_a_sentence_and_changes_nothing() {
     bench.write("cut", &dump[..dump.len() - 3]);
     assert!(bench.fails(["restore", "q", "cut"]).contains("ends too early"));
     bench.write("text", "leaf\tof a tree that is no dump\n");
-    assert!(bench.fails(["restore", "q", "text"]).contains("text is no dump that can be restored: it does not begin like one"));
-    assert!(bench.fails(["restore", "q", "p"]).contains("p is no dump that can be restored: it is a pool"));
+    assert!(
+        bench
+            .fails(["restore", "q", "text"])
+            .contains("text is no dump that can be restored: it does not begin like one")
+    );
+    assert!(
+        bench
+            .fails(["restore", "q", "p"])
+            .contains("p is no dump that can be restored: it is a pool")
+    );
     bench.write("empty", "");
     assert!(bench.fails(["restore", "q", "empty"]).contains("ends too early"));
     assert!(bench.fails(["restore", "q", "nosuch"]).contains("cannot be read"));
@@ -50,7 +58,10 @@ fn a_dump_that_is_none_is_refused_with_a_sentence_and_changes_nothing() {
     bench.ok(["create", "n", "--size", "1MiB", "--keys", "u64"]);
     let keys = bench.fails(["restore", "n", "d"]);
     assert!(
-        keys.contains("d is the dump of a pool with bytes keys, and n has u64 keys; make a pool with --keys bytes"),
+        keys.contains(
+            "d is the dump of a pool with bytes keys, and n has u64 keys; make a pool \
+            with --keys bytes"
+        ),
         "{keys}"
     );
     assert_eq!(bench.ok(["scan", "q"]), "");
@@ -97,16 +108,21 @@ fn large() -> Bench {
 fn a_restore_that_is_killed_leaves_the_pool_empty_as_it_was() {
     let bench = large();
     let dump = bench.run(["dump", "p"]).stdout;
-    let mut child = bench.command(["restore", "q"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child =
+        bench.command(["restore", "q"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // What does not fit into the pipe and its buffers was read, and is stored but for the last part.
+    // What does not fit into the pipe and its buffers was read, and is stored but for the last
+    // part.
     std::io::Write::write_all(&mut input, &dump[..dump.len() - 10]).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(bench.ok(["scan", "q"]), "");
     let info = json(&bench.ok(["info", "q", "--json"]));
     assert_eq!((&info["engine"], &info["keys"]), (&"ptree".into(), &0.into()));
-    let left: Vec<_> = std::fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(bench.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert!(left.iter().any(|name| name.to_string_lossy().ends_with(".unfinished")), "{left:?}");
     let restored = bench.run_with_input(["restore", "q"], &dump);
     assert!(restored.stderr.contains("restored 8000 entries"), "{}", restored.stderr);
@@ -119,7 +135,9 @@ fn a_restore_that_is_killed_leaves_the_pool_empty_as_it_was() {
 fn a_dump_has_its_name_when_it_is_complete() {
     let bench = large();
     let there = |file: &str| {
-        std::fs::read_dir(bench.path("")).unwrap().any(|e| e.unwrap().file_name().to_string_lossy().starts_with(file))
+        std::fs::read_dir(bench.path(""))
+            .unwrap()
+            .any(|e| e.unwrap().file_name().to_string_lossy().starts_with(file))
     };
     let mut child = bench.command(["dump", "p", "dumped"]).spawn().unwrap();
     while !there("dumped") {
@@ -162,9 +180,11 @@ fn the_shell_goes_on_after_a_line_that_is_no_text() {
 fn the_shell_does_line_after_line() {
     let bench = filled();
     let shell = |lines: &str| bench.run_with_input(["shell", "p"], lines.as_bytes());
-    let lines = "get leaf\nput 'two words' \"a  value\"\nscan t\n# a comment\n\nuse herbs\nput mint green\nbegin\nput sage grey\ndel mint\ncommit\n\
+    let lines = "get leaf\nput 'two words' \"a  value\"\nscan t\n# a comment\n\nuse herbs\nput \
+        mint green\nbegin\nput sage grey\ndel mint\ncommit\n\
                  first\ncount\nuse\ncount\ntrees\ndel wood\ncas tree 'a plant' tall\nget tree\ncheck\n";
-    let expected = "a blade\ntree\ta plant\ntwo words\ta  value\nwood\t\n2 writes done, 0 without effect\nsage\tgrey\n1\n4\nherbs\ntall\nsound: 5 keys, 0 leaked blocks\n";
+    let expected = "a blade\ntree\ta plant\ntwo words\ta  value\nwood\t\n2 writes done, 0 without \
+        effect\nsage\tgrey\n1\n4\nherbs\ntall\nsound: 5 keys, 0 leaked blocks\n";
     assert_eq!(shell(lines).ok(), expected);
     assert_eq!(shell("insert leaf x\n").failed(), "everleaf: a line failed");
     for (line, sentence) in [
@@ -191,16 +211,25 @@ fn the_shell_does_line_after_line() {
 fn two_processes_do_not_write_one_pool() {
     let bench = filled();
     let mut command = bench.command(["shell", "p"]);
-    let mut shell = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut shell = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     // It answers, so it has the pool.
     let mut input = shell.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, b"put key value\nget key\n").unwrap();
     let mut answer = [0; 6];
     std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
     assert_eq!(&answer, b"value\n");
-    for command in
-        [&["put", "p", "a", "b"][..], &["get", "p", "key"], &["dump", "p"], &["copy", "p", "c"], &["check", "p"], &["shell", "p"]]
-    {
+    for command in [
+        &["put", "p", "a", "b"][..],
+        &["get", "p", "key"],
+        &["dump", "p"],
+        &["copy", "p", "c"],
+        &["check", "p"],
+        &["shell", "p"],
+    ] {
         assert!(bench.fails(command).contains("open in another process"), "{command:?}");
     }
     assert!(bench.fails(["check", "p", "--salvage", "c"]).contains("open in another process"));
@@ -221,6 +250,10 @@ fn completions_and_manual_pages_name_every_command() {
     assert!(bench.ok(["man"]).contains(".TH everleaf 1") && !bench.ok(["man"]).contains("-writer"));
     std::fs::create_dir(bench.path("man1")).unwrap();
     bench.ok(["man", "man1"]);
-    assert!(common::COMMANDS.iter().all(|command| bench.path(&format!("man1/everleaf-{command}.1")).exists()));
+    assert!(
+        common::COMMANDS
+            .iter()
+            .all(|command| bench.path(&format!("man1/everleaf-{command}.1")).exists())
+    );
     assert!(bench.fails(["man", "nosuch"]).contains("cannot be written"));
 }

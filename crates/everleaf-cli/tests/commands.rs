@@ -15,7 +15,11 @@ fn what_is_put_is_got_replaced_and_deleted() {
     bench.ok(["put", "p", "leaf", "another"]);
     assert_eq!(bench.ok(["get", "p", "leaf"]), "another\n");
     bench.ok(["put", "p", "", ""]);
-    assert_eq!(bench.ok(["get", "p", ""]), "\n", "an empty key is a key, an empty value is a value");
+    assert_eq!(
+        bench.ok(["get", "p", ""]),
+        "\n",
+        "an empty key is a key, an empty value is a value"
+    );
     assert_eq!(bench.ok(["del", "p", "leaf"]), "");
     assert!(bench.fails(["get", "p", "leaf"]).contains("no key `leaf`"));
     assert!(bench.fails(["del", "p", "leaf"]).contains("no key `leaf`"));
@@ -102,7 +106,11 @@ fn create_refuses_wrong_usage_and_makes_nothing() {
     }
     bench.refused(["create"]);
     assert!(bench.refused(["create", "p", "--engine", "bogus"]).contains("choose one of fptree"));
-    assert!(bench.refused(["create", "p", "--leaf-slots", "3"]).contains("--leaf-slots 3 is not offered"));
+    assert!(
+        bench
+            .refused(["create", "p", "--leaf-slots", "3"])
+            .contains("--leaf-slots 3 is not offered")
+    );
     assert!(bench.refused(["create", "p", "--size", "1KiB"]).contains("too small"));
     assert!(!bench.path("p").exists());
 }
@@ -133,10 +141,18 @@ fn a_pool_that_is_none_gives_one_sentence() {
     let bench = Bench::new();
     bench.write("text", "this is no pool, whatever it says".repeat(10_000));
     bench.write("empty", "");
-    for (pool, complaint) in [("nosuch", "everleaf create"), ("text", "not an Everleaf pool"), ("empty", "not an Everleaf pool")]
-    {
-        for command in [&["get", pool, "k"][..], &["put", pool, "k", "v"], &["del", pool, "k"], &["scan", pool], &["info", pool]]
-        {
+    for (pool, complaint) in [
+        ("nosuch", "everleaf create"),
+        ("text", "not an Everleaf pool"),
+        ("empty", "not an Everleaf pool"),
+    ] {
+        for command in [
+            &["get", pool, "k"][..],
+            &["put", pool, "k", "v"],
+            &["del", pool, "k"],
+            &["scan", pool],
+            &["info", pool],
+        ] {
             let sentence = bench.fails(command);
             assert!(sentence.contains(complaint), "{command:?}: {sentence}");
         }
@@ -171,7 +187,10 @@ fn help_shows_an_example_and_what_is_unknown_is_wrong_usage() {
     let bench = Bench::new();
     for command in common::COMMANDS {
         let help = bench.ok([command, "--help"]);
-        assert!(help.contains("Example") && help.contains(&format!("everleaf {command}")), "{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("everleaf {command}")),
+            "{help}"
+        );
         bench.refused([command, "--nosuch-option", "a", "b", "c", "d"]);
     }
     for line in [

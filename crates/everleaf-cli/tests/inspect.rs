@@ -34,18 +34,31 @@ fn info_has_the_keys_of_the_contract_first() {
         "recovery_ms",
     ];
     assert_eq!(info.keys().take(contract.len()).collect::<Vec<_>>(), contract);
-    assert_eq!((&info["engine"], &info["key_type"], &info["keys"]), (&"fptree-c".into(), &"bytes".into(), &2000.into()));
+    assert_eq!(
+        (&info["engine"], &info["key_type"], &info["keys"]),
+        (&"fptree-c".into(), &"bytes".into(), &2000.into())
+    );
     assert!(["power-fail", "process-crash"].contains(&info["durability"].as_str().unwrap()));
     assert_eq!(info["shutdown"], "clean");
     assert!(["rtm", "version-locks"].contains(&info["concurrency"].as_str().unwrap()));
     for (rtm, concurrency) in [("off", "version-locks"), ("simulated", "simulated-rtm")] {
-        assert_eq!(json(&bench.ok(["info", "p", "--json", "--rtm", rtm]))["concurrency"], concurrency);
-        assert!(bench.ok(["info", "p", "--rtm", rtm]).contains(if rtm == "off" { "version-locks" } else { "simulated" }));
+        assert_eq!(
+            json(&bench.ok(["info", "p", "--json", "--rtm", rtm]))["concurrency"],
+            concurrency
+        );
+        assert!(bench.ok(["info", "p", "--rtm", rtm]).contains(if rtm == "off" {
+            "version-locks"
+        } else {
+            "simulated"
+        }));
     }
     for number in ["pm_bytes", "dram_bytes", "used_bytes", "free_bytes"] {
         assert!(info[number].is_u64(), "{number}");
     }
-    assert!(info["pm_bytes"].as_u64() > Some(10_000) && info["used_bytes"].as_u64() >= info["pm_bytes"].as_u64());
+    assert!(
+        info["pm_bytes"].as_u64() > Some(10_000)
+            && info["used_bytes"].as_u64() >= info["pm_bytes"].as_u64()
+    );
     assert!(info["recovery_ms"].as_f64().unwrap() >= 0.0);
     assert!(bench.ok(["info", "p"]).contains("2,000 (bytes)"));
     assert!(content(&bench.path("p")) == before, "info wrote to the pool");
@@ -59,7 +72,10 @@ fn check_finds_a_sound_pool_sound_and_does_not_write() {
     let bench = filled();
     let before = content(&bench.path("p"));
     let check = json(&bench.ok(["check", "p", "--json"]));
-    assert_eq!(check.keys().take(4).collect::<Vec<_>>(), ["ok", "keys", "violations", "leaked_blocks"]);
+    assert_eq!(
+        check.keys().take(4).collect::<Vec<_>>(),
+        ["ok", "keys", "violations", "leaked_blocks"]
+    );
     assert_eq!(
         (&check["ok"], &check["keys"], &check["violations"], &check["leaked_blocks"]),
         (&true.into(), &2000.into(), &0.into(), &0.into())
@@ -78,7 +94,9 @@ fn a_pool_left_by_a_crash_is_inspected_without_a_write() {
     let mut said = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "acknowledged 1\n");
-    for command in [&["put", "p", "k", "v"][..], &["get", "p", "k"], &["info", "p"], &["check", "p", "--json"]] {
+    for command in
+        [&["put", "p", "k", "v"][..], &["get", "p", "k"], &["info", "p"], &["check", "p", "--json"]]
+    {
         assert!(bench.fails(command).contains("open in another process"), "{command:?}");
     }
     child.kill().unwrap();
@@ -93,7 +111,8 @@ fn a_pool_left_by_a_crash_is_inspected_without_a_write() {
     assert_eq!(json(&bench.ok(["info", "p", "--json"]))["shutdown"], "clean");
 }
 
-/// How commands report damage; that no damage does worse than an error is shown by the tests of the store, thousands of times.
+/// How commands report damage; that no damage does worse than an error is shown by the tests of the
+/// store, thousands of times.
 #[test]
 fn damage_is_reported_and_never_panics() {
     let seed = 7;
@@ -118,12 +137,19 @@ fn damage_is_reported_and_never_panics() {
         if code == Some(1) {
             found += 1;
             assert!(stderr.starts_with("everleaf: "), "{stderr}");
-            assert!(report["violations"].as_u64().unwrap() + report["leaked_blocks"].as_u64().unwrap() > 0);
+            assert!(
+                report["violations"].as_u64().unwrap() + report["leaked_blocks"].as_u64().unwrap()
+                    > 0
+            );
             assert!(content(&bench.path("p")) == damaged, "round {round}: check wrote to the pool");
         }
-        for command in
-            [&["scan", "p"][..], &["get", "p", "key 7"], &["info", "p"], &["put", "p", "key 7", "x"], &["del", "p", "key 9"]]
-        {
+        for command in [
+            &["scan", "p"][..],
+            &["get", "p", "key 7"],
+            &["info", "p"],
+            &["put", "p", "key 7", "x"],
+            &["del", "p", "key 9"],
+        ] {
             assert!(matches!(bench.run(command).code, Some(0 | 1)), "round {round}: {command:?}");
         }
     }
@@ -134,7 +160,9 @@ fn damage_is_reported_and_never_panics() {
 fn a_smashed_header_and_a_cut_file_are_damage() {
     let bench = filled();
     let sound = content(&bench.path("p"));
-    for damaged in [vec![0; sound.len()], sound[..sound.len() / 2].to_vec(), sound[..100].to_vec(), Vec::new()] {
+    for damaged in
+        [vec![0; sound.len()], sound[..sound.len() / 2].to_vec(), sound[..100].to_vec(), Vec::new()]
+    {
         bench.write("p", &damaged);
         let check = bench.run(["check", "p", "--json"]);
         assert_eq!(json(std::str::from_utf8(&check.stdout).unwrap())["ok"], false);

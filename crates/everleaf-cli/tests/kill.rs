@@ -12,13 +12,16 @@ use rand::{RngExt, SeedableRng};
 
 const LINES: usize = 40_000;
 
-/// Loads `file` into `pool` and kills the process once it has acknowledged `after` records; how many it had acknowledged in the end.
+/// Loads `file` into `pool` and kills the process once it has acknowledged `after` records; how
+/// many it had acknowledged in the end.
 fn kill_a_load(bench: &Bench, pool: &str, file: &str, after: usize) -> usize {
     let arguments = ["load", pool, file, "--acknowledge-every", "1"];
-    let mut child = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut acknowledged = 0;
-    // The pipe holds a few thousand acknowledgements, so the process cannot reach the end of the file before it is killed.
+    // The pipe holds a few thousand acknowledgements, so the process cannot reach the end of the
+    // file before it is killed.
     listen(&mut stderr, &mut acknowledged, after);
     child.kill().unwrap();
     listen(&mut stderr, &mut acknowledged, usize::MAX);
@@ -34,13 +37,16 @@ fn listen(stderr: &mut BufReader<ChildStderr>, acknowledged: &mut usize, enough:
         if stderr.by_ref().read_line(&mut line).unwrap() == 0 {
             return;
         }
-        *acknowledged =
-            line.trim_end().strip_prefix("acknowledged ").and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        *acknowledged = line
+            .trim_end()
+            .strip_prefix("acknowledged ")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_else(|| panic!("{line}"));
     }
 }
 
-/// What the first `count` lines make of a pool, as `scan` prints it. Numbers are keys of different lengths, so that both kinds
-/// of keys have an order of their own.
+/// What the first `count` lines make of a pool, as `scan` prints it. Numbers are keys of different
+/// lengths, so that both kinds of keys have an order of their own.
 fn scan_of<K: Ord>(lines: &[String], count: usize, key: impl Fn(&str) -> K) -> String {
     let mut entries = BTreeMap::new();
     for (place, line) in lines[..count].iter().enumerate() {
@@ -54,7 +60,8 @@ fn rounds<K: Ord>(keys: &str, key: impl Fn(&str) -> K + Copy, distinct: u64) {
     println!("seed {seed}");
     let mut random = SmallRng::seed_from_u64(seed);
     let bench = Bench::new();
-    let lines: Vec<String> = (0..LINES).map(|_| random.random_range(0..distinct).to_string()).collect();
+    let lines: Vec<String> =
+        (0..LINES).map(|_| random.random_range(0..distinct).to_string()).collect();
     bench.write("numbers", lines.join("\n"));
     for round in 0..5 {
         let pool = format!("p{round}");
@@ -64,8 +71,13 @@ fn rounds<K: Ord>(keys: &str, key: impl Fn(&str) -> K + Copy, distinct: u64) {
         let check = json(&bench.ok(["check", &pool, "--json"]));
         assert_eq!((&check["violations"], &check["leaked_blocks"]), (&0.into(), &0.into()));
         let scanned = bench.ok(["scan", &pool]);
-        let prefix = [acknowledged, acknowledged + 1].into_iter().find(|count| scanned == scan_of(&lines, *count, key));
-        assert!(prefix.is_some(), "round {round}: not the first {acknowledged} lines, nor one more");
+        let prefix = [acknowledged, acknowledged + 1]
+            .into_iter()
+            .find(|count| scanned == scan_of(&lines, *count, key));
+        assert!(
+            prefix.is_some(),
+            "round {round}: not the first {acknowledged} lines, nor one more"
+        );
         // A writer recovers it for good, and all that was cut off can be done again.
         bench.ok(["load", &pool, "numbers"]);
         bench.ok(["check", &pool]);
@@ -93,10 +105,28 @@ fn a_killed_load_with_keys_that_come_again_leaves_a_prefix() {
 fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
     let bench = Bench::new();
     for keys in ["bytes", "u64"] {
-        let arguments = ["torture", "--kills", "8", "--threads", "2", "--batches", "60", "--seed", "7", "--json", "--keys", keys];
+        let arguments = [
+            "torture",
+            "--kills",
+            "8",
+            "--threads",
+            "2",
+            "--batches",
+            "60",
+            "--seed",
+            "7",
+            "--json",
+            "--keys",
+            keys,
+        ];
         let report = json(&bench.ok(arguments));
-        assert_eq!([&report["lost"], &report["phantom"], &report["damaged"]], [0, 0, 0], "{report:?}");
-        let [operations, batches] = ["operations", "batches"].map(|key| report[key].as_u64().unwrap());
+        assert_eq!(
+            [&report["lost"], &report["phantom"], &report["damaged"]],
+            [0, 0, 0],
+            "{report:?}"
+        );
+        let [operations, batches] =
+            ["operations", "batches"].map(|key| report[key].as_u64().unwrap());
         assert!(batches * 2 > operations && report["cut_batches"].as_u64() > Some(4), "{report:?}");
     }
     assert!(bench.refused(["torture", "--batches", "101"]).contains("101"));

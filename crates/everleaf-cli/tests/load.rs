@@ -5,7 +5,10 @@ mod common;
 use common::{Bench, json};
 
 fn acknowledged(stderr: &str) -> &str {
-    stderr.lines().find(|line| line.starts_with("acknowledged ") && line.ends_with(" replaced)")).unwrap_or(stderr)
+    stderr
+        .lines()
+        .find(|line| line.starts_with("acknowledged ") && line.ends_with(" replaced)"))
+        .unwrap_or(stderr)
 }
 
 #[test]
@@ -37,7 +40,10 @@ fn the_extension_tells_the_format() {
 #[test]
 fn csv_rows_are_json_objects() {
     let bench = Bench::with_pool();
-    bench.write("cities.csv", "name,country,id\r\n\"Ware, \"\"Old\"\"\",UK,1\r\nBonn,DE,2\r\nBonn,DE,3\r\n");
+    bench.write(
+        "cities.csv",
+        "name,country,id\r\n\"Ware, \"\"Old\"\"\",UK,1\r\nBonn,DE,2\r\nBonn,DE,3\r\n",
+    );
     let ran = bench.run(["load", "p", "cities.csv", "--key-column", "country,name"]);
     assert_eq!(acknowledged(&ran.stderr), "acknowledged 3 records (1 replaced)");
     let value = bench.ok(["get", "p", "UK/Ware, \"Old\""]);
@@ -51,7 +57,12 @@ fn csv_rows_are_json_objects() {
 fn records_before_a_bad_one_stay() {
     for (name, content, options, complaint) in [
         ("a.tsv", &b"a\t1\nb\t2\nno tab\nc\t3\n"[..], &[][..], "a.tsv: line 3 has no TAB"),
-        ("a.csv", b"k,v\na,1\nb,2\nc\nd,4\n", &["--key-column", "k"], "a.csv: row 3 (line 4) has 1 field,"),
+        (
+            "a.csv",
+            b"k,v\na,1\nb,2\nc\nd,4\n",
+            &["--key-column", "k"],
+            "a.csv: row 3 (line 4) has 1 field,",
+        ),
         ("b.csv", b"k,v\na,1\nb,2\nc,\"3\nd,4\n", &["--key-column", "k"], "line 4 is never closed"),
         ("c.csv", b"k,v\na,1\nb,2\nc,\xff\n", &["--key-column", "k"], "row 3 is not UTF-8"),
     ] {
@@ -92,14 +103,18 @@ fn what_is_no_csv_is_refused() {
     bench.write("empty.csv", "");
     bench.write("header.csv", "a,b\n");
     bench.write("twice.csv", "a,a\n1,2\n");
-    let load = |file, column| bench.run(["load", "p", file, "--format", "csv", "--key-column", column]);
+    let load =
+        |file, column| bench.run(["load", "p", file, "--format", "csv", "--key-column", column]);
     assert!(load("binary", "1").failed().contains("no CSV"));
     assert!(load("prose", "1").failed().contains("row 1 (line 2)"));
     assert!(load("empty.csv", "a").failed().contains("no header"));
     assert!(load("twice.csv", "a").failed().contains("two columns `a`"));
     assert!(load("header.csv", "c").failed().contains("the header names a, b"));
     assert!(load("header.csv", "3").failed().contains("no key column `3`"));
-    assert_eq!(acknowledged(&load("header.csv", "b").stderr), "acknowledged 0 records (0 replaced)");
+    assert_eq!(
+        acknowledged(&load("header.csv", "b").stderr),
+        "acknowledged 0 records (0 replaced)"
+    );
     assert_eq!(bench.ok(["scan", "p"]), "");
 }
 
@@ -147,7 +162,8 @@ fn a_full_pool_keeps_a_prefix_and_says_how_much() {
 #[test]
 fn acknowledgements_are_printed_on_demand() {
     let bench = Bench::with_pool();
-    let ran = bench.run_with_input(["load", "p", "-", "--acknowledge-every", "2"], b"a\nb\nc\nd\ne\n");
+    let ran =
+        bench.run_with_input(["load", "p", "-", "--acknowledge-every", "2"], b"a\nb\nc\nd\ne\n");
     assert_eq!(ran.stderr, "acknowledged 2\nacknowledged 4\nacknowledged 5 records (0 replaced)\n");
     ran.ok();
 }

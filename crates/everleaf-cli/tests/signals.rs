@@ -11,7 +11,8 @@ use common::{Bench, json};
 
 const SIGTERM: i32 = 15;
 
-/// SIGINT; or SIGTERM where this test was started to ignore SIGINT, as a script's command in the background is: so the commands do.
+/// SIGINT; or SIGTERM where this test was started to ignore SIGINT, as a script's command in the
+/// background is: so the commands do.
 fn interrupt() -> i32 {
     const SIGINT: i32 = 2;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -28,7 +29,8 @@ fn end(child: Child, signal: i32) {
 
 /// Sends the signal to a process that nobody has waited for yet; how it ended.
 fn send(mut child: Child, signal: i32) -> ExitStatus {
-    let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+    let sent =
+        Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     child.wait().unwrap()
 }
@@ -36,7 +38,8 @@ fn send(mut child: Child, signal: i32) -> ExitStatus {
 /// Names in the folder in which commands are run, in order.
 fn names(bench: &Bench) -> Vec<String> {
     let entries = std::fs::read_dir(bench.path("")).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -51,15 +54,18 @@ fn large() -> Bench {
     bench
 }
 
-/// Runs what makes the file `new`, sends the signal when there is something of it, and this again until the signal came before the end.
-/// Whenever it comes, the file is there whole or not at all, and nothing else is.
+/// Runs what makes the file `new`, sends the signal when there is something of it, and this again
+/// until the signal came before the end. Whenever it comes, the file is there whole or not at all,
+/// and nothing else is.
 fn whole_or_not_at_all(bench: &Bench, arguments: &[&str], signal: i32) {
     let before = names(bench);
     loop {
-        let mut child = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let status = loop {
             match child.try_wait().unwrap() {
-                Some(status) => break status, // It has no number any more that a signal could be sent to.
+                // It has no number any more that a signal could be sent to.
+                Some(status) => break status,
                 None if names(bench) != before => break send(child, signal),
                 None => std::thread::yield_now(),
             }
@@ -77,7 +83,8 @@ fn whole_or_not_at_all(bench: &Bench, arguments: &[&str], signal: i32) {
 /// Runs until there is something that it made, and then sends the signal.
 fn made_and_removed(arguments: &[&str], signal: i32) {
     let bench = Bench::new();
-    let mut child = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     while names(&bench).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended");
         std::thread::yield_now();
@@ -89,9 +96,12 @@ fn made_and_removed(arguments: &[&str], signal: i32) {
 #[test]
 fn a_tour_that_is_ended_removes_its_pool_and_its_folder() {
     let bench = Bench::new();
-    let mut child = bench.command(["tour"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        bench.command(["tour"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = lines.find_map(|line| Some(line.unwrap().strip_prefix("1. Made the pool ")?.to_owned())).unwrap();
+    let line = lines
+        .find_map(|line| Some(line.unwrap().strip_prefix("1. Made the pool ")?.to_owned()))
+        .unwrap();
     let path = Path::new(line.split(' ').next().unwrap());
     assert!(path.exists());
     end(child, SIGTERM);
@@ -106,7 +116,10 @@ fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
     made_and_removed(&["bench", "growth", "--to", "1GiB", "--pool", "scratch"], SIGTERM);
     made_and_removed(&["bench", "report", "--output", "page.html"], SIGTERM);
     made_and_removed(&["bench", "figure", "fptree-7", "--folder", "new/below"], interrupt());
-    made_and_removed(&["bench", "stores", "--engines", "fjall", "--keys", "200000", "--pool", "scratch"], SIGTERM);
+    made_and_removed(
+        &["bench", "stores", "--engines", "fjall", "--keys", "200000", "--pool", "scratch"],
+        SIGTERM,
+    );
 }
 
 #[test]
@@ -124,9 +137,15 @@ fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() 
     bench.ok(["create", "q", "--size", "1MiB"]);
     let empty = common::content(&bench.path("q"));
     for signal in [interrupt(), SIGTERM] {
-        let mut child = bench.command(["restore", "q"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = bench
+            .command(["restore", "q"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut input = child.stdin.take().unwrap();
-        input.write_all(&dump[..dump.len() - 10]).unwrap(); // Most of it was read, as in a pipe there is little room.
+        // Most of it was read, as in a pipe there is little room.
+        input.write_all(&dump[..dump.len() - 10]).unwrap();
         assert_eq!(names(&bench), ["p", "q", &format!("q.{}.unfinished", child.id())]);
         end(child, signal);
         assert_eq!(names(&bench), ["p", "q"]);
@@ -142,7 +161,9 @@ fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() 
 fn what_somebody_else_has_at_the_place_is_left_alone() {
     let bench = Bench::new();
     bench.write("scratch", "precious");
-    assert!(bench.fails(["torture", "--kills", "1", "--pool", "scratch"]).contains("exists already"));
+    assert!(
+        bench.fails(["torture", "--kills", "1", "--pool", "scratch"]).contains("exists already")
+    );
     assert_eq!(common::content(&bench.path("scratch")), b"precious");
     bench.ok(["create", "p", "--size", "1MiB"]);
     for arguments in [&["copy", "p", "scratch"][..], &["dump", "p", "scratch"]] {

@@ -25,9 +25,16 @@ fn the_tour_does_what_it_says_and_removes_what_it_made() {
 fn the_tour_finds_a_place_of_its_own() {
     let bench = Bench::new();
     let said = bench.ok(["tour"]);
-    let path =
-        said.lines().find_map(|line| line.strip_prefix("1. Made the pool ")).and_then(|line| line.split(' ').next()).unwrap();
-    assert!(!std::path::Path::new(path).exists() && !std::path::Path::new(path).parent().unwrap().exists(), "{path}");
+    let path = said
+        .lines()
+        .find_map(|line| line.strip_prefix("1. Made the pool "))
+        .and_then(|line| line.split(' ').next())
+        .unwrap();
+    assert!(
+        !std::path::Path::new(path).exists()
+            && !std::path::Path::new(path).parent().unwrap().exists(),
+        "{path}"
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! A persistent linked list, and every crash that it can suffer. `cargo run --example linked_list [-- broken]`
+//! A persistent linked list, and every crash that it can suffer. `cargo run --example linked_list
+//! [-- broken]`
 //!
-//! The list is a stack on bare recorded memory: line 1 holds the head, line `1 + n` the node that the `n`-th push uses.
+//! The list is a stack on bare recorded memory: line 1 holds the head, line `1 + n` the node that
+//! the `n`-th push uses.
 
 use everleaf_crash::{Options, Subject, explore};
 use everleaf_pmem::{Media, PCell, PPtr, Traced, persistent, site};
@@ -62,15 +64,25 @@ impl Subject for List {
         Ok(image)
     }
 
-    fn verify(&self, media: &mut Traced, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        media: &mut Traced,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         let (mut found, mut at) = (Vec::new(), media.load(&head(media)?.next));
         while !at.is_null() {
             let node = node(media, at)?;
             found.insert(0, media.load(&node.value));
             at = media.load(&node.next);
         }
-        let legal = (acknowledged..=cut.map_or(acknowledged, |cut| cut + 1)).any(|n| found == (0..n as u64).collect::<Vec<_>>());
-        if legal { Ok(()) } else { Err(format!("{acknowledged} pushes were acknowledged, the list holds {found:?}")) }
+        let legal = (acknowledged..=cut.map_or(acknowledged, |cut| cut + 1))
+            .any(|n| found == (0..n as u64).collect::<Vec<_>>());
+        if legal {
+            Ok(())
+        } else {
+            Err(format!("{acknowledged} pushes were acknowledged, the list holds {found:?}"))
+        }
     }
 
     fn describe_operation(&self, operation: usize) -> String {
@@ -78,7 +90,11 @@ impl Subject for List {
     }
 
     fn describe_line(&self, line: u64) -> Option<String> {
-        Some(if line == 1 { "the head".to_string() } else { format!("the node of push {}", line - 2) })
+        Some(if line == 1 {
+            "the head".to_string()
+        } else {
+            format!("the node of push {}", line - 2)
+        })
     }
 }
 
@@ -86,10 +102,16 @@ fn main() {
     let broken = std::env::args().nth(1).is_some_and(|argument| argument == "broken");
     let options = Options { len: 4096, max_len: 4096, mutate: true, ..Options::default() };
     let report = explore(&List { broken, pushes: 5 }, &options).expect("a push does not fail");
-    println!("{} crash points, {} states, {} recoveries", report.crash_points, report.states, report.recoveries);
+    println!(
+        "{} crash points, {} states, {} recoveries",
+        report.crash_points, report.states, report.recoveries
+    );
     match report.violations.first() {
         Some(violation) => print!("{violation}"),
-        None => println!("no violation; mutants killed: {:?} of {:?}", report.mutants_killed, report.mutants),
+        None => println!(
+            "no violation; mutants killed: {:?} of {:?}",
+            report.mutants_killed, report.mutants
+        ),
     }
     std::process::exit(i32::from(!report.is_good()));
 }

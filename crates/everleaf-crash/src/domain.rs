@@ -91,7 +91,11 @@ impl Domain {
     /// Ordinary stores up to the last one that `thread` made.
     fn ordered_until_last_of(&self, thread: u16) -> usize {
         let ordered = self.pending.iter().filter(|store| store.unit.is_none());
-        ordered.enumerate().filter(|(_, store)| store.thread == thread).last().map_or(0, |(i, _)| i + 1)
+        ordered
+            .enumerate()
+            .filter(|(_, store)| store.thread == thread)
+            .last()
+            .map_or(0, |(i, _)| i + 1)
     }
 
     /// Unordered units, oldest first: in ascending order.
@@ -101,19 +105,23 @@ impl Domain {
         units
     }
 
-    /// A flush: it captures the stores made so far, and is complete only after a fence of the same thread.
+    /// A flush: it captures the stores made so far, and is complete only after a fence of the same
+    /// thread.
     pub fn flush(&mut self, thread: u16) {
         let ordered = self.ordered();
         self.flushed.retain(|(by, _)| *by != thread);
         self.flushed.push((thread, ordered));
     }
 
-    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so are its ordinary stores, and with them those of
-    /// other threads that became visible earlier.
+    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so
+    /// are its ordinary stores, and with them those of other threads that became visible earlier.
     pub fn fence(&mut self, thread: u16, all: bool, mut persist: impl FnMut(usize, u64)) {
-        let captured = self.flushed.iter().find(|(by, _)| *by == thread).map_or(0, |(_, count)| *count);
+        let captured =
+            self.flushed.iter().find(|(by, _)| *by == thread).map_or(0, |(_, count)| *count);
         let prefix = if all { self.ordered_until_last_of(thread) } else { captured };
-        if prefix == 0 && !self.pending.iter().any(|store| store.unit.is_some() && store.thread == thread) {
+        if prefix == 0
+            && !self.pending.iter().any(|store| store.unit.is_some() && store.thread == thread)
+        {
             return;
         }
         let mut ordered = 0;
@@ -127,7 +135,9 @@ impl Domain {
             }
             persist(store.word, store.value);
             // A word never returns to what an older store put there.
-            rest.iter_mut().filter(|older| older.word == store.word).for_each(|older| older.value = store.value);
+            rest.iter_mut()
+                .filter(|older| older.word == store.word)
+                .for_each(|older| older.value = store.value);
         }
         self.pending = rest;
         self.flushed.iter_mut().for_each(|(_, count)| *count = count.saturating_sub(prefix));
@@ -142,7 +152,8 @@ impl Domain {
         self.stale = true;
     }
 
-    // ---- outcomes ---------------------------------------------------------------------------------------------------
+    // ---- outcomes
+    // ---------------------------------------------------------------------------------------------
 
     /// Brings the list of outcomes up to date; what is added now counts as new until the next time.
     pub fn refresh(&mut self, floor: &[u64], cap: u64, rng: &mut SmallRng) {
@@ -173,8 +184,16 @@ impl Domain {
         self.fullest = self.admit(ordered, u128::from(subsets) - 1, &units, floor);
     }
 
-    /// Too many to list: nothing, everything, every prefix with all units and with none, every unit alone and missing alone, and chance.
-    fn sample(&mut self, ordered: usize, units: &[u32], floor: &[u64], cap: u64, rng: &mut SmallRng) {
+    /// Too many to list: nothing, everything, every prefix with all units and with none, every unit
+    /// alone and missing alone, and chance.
+    fn sample(
+        &mut self,
+        ordered: usize,
+        units: &[u32],
+        floor: &[u64],
+        cap: u64,
+        rng: &mut SmallRng,
+    ) {
         self.forget_outcomes();
         self.stale = false;
         self.admit(0, 0, units, floor);
@@ -201,13 +220,17 @@ impl Domain {
     /// Lists an outcome unless an equal one is there, and returns its place.
     fn admit(&mut self, prefix: usize, units: u128, names: &[u32], floor: &[u64]) -> usize {
         let durable = self.judged(prefix, units, names).filter(|(_, durable)| *durable);
-        let mut changes: Vec<(usize, u64)> = durable.map(|(store, _)| (store.word, store.value)).collect();
-        // Of the stores to one word, the last one counts. Under eADR there may be thousands of stores to sort.
+        let mut changes: Vec<(usize, u64)> =
+            durable.map(|(store, _)| (store.word, store.value)).collect();
+        // Of the stores to one word, the last one counts. Under eADR there may be thousands of
+        // stores to sort.
         changes.reverse();
         changes.sort_by_key(|(word, _)| *word);
         changes.dedup_by_key(|(word, _)| *word);
         changes.retain(|(word, value)| floor[*word] != *value);
-        let delta = changes.iter().fold(0, |delta, (w, value)| delta ^ word_hash(*w, floor[*w]) ^ word_hash(*w, *value));
+        let delta = changes
+            .iter()
+            .fold(0, |delta, (w, value)| delta ^ word_hash(*w, floor[*w]) ^ word_hash(*w, *value));
         let next = self.outcomes.len();
         let place = *self.by_delta.entry(delta).or_insert(next);
         if place == next {
@@ -217,7 +240,12 @@ impl Domain {
     }
 
     /// Each pending store with whether it is durable, in program order.
-    fn judged(&self, prefix: usize, units: u128, names: &[u32]) -> impl Iterator<Item = (&PendingStore, bool)> {
+    fn judged(
+        &self,
+        prefix: usize,
+        units: u128,
+        names: &[u32],
+    ) -> impl Iterator<Item = (&PendingStore, bool)> {
         let mut ordered = 0;
         self.pending.iter().map(move |store| {
             ordered += usize::from(store.unit.is_none());
@@ -235,7 +263,9 @@ impl Domain {
     /// The pending stores as an outcome has them.
     pub fn stores(&self, outcome: usize) -> Vec<(PendingStore, bool)> {
         let Outcome { prefix, units, .. } = self.outcomes[outcome];
-        self.judged(prefix, units, &self.units()).map(|(store, durable)| (*store, durable)).collect()
+        self.judged(prefix, units, &self.units())
+            .map(|(store, durable)| (*store, durable))
+            .collect()
     }
 
     pub fn outcome(&self, place: usize) -> &Outcome {
@@ -250,10 +280,14 @@ impl Domain {
     }
 }
 
-/// Hash of one word at its place; the hash of an image is the exclusive or over its words, so that a change costs two of these.
+/// Hash of one word at its place; the hash of an image is the exclusive or over its words, so that
+/// a change costs two of these.
 pub(crate) fn word_hash(word: usize, value: u64) -> u128 {
     let place = (word as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let (low, high) = (mix(value ^ place), mix(value.rotate_left(32).wrapping_add(place) ^ 0xd6e8_feb8_6659_fd93));
+    let (low, high) = (
+        mix(value ^ place),
+        mix(value.rotate_left(32).wrapping_add(place) ^ 0xd6e8_feb8_6659_fd93),
+    );
     u128::from(high) << 64 | u128::from(low)
 }
 

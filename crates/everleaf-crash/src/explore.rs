@@ -17,7 +17,8 @@ use crate::{Options, Progress, Report, Subject};
 /// Explores every crash state of `subject`.
 ///
 /// # Errors
-/// [`ExploreError`] when the subject fails without any crash. That it does not survive one is reported as a [`Violation`].
+/// [`ExploreError`] when the subject fails without any crash. That it does not survive one is
+/// reported as a [`Violation`].
 pub fn explore<S: Subject>(subject: &S, options: &Options) -> Result<Report, ExploreError> {
     explore_with(subject, options, &mut |_| {})
 }
@@ -39,10 +40,17 @@ pub fn explore_with<S: Subject>(
         if failures.len() < options.violation_limit { Continue(()) } else { Break(()) }
     });
     let (known, tally) = (explorer.known, explorer.tally);
-    let mut report = describe(subject.sites(), recording.steps.len(), &tally, redundant_barriers(&recording), options);
+    let mut report = describe(
+        subject.sites(),
+        recording.steps.len(),
+        &tally,
+        redundant_barriers(&recording),
+        options,
+    );
     report.violations = failures.iter().map(|failure| violation(subject, None, failure)).collect();
     if let (Some(first), Some(failure)) = (report.violations.first_mut(), failures.first())
-        && let Some((kept, smaller, failure)) = fewer_operations(subject, options, last_operation(failure))
+        && let Some((kept, smaller, failure)) =
+            fewer_operations(subject, options, last_operation(failure))
     {
         *first = violation(&smaller, Some(&kept), &failure);
     }
@@ -83,7 +91,8 @@ pub(crate) fn describe(
     }
 }
 
-// ---- mutants ------------------------------------------------------------------------------------------------------------
+// ---- mutants
+// -------------------------------------------------------------------------------------------------
 
 /// Explores each mutant, up to its first violation.
 fn mutate<S: Subject>(
@@ -99,7 +108,11 @@ fn mutate<S: Subject>(
     let mutants: Vec<Mutant> = tally.mutants.difference(&options.spared).copied().collect();
     for (done, mutant) in mutants.iter().enumerate() {
         progress(Progress::Mutants { done, of: mutants.len() });
-        let first = if in_recoveries.contains(&mutant.site()) { 0 } else { first_use(recording, mutant.site()) };
+        let first = if in_recoveries.contains(&mutant.site()) {
+            0
+        } else {
+            first_use(recording, mutant.site())
+        };
         let mut explorer = Explorer::mutant(subject, options, *mutant, known);
         let mut killed_by = None;
         explorer.explore(recording, first, &mut |_| {}, &mut |failure| {
@@ -121,16 +134,20 @@ fn first_use(recording: &Recording, site: Site) -> usize {
     recording.steps.iter().position(uses).unwrap_or(0)
 }
 
-// ---- counterexamples ----------------------------------------------------------------------------------------------------
+// ---- counterexamples
+// -------------------------------------------------------------------------------------------------
 
 /// The last operation that a failure needs.
 fn last_operation(failure: &Failure) -> usize {
     failure.moment.cut.unwrap_or(failure.moment.acknowledged.saturating_sub(1))
 }
 
-/// A failure of `subject`, whose operation `i` is the operation `original[i]` of the subject that was asked for.
+/// A failure of `subject`, whose operation `i` is the operation `original[i]` of the subject that
+/// was asked for.
 fn violation<S: Subject>(subject: &S, original: Option<&[usize]>, failure: &Failure) -> Violation {
-    let renamed = |operation: usize| original.map_or(operation, |names| names.get(operation).copied().unwrap_or(operation));
+    let renamed = |operation: usize| {
+        original.map_or(operation, |names| names.get(operation).copied().unwrap_or(operation))
+    };
     let moment = failure.moment;
     let count = moment.cut.map_or(moment.acknowledged, |cut| cut + 1);
     let mut crashes = failure.crashes.clone();

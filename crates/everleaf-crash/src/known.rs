@@ -36,13 +36,14 @@ struct Passed {
     sites: u32,
 }
 
-/// The images that passed, by how many operations were acknowledged. What is good between two operations is good during the next one as
-/// well, so both moments share a table.
+/// The images that passed, by how many operations were acknowledged. What is good between two
+/// operations is good during the next one as well, so both moments share a table.
 #[derive(Default)]
 pub(crate) struct Known {
     moments: Vec<HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
     site_sets: Vec<Vec<Site>>,
-    /// Sets of images, too many to list, of which all passed that a recovery can tell apart; with the depth.
+    /// Sets of images, too many to list, of which all passed that a recovery can tell apart; with
+    /// the depth.
     points: HashSet<(Moment, u8, u128)>,
 }
 
@@ -57,11 +58,22 @@ impl Known {
         self.points.insert((moment, depth, hash));
     }
 
-    /// Whether this image needs no second look, at this depth, in a program without the barrier `suppressed`.
+    /// Whether this image needs no second look, at this depth, in a program without the barrier
+    /// `suppressed`.
     pub fn covers(&self, moment: Moment, hash: u128, depth: u8, suppressed: Option<Site>) -> bool {
-        let Some(passed) = self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash)) else { return false };
-        let changed = || suppressed.is_some_and(|site| self.site_sets[passed.sites as usize].binary_search(&site).is_ok());
-        (passed.strictly || moment.cut.is_some()) && passed.depth >= depth && (depth == 0 || !changed())
+        let Some(passed) =
+            self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash))
+        else {
+            return false;
+        };
+        let changed = || {
+            suppressed.is_some_and(|site| {
+                self.site_sets[passed.sites as usize].binary_search(&site).is_ok()
+            })
+        };
+        (passed.strictly || moment.cut.is_some())
+            && passed.depth >= depth
+            && (depth == 0 || !changed())
     }
 
     /// Distinct images.
@@ -76,7 +88,8 @@ impl Known {
         self.site_sets.iter().flatten().copied()
     }
 
-    /// Notes an image that passed; `sites` are the barriers of its recovery, sorted. Returns whether the image is new here.
+    /// Notes an image that passed; `sites` are the barriers of its recovery, sorted. Returns
+    /// whether the image is new here.
     pub fn insert(&mut self, moment: Moment, hash: u128, depth: u8, sites: Vec<Site>) -> bool {
         let place = self.site_sets.iter().position(|set| *set == sites).unwrap_or_else(|| {
             self.site_sets.push(sites);
@@ -106,7 +119,10 @@ mod tests {
         assert!(!known.covers(during, 7, 2, None), "deeper");
         assert!(!known.covers(between, 7, 1, None), "nothing is excused between two operations");
         assert!(!known.covers(Moment::during(4), 7, 1, None), "more was acknowledged");
-        assert!(!known.covers(during, 7, 1, Some(site!("a"))) && known.covers(during, 7, 1, Some(site!("b"))));
+        assert!(
+            !known.covers(during, 7, 1, Some(site!("a")))
+                && known.covers(during, 7, 1, Some(site!("b")))
+        );
         assert!(known.covers(during, 7, 0, Some(site!("a"))), "its recovery is not crashed");
         assert!(!known.insert(between, 7, 1, Vec::new()), "the same image");
         assert!(known.covers(between, 7, 1, None) && known.covers(during, 7, 1, Some(site!("a"))));

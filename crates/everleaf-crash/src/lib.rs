@@ -1,26 +1,33 @@
 //! The crash explorer: every state that a power failure can leave, recovered and checked.
 //!
 //! It knows nothing of trees. It drives anything that implements [`Subject`] on recorded memory
-//! ([`Traced`](everleaf_pmem::Traced)) and answers one question: is there a moment, and a set of stores that had become durable by
-//! then, from which the structure does not recover to what it had promised? The model of what may be durable is that of
-//! `docs/persistence-model.md`, and nothing kinder.
+//! ([`Traced`](everleaf_pmem::Traced)) and answers one question: is there a moment, and a set of
+//! stores that had become durable by then, from which the structure does not recover to what it had
+//! promised? The model of what may be durable is that of `docs/persistence-model.md`, and nothing
+//! kinder.
 //!
 //! 1. Run the operations once and record every store, flush, fence and `order`.
-//! 2. At each crash point (after every store and every fence, and between operations) build the images that the model allows: all of them
-//!    while they are few enough; else one of each kind that recovery and checks can tell apart by what they read, and where those
-//!    are too many as well, the extremes and a seeded sample.
-//! 3. Recover each distinct image and check it; crash inside that recovery too; and if the recovery returned before its own writes were
-//!    durable, run the next operation on top and crash in there.
-//! 4. With [`Options::mutate`], do it again without each barrier in turn, and with each pair of neighbouring groups between
-//!    fences swapped: a [`Mutant`] in which nothing breaks means that a barrier is redundant or untested.
+//! 2. At each crash point (after every store and every fence, and between operations) build the
+//!    images that the model allows: all of them while they are few enough; else one of each kind
+//!    that recovery and checks can tell apart by what they read, and where those are too many as
+//!    well, the extremes and a seeded sample.
+//! 3. Recover each distinct image and check it; crash inside that recovery too; and if the recovery
+//!    returned before its own writes were durable, run the next operation on top and crash in
+//!    there.
+//! 4. With [`Options::mutate`], do it again without each barrier in turn, and with each pair of
+//!    neighbouring groups between fences swapped: a [`Mutant`] in which nothing breaks means that a
+//!    barrier is redundant or untested.
 //!
-//! The operations of a [`Subject`] run one after another. Those of a [`ConcurrentSubject`] may run on several threads: [`explore_threads`] runs their
-//! interleavings one by one, and asks of each, and of every crash in it, that what was returned and what is there are durably linearizable.
+//! The operations of a [`Subject`] run one after another. Those of a [`ConcurrentSubject`] may run
+//! on several threads: [`explore_threads`] runs their interleavings one by one, and asks of each,
+//! and of every crash in it, that what was returned and what is there are durably linearizable.
 //!
-//! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) · `explore` (program, mutants,
-//! report) · `explorer` (the walk over crash points and images) · `trace` (recording) · `mutant` `swap` (mutated traces) · `machine`
-//! `domain` (the persistence model) · `images` (choosing from it) · `undecided` (images that no recovery can tell apart) · `known` (images that passed) · `shrink` (fewer
-//! operations) · `redundant` (idle barriers) · `threads` (interleavings).
+//! Map of the files: `subject` (what is explored) · `options` `report` `violation` (in and out) ·
+//! `explore` (program, mutants, report) · `explorer` (the walk over crash points and images) ·
+//! `trace` (recording) · `mutant` `swap` (mutated traces) · `machine` `domain` (the persistence
+//! model) · `images` (choosing from it) · `undecided` (images that no recovery can tell apart) ·
+//! `known` (images that passed) · `shrink` (fewer operations) · `redundant` (idle barriers) ·
+//! `threads` (interleavings).
 //!
 //! # Examples
 //! A counter that forgets its flush:
@@ -92,8 +99,8 @@ pub use redundant::Redundant;
 pub use report::{Progress, Report};
 pub use subject::Subject;
 pub use threads::{
-    ConcurrentSubject, Interleaving, NoInterleaving, Preemption, Step, ThreadOperations, explore_interleaving, explore_threads,
-    explore_threads_with,
+    ConcurrentSubject, Interleaving, NoInterleaving, Preemption, Step, ThreadOperations,
+    explore_interleaving, explore_threads, explore_threads_with,
 };
 pub use trace::ExploreError;
 pub use violation::{Crash, During, LineState, Violation};

@@ -1,4 +1,5 @@
-//! The persistence model: what may be durable after a sequence of events. Nothing here knows what the bytes mean.
+//! The persistence model: what may be durable after a sequence of events. Nothing here knows what
+//! the bytes mean.
 
 use everleaf_pmem::{Event, LINE, WORD};
 use rand::SeedableRng;
@@ -11,8 +12,8 @@ use crate::images;
 /// The thread of operations that run one after another.
 pub(crate) const ONLY_THREAD: u16 = 0;
 
-/// Outcomes that are listed of a domain, however few images may be tried: what does not matter of them is never branched on.
-/// The subsets of a line write are fewer.
+/// Outcomes that are listed of a domain, however few images may be tried: what does not matter of
+/// them is never branched on. The subsets of a line write are fewer.
 const LISTED_OUTCOMES: u64 = 1024;
 
 /// What is durable for certain, and what waits.
@@ -57,10 +58,25 @@ impl Machine {
     }
 
     /// The same for an image whose hash is known.
-    pub fn hashed(floor: Vec<u64>, hash: u128, assumptions: Assumptions, outcome_cap: u64, seed: u64) -> Self {
+    pub fn hashed(
+        floor: Vec<u64>,
+        hash: u128,
+        assumptions: Assumptions,
+        outcome_cap: u64,
+        seed: u64,
+    ) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         let outcome_cap = outcome_cap.max(LISTED_OUTCOMES);
-        Self { assumptions, floor, hash, domains: Vec::new(), outcome_cap, rng, units: 0, last_unordered: None }
+        Self {
+            assumptions,
+            floor,
+            hash,
+            domains: Vec::new(),
+            outcome_cap,
+            rng,
+            units: 0,
+            last_unordered: None,
+        }
     }
 
     pub fn floor(&self) -> &[u64] {
@@ -80,10 +96,16 @@ impl Machine {
                 self.store(PendingStore { word: word_of(offset), value: new, thread, unit: None })
             }
             Event::UnorderedStore { offset, new, .. } => {
-                let continues = last_unordered == Some((thread, offset.wrapping_sub(WORD as u64))) && offset % LINE as u64 != 0;
+                let continues = last_unordered == Some((thread, offset.wrapping_sub(WORD as u64)))
+                    && offset % LINE as u64 != 0;
                 self.units += u32::from(!(self.assumptions.atomic_line && continues));
                 self.last_unordered = Some((thread, offset));
-                self.store(PendingStore { word: word_of(offset), value: new, thread, unit: Some(self.units) })
+                self.store(PendingStore {
+                    word: word_of(offset),
+                    value: new,
+                    thread,
+                    unit: Some(self.units),
+                })
             }
             Event::Flush { line, .. } if !self.assumptions.eadr => {
                 if let Ok(place) = self.domains.binary_search_by_key(&line, |domain| domain.key) {
@@ -109,10 +131,11 @@ impl Machine {
 
     fn store(&mut self, store: PendingStore) -> Effect {
         let key = if self.assumptions.eadr { 0 } else { (store.word * WORD / LINE) as u64 };
-        let place = self.domains.binary_search_by_key(&key, |domain| domain.key).unwrap_or_else(|place| {
-            self.domains.insert(place, Domain::new(key));
-            place
-        });
+        let place =
+            self.domains.binary_search_by_key(&key, |domain| domain.key).unwrap_or_else(|place| {
+                self.domains.insert(place, Domain::new(key));
+                place
+            });
         self.domains[place].push(store);
         Effect::Stored(key)
     }
@@ -128,9 +151,11 @@ impl Machine {
         self.domains.retain(|domain| !domain.is_empty());
     }
 
-    // ---- images -------------------------------------------------------------------------------------------------------
+    // ---- images
+    // ---------------------------------------------------------------------------------------------
 
-    /// What an enumeration may choose from, a range of outcomes for each domain. What is asked for as new is new since the last call.
+    /// What an enumeration may choose from, a range of outcomes for each domain. What is asked for
+    /// as new is new since the last call.
     pub fn ranges(&mut self, scope: Scope) -> Vec<Range> {
         for domain in &mut self.domains {
             domain.refresh(&self.floor, self.outcome_cap, &mut self.rng);
@@ -141,7 +166,8 @@ impl Machine {
 
     /// The hash of the image in which domain `i` has outcome `choice[i]`.
     pub fn hash_of(&self, choice: &[usize]) -> u128 {
-        self.chosen(choice).fold(self.hash, |hash, (domain, outcome)| hash ^ domain.outcome(outcome).delta)
+        self.chosen(choice)
+            .fold(self.hash, |hash, (domain, outcome)| hash ^ domain.outcome(outcome).delta)
     }
 
     /// The image in which domain `i` has outcome `choice[i]`.
@@ -189,9 +215,9 @@ fn word_of(offset: u64) -> usize {
     offset as usize / WORD
 }
 
-/// Every image that a power failure may leave after `events`, if they began on memory that durably held `before` (its 8-byte words);
-/// `None` if there are more than `limit`. Memory grown by the events holds zeros. This is the model by itself, for tests and for
-/// the curious.
+/// Every image that a power failure may leave after `events`, if they began on memory that durably
+/// held `before` (its 8-byte words); `None` if there are more than `limit`. Memory grown by the
+/// events holds zeros. This is the model by itself, for tests and for the curious.
 ///
 /// ```
 /// use everleaf_crash::{Assumptions, crash_images};
@@ -202,12 +228,18 @@ fn word_of(offset: u64) -> usize {
 /// // One line, two stores: nothing, the first, or both; never the second alone.
 /// assert_eq!(images.iter().map(|words| (words[0], words[1])).collect::<Vec<_>>(), [(0, 0), (1, 0), (1, 2)]);
 /// ```
-pub fn crash_images(before: &[u64], events: &[Event], assumptions: Assumptions, limit: u64) -> Option<Vec<Vec<u64>>> {
+pub fn crash_images(
+    before: &[u64],
+    events: &[Event],
+    assumptions: Assumptions,
+    limit: u64,
+) -> Option<Vec<Vec<u64>>> {
     let events: Vec<(u16, Event)> = events.iter().map(|event| (ONLY_THREAD, *event)).collect();
     crash_images_of_threads(before, &events, assumptions, limit)
 }
 
-/// As [`crash_images`], for events of several threads in the order in which they became visible, each with its thread.
+/// As [`crash_images`], for events of several threads in the order in which they became visible,
+/// each with its thread.
 pub fn crash_images_of_threads(
     before: &[u64],
     events: &[(u16, Event)],

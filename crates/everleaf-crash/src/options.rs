@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::Mutant;
 
-/// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by default.
+/// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumptions {
-    /// Caches are inside the power-fail domain: ordinary stores become durable in program order, without flushes. A store that no fence has
-    /// followed may still sit in the store buffer and be lost, together with everything after it.
+    /// Caches are inside the power-fail domain: ordinary stores become durable in program order,
+    /// without flushes. A store that no fence has followed may still sit in the store buffer and be
+    /// lost, together with everything after it.
     pub eadr: bool,
     /// A line written by one failure-atomic line write is there whole or not at all.
     pub atomic_line: bool,
@@ -21,19 +23,23 @@ pub struct Options {
     pub len: u64,
     /// Bytes that it can grow to.
     pub max_len: u64,
-    /// Seed of everything drawn at random: the garbage in fresh memory, and samples where a crash point has too many images.
+    /// Seed of everything drawn at random: the garbage in fresh memory, and samples where a crash
+    /// point has too many images.
     pub seed: u64,
-    /// Images tried at one crash point. Where there are more, one of each kind that recovery and checks can tell apart by what they
-    /// read; where these are more as well, a sample.
+    /// Images tried at one crash point. Where there are more, one of each kind that recovery and
+    /// checks can tell apart by what they read; where these are more as well, a sample.
     pub budget: u64,
-    /// How many crashes inside recovery are explored on top of the first: 0 none, 1 a crash in the recovery of each image.
+    /// How many crashes inside recovery are explored on top of the first: 0 none, 1 a crash in the
+    /// recovery of each image.
     pub recovery_depth: u8,
     /// The same for a crash point inside a recovery.
     pub recovery_budget: u64,
-    /// Recoveries that one crash point of the operations may cost, those of crashes inside recoveries and behind them included. They are
-    /// shared out among its images and the crash points of their recoveries; what would cost more is left out.
+    /// Recoveries that one crash point of the operations may cost, those of crashes inside
+    /// recoveries and behind them included. They are shared out among its images and the crash
+    /// points of their recoveries; what would cost more is left out.
     pub recoveries: u64,
-    /// Operations run and explored after a recovery that returned before all it wrote was durable, or left work to whoever comes next.
+    /// Operations run and explored after a recovery that returned before all it wrote was durable,
+    /// or left work to whoever comes next.
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,
@@ -45,9 +51,11 @@ pub struct Options {
     pub violation_limit: usize,
     /// Accesses to memory that one recovery with its checks may make, before it counts as endless.
     pub access_limit: u64,
-    /// Interleavings of threads with at most so many preemptions are explored, all of them if [`interleavings`](Self::interleavings) allows.
+    /// Interleavings of threads with at most so many preemptions are explored, all of them if
+    /// [`interleavings`](Self::interleavings) allows.
     pub preemption_bound: usize,
-    /// Interleavings explored in one step of a program of several threads; where there are more within the bound, a sample is.
+    /// Interleavings explored in one step of a program of several threads; where there are more
+    /// within the bound, a sample is.
     pub interleavings: u64,
     /// Interleavings drawn by chance in each step, on top of those within the bound.
     pub interleavings_beyond: u64,

@@ -11,8 +11,8 @@ use crate::trace::Recording;
 pub struct Redundant {
     /// The barrier.
     pub site: Site,
-    /// How often it had nothing to do: a flush of a line that nothing was stored to since its last flush, or a fence that had no flush and
-    /// no unordered store to wait for.
+    /// How often it had nothing to do: a flush of a line that nothing was stored to since its last
+    /// flush, or a fence that had no flush and no unordered store to wait for.
     pub redundant: u64,
     /// How often it was executed.
     pub executed: u64,
@@ -55,7 +55,9 @@ impl Audit {
                     self.unfenced |= useful;
                     tally(&mut self.flushes, site, useful);
                 }
-                Event::Fence { site } => tally(&mut self.fences, site, std::mem::take(&mut self.unfenced)),
+                Event::Fence { site } => {
+                    tally(&mut self.fences, site, std::mem::take(&mut self.unfenced))
+                }
                 _ => {}
             }
         }

@@ -11,9 +11,11 @@ use crate::violation::Violation;
 pub struct Report {
     /// Operations explored.
     pub operations: usize,
-    /// Moments of these operations at which a crash was tried: after every store and every fence, and after each operation.
+    /// Moments of these operations at which a crash was tried: after every store and every fence,
+    /// and after each operation.
     pub crash_points: u64,
-    /// Distinct crash states: an image together with how many operations were acknowledged when it was left.
+    /// Distinct crash states: an image together with how many operations were acknowledged when it
+    /// was left.
     pub states: u64,
     /// Distinct images among these states.
     pub images: u64,
@@ -41,15 +43,18 @@ pub struct Report {
     pub redundant_flushes: Vec<Redundant>,
     /// Fences that had nothing to wait for.
     pub redundant_fences: Vec<Redundant>,
-    /// Whether every possible image of every crash point (of every interleaving within the bound) was tried, or one that could not
-    /// be told from it, and none of them broke anything.
+    /// Whether every possible image of every crash point (of every interleaving within the bound)
+    /// was tried, or one that could not be told from it, and none of them broke anything.
     pub exhaustive: bool,
-    /// Crash points with more images than the budget allows, of which all were accounted for nevertheless: for each there was one
-    /// tried that recovery and checks could not tell from it, since they do not read what differs.
+    /// Crash points with more images than the budget allows, of which all were accounted for
+    /// nevertheless: for each there was one tried that recovery and checks could not tell from it,
+    /// since they do not read what differs.
     pub lazily_exhaustive_points: u64,
-    /// Crash points where only a sample was tried: of their images, or of those that a second crash, inside the recovery of one, can leave.
+    /// Crash points where only a sample was tried: of their images, or of those that a second
+    /// crash, inside the recovery of one, can leave.
     pub sampled_points: u64,
-    /// Possible images that were not tried, nor any that could not be told from them, at most (an image that is possible at several crash points may be counted more than once).
+    /// Possible images that were not tried, nor any that could not be told from them, at most (an
+    /// image that is possible at several crash points may be counted more than once).
     pub left_out: u64,
     /// The seed of everything that was drawn at random.
     pub seed: u64,
@@ -57,9 +62,11 @@ pub struct Report {
     pub interleavings: Option<u64>,
     /// Those of them that were drawn by chance and have more preemptions than the bound.
     pub interleavings_beyond: u64,
-    /// Interleavings within the bound that were not run, at least: those derived from them are not counted.
+    /// Interleavings within the bound that were not run, at least: those derived from them are not
+    /// counted.
     pub interleavings_left_out: u64,
-    /// The most preemptions of the interleavings that were explored systematically; none if one interleaving was run again.
+    /// The most preemptions of the interleavings that were explored systematically; none if one
+    /// interleaving was run again.
     pub preemption_bound: Option<usize>,
 }
 

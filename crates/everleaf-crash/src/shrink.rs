@@ -6,9 +6,14 @@ use crate::explorer::{Explorer, Failure};
 use crate::trace::record;
 use crate::{Options, Subject};
 
-/// Drops operations before the one that breaks as long as something still breaks. Returns the operations that are left and their
-/// failure, in the reduced numbering; `None` if nothing could be dropped.
-pub(crate) fn fewer_operations<S: Subject>(subject: &S, options: &Options, last: usize) -> Option<(Vec<usize>, S, Failure)> {
+/// Drops operations before the one that breaks as long as something still breaks. Returns the
+/// operations that are left and their failure, in the reduced numbering; `None` if nothing could be
+/// dropped.
+pub(crate) fn fewer_operations<S: Subject>(
+    subject: &S,
+    options: &Options,
+    last: usize,
+) -> Option<(Vec<usize>, S, Failure)> {
     let mut kept: Vec<usize> = (0..=last).collect();
     let mut best = None;
     let mut chunk = last.max(1);
@@ -36,7 +41,12 @@ pub(crate) fn fewer_operations<S: Subject>(subject: &S, options: &Options, last:
 }
 
 /// The first failure of a part of the operations.
-fn fails<S: Subject>(subject: &S, options: &Options, operations: &[usize], reduces: bool) -> Option<(S, Failure)> {
+fn fails<S: Subject>(
+    subject: &S,
+    options: &Options,
+    operations: &[usize],
+    reduces: bool,
+) -> Option<(S, Failure)> {
     let smaller = subject.subset(operations)?;
     let recording = record(&smaller, options).ok()?;
     let explorer = Explorer::new(&smaller, options);

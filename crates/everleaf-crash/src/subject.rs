@@ -2,20 +2,23 @@
 
 use everleaf_pmem::{Site, Traced};
 
-/// Anything that lives on persistent memory and says what it promises: a tree, an allocator, a toy of three lines.
+/// Anything that lives on persistent memory and says what it promises: a tree, an allocator, a toy
+/// of three lines.
 ///
-/// The explorer runs the operations once on recorded memory, then builds every state that a power failure could have left at any
-/// moment in between, and asks the subject to recover each of them and to check what it finds. All methods must be deterministic:
-/// an image is recovered more than once.
+/// The explorer runs the operations once on recorded memory, then builds every state that a power
+/// failure could have left at any moment in between, and asks the subject to recover each of them
+/// and to check what it finds. All methods must be deterministic: an image is recovered more than
+/// once.
 ///
-/// A [`Traced`] is a handle; a subject may keep as many clones in its state as it likes, and must let all of them go when the state
-/// is dropped.
+/// A [`Traced`] is a handle; a subject may keep as many clones in its state as it likes, and must
+/// let all of them go when the state is dropped.
 pub trait Subject: Sized {
     /// The opened structure, with whatever it keeps in DRAM.
     type State;
 
-    /// Lays out a fresh structure on `media`, whose words hold garbage, and runs the operations that only prepare. Nothing in here is
-    /// explored, but what it leaves without flush and fence stays at the mercy of the crash.
+    /// Lays out a fresh structure on `media`, whose words hold garbage, and runs the operations
+    /// that only prepare. Nothing in here is explored, but what it leaves without flush and fence
+    /// stays at the mercy of the crash.
     ///
     /// # Errors
     /// One sentence; the exploration cannot begin then.
@@ -24,16 +27,17 @@ pub trait Subject: Sized {
     /// Operations to be explored, in their order.
     fn operation_count(&self) -> usize;
 
-    /// Runs one operation; when it returns, the operation is acknowledged. An operation that is refused in the ordinary way (insert of a
-    /// present key) is no error.
+    /// Runs one operation; when it returns, the operation is acknowledged. An operation that is
+    /// refused in the ordinary way (insert of a present key) is no error.
     ///
     /// # Errors
     /// One sentence; the exploration cannot go on then.
     fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String>;
 
-    /// The thread that runs an operation. Operations run one after another all the same, but a fence completes the flushes of its own
-    /// thread only: what an operation leaves without a fence is still at the mercy of the crash when the next one runs on another
-    /// thread. Preparations and recoveries run on thread 0.
+    /// The thread that runs an operation. Operations run one after another all the same, but a
+    /// fence completes the flushes of its own thread only: what an operation leaves without a fence
+    /// is still at the mercy of the crash when the next one runs on another thread. Preparations
+    /// and recoveries run on thread 0.
     fn thread(&self, _operation: usize) -> u16 {
         0
     }
@@ -44,37 +48,52 @@ pub trait Subject: Sized {
     /// What could not be recovered: a violation. So is a panic.
     fn recover(&self, image: Traced) -> Result<Self::State, String>;
 
-    /// Checks a recovered state: its invariants, and that it holds what was promised: operations `0..acknowledged` are complete;
-    /// operation `cut`, if there is one, has happened wholly or not at all; nothing else has happened. Then it should run some more
-    /// operations and check again: a state may look right and be a trap. What it writes is not explored.
+    /// Checks a recovered state: its invariants, and that it holds what was promised: operations
+    /// `0..acknowledged` are complete; operation `cut`, if there is one, has happened wholly or not
+    /// at all; nothing else has happened. Then it should run some more operations and check again:
+    /// a state may look right and be a trap. What it writes is not explored.
     ///
     /// # Errors
     /// Which invariant broke: a violation. So is a panic.
-    fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String>;
+    fn verify(
+        &self,
+        state: &mut Self::State,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String>;
 
-    /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has happened. With this the explorer goes on
-    /// from a recovery that returned before its own writes were durable, and from one that leaves work to whoever touches the structure first: a crash right
-    /// then must not undo these operations, and the next one is run, on a recovery of its own, and crashed in. Whether work was left is seen by whether this
-    /// writes; otherwise it must not. `None` (the default) where the question has no answer.
-    fn completed(&self, _state: &mut Self::State, _acknowledged: usize, _cut: Option<usize>) -> Option<usize> {
+    /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has
+    /// happened. With this the explorer goes on from a recovery that returned before its own writes
+    /// were durable, and from one that leaves work to whoever touches the structure first: a crash
+    /// right then must not undo these operations, and the next one is run, on a recovery of its
+    /// own, and crashed in. Whether work was left is seen by whether this writes; otherwise it must
+    /// not. `None` (the default) where the question has no answer.
+    fn completed(
+        &self,
+        _state: &mut Self::State,
+        _acknowledged: usize,
+        _cut: Option<usize>,
+    ) -> Option<usize> {
         None
     }
 
-    /// Whether this operation is a crash: then it is not run, but the memory is cut down to what is durable for certain, recovered (the
-    /// recovery being explored like an operation), and the exploration goes on with the recovered state.
+    /// Whether this operation is a crash: then it is not run, but the memory is cut down to what is
+    /// durable for certain, recovered (the recovery being explored like an operation), and the
+    /// exploration goes on with the recovered state.
     fn is_crash(&self, _operation: usize) -> bool {
         false
     }
 
-    /// Every barrier that the subject declares, so that those which the exploration never reached can be named.
+    /// Every barrier that the subject declares, so that those which the exploration never reached
+    /// can be named.
     fn sites(&self) -> Vec<Site> {
         Vec::new()
     }
 
-    /// The operation, of whichever layer, that a barrier belongs to, where the structure is made of layers. The last fence of
-    /// an operation makes it durable for its caller and orders nothing within it, so its [swap](crate::Mutant::SwappedGroups)
-    /// would exchange two operations; it is not made. `None` (the default): there is one layer, and all of its barriers belong
-    /// together.
+    /// The operation, of whichever layer, that a barrier belongs to, where the structure is made of
+    /// layers. The last fence of an operation makes it durable for its caller and orders nothing
+    /// within it, so its [swap](crate::Mutant::SwappedGroups) would exchange two operations; it is
+    /// not made. `None` (the default): there is one layer, and all of its barriers belong together.
     fn operation_of(&self, _site: Site) -> Option<&'static str> {
         None
     }
@@ -84,13 +103,14 @@ pub trait Subject: Sized {
         format!("operation {operation}")
     }
 
-    /// What a 64-byte line of the memory holds (`line` is its offset divided by 64), for counterexamples.
+    /// What a 64-byte line of the memory holds (`line` is its offset divided by 64), for
+    /// counterexamples.
     fn describe_line(&self, _line: u64) -> Option<String> {
         None
     }
 
-    /// The same subject with some of its operations only (ascending indices), for smaller counterexamples. `None` (the default) if the
-    /// operations cannot stand without each other.
+    /// The same subject with some of its operations only (ascending indices), for smaller
+    /// counterexamples. `None` (the default) if the operations cannot stand without each other.
     fn subset(&self, _operations: &[usize]) -> Option<Self> {
         None
     }

@@ -19,8 +19,8 @@ impl Trace {
         groups.windows(2).zip(&goes_on).filter_map(swaps).collect()
     }
 
-    /// For each fence, whether the operation that it belongs to goes on behind it: whether its next barrier is one that it has
-    /// not had before.
+    /// For each fence, whether the operation that it belongs to goes on behind it: whether its next
+    /// barrier is one that it has not had before.
     fn goes_on(&self, operation_of: OperationOf<'_>) -> Vec<bool> {
         let mut runs: BTreeMap<&str, Run> = BTreeMap::new();
         let mut fences: Vec<(Option<&str>, bool)> = Vec::new();
@@ -41,19 +41,23 @@ impl Trace {
         fences.into_iter().map(|(_, goes_on)| goes_on).collect()
     }
 
-    /// The trace in which the groups around a fence are swapped, wherever it is executed; none if nothing is. A group takes
-    /// part in one swap only: where it could in two, in the first.
+    /// The trace in which the groups around a fence are swapped, wherever it is executed; none if
+    /// nothing is. A group takes part in one swap only: where it could in two, in the first.
     pub fn with_groups_swapped(&self, site: Site, operation_of: OperationOf<'_>) -> Option<Self> {
         if !self.threads.is_empty() {
             return None;
         }
-        let executes = |event: &Event| matches!(event, Event::Fence { site: fence } if *fence == site);
+        let executes =
+            |event: &Event| matches!(event, Event::Fence { site: fence } if *fence == site);
         if !self.events.iter().any(executes) {
             return None;
         }
         let mut events = Vec::with_capacity(self.events.len() + 1);
-        let mut groups =
-            self.events.split_inclusive(is_fence).zip(self.goes_on(operation_of).into_iter().chain([false])).peekable();
+        let mut groups = self
+            .events
+            .split_inclusive(is_fence)
+            .zip(self.goes_on(operation_of).into_iter().chain([false]))
+            .peekable();
         let mut changed = false;
         while let Some((group, goes_on)) = groups.next() {
             let fence = group.last().filter(|event| goes_on && executes(event));
@@ -81,7 +85,8 @@ struct Run {
 }
 
 impl Run {
-    /// A barrier; with its number, if it is a fence. One that comes again behind a fence begins the operation anew.
+    /// A barrier; with its number, if it is a fence. One that comes again behind a fence begins the
+    /// operation anew.
     fn pass(&mut self, site: Site, fence: Option<usize>) {
         if self.seen.contains(&site) && !self.recent.contains(&site) {
             *self = Self::default();
@@ -113,7 +118,8 @@ struct Swap<'t> {
     fence: Event,
     /// What of the second group comes before the first.
     early: Vec<Event>,
-    /// What has to stay behind it: lines of which both groups store the same word, whose last value would change.
+    /// What has to stay behind it: lines of which both groups store the same word, whose last value
+    /// would change.
     late: Vec<Event>,
     /// The fence at the end of the second group; none if the operation returns without one.
     end: Option<Event>,
@@ -132,12 +138,20 @@ impl<'t> Swap<'t> {
             return None;
         }
         let line = |offset: u64| offset / LINE as u64;
-        let bound: Vec<u64> = second.iter().filter_map(stored).filter(|offset| words.contains(offset)).map(line).collect();
-        // A line that the first group has left to the second to flush is flushed where it was: after both.
+        let bound: Vec<u64> = second
+            .iter()
+            .filter_map(stored)
+            .filter(|offset| words.contains(offset))
+            .map(line)
+            .collect();
+        // A line that the first group has left to the second to flush is flushed where it was:
+        // after both.
         let unflushed = |flushed: u64| {
             let last = first.iter().rev().find(|event| match event {
                 Event::Flush { line, .. } => *line == flushed,
-                event => matches!(event, Event::Store { .. }) && stored(event).map(line) == Some(flushed),
+                event => {
+                    matches!(event, Event::Store { .. }) && stored(event).map(line) == Some(flushed)
+                }
             });
             last.is_some_and(|event| stored(event).is_some())
         };
@@ -146,11 +160,18 @@ impl<'t> Swap<'t> {
             event => stored(event).is_some_and(|offset| bound.contains(&line(offset))),
         };
         let (late, early): (Vec<Event>, Vec<Event>) = second.iter().copied().partition(stays);
-        early.iter().any(|event| stored(event).is_some()).then_some(Self { first, fence: *fence, early, late, end })
+        early.iter().any(|event| stored(event).is_some()).then_some(Self {
+            first,
+            fence: *fence,
+            early,
+            late,
+            end,
+        })
     }
 
-    /// What came second, the fence, what came first; the fence once more where nothing else would keep what came first before
-    /// what follows. Memory grows before anything else, since what is stored may be in there.
+    /// What came second, the fence, what came first; the fence once more where nothing else would
+    /// keep what came first before what follows. Memory grows before anything else, since what is
+    /// stored may be in there.
     fn apply(self, events: &mut Vec<Event>) {
         let grows = |event: &&Event| matches!(event, Event::Grow { .. });
         let rest = |event: &&Event| !grows(event);
@@ -185,10 +206,13 @@ mod tests {
 
     fn swapped(events: &[Event]) -> Option<Vec<Event>> {
         let trace = Trace { events: events.to_vec(), ..Trace::default() };
-        let swapped = trace.with_groups_swapped(site!("test.fence"), &|_| None).map(|mutant| mutant.events);
+        let swapped =
+            trace.with_groups_swapped(site!("test.fence"), &|_| None).map(|mutant| mutant.events);
         assert_eq!(
             swapped.is_some(),
-            trace.mutants(Assumptions::default(), &|_| None).any(|mutant| mutant == Mutant::SwappedGroups(site!("test.fence")))
+            trace
+                .mutants(Assumptions::default(), &|_| None)
+                .any(|mutant| mutant == Mutant::SwappedGroups(site!("test.fence")))
         );
         swapped
     }
@@ -197,20 +221,38 @@ mod tests {
     fn what_follows_a_fence_comes_before_what_it_follows() {
         let (one, two) = ([at(0, 1), flush(0)], [at(8, 2), flush(1), at(16, 3), flush(2)]);
         let events = [&one[..], &[FENCE], &two, &[END], &[at(24, 4)]].concat();
-        assert_eq!(swapped(&events), Some([&two[..], &[FENCE], &one, &[END], &[at(24, 4)]].concat()));
-        // Where the operation returns without a fence, the first group is made durable all the same: no durability is lost,
-        // only the order.
+        assert_eq!(
+            swapped(&events),
+            Some([&two[..], &[FENCE], &one, &[END], &[at(24, 4)]].concat())
+        );
+        // Where the operation returns without a fence, the first group is made durable all the
+        // same: no durability is lost, only the order.
         let events = [&one[..], &[FENCE], &two].concat();
         assert_eq!(swapped(&events), Some([&two[..], &[FENCE], &one, &[FENCE]].concat()));
         // Other words of the same line change places too.
         let events = [at(0, 1), flush(0), FENCE, at(1, 2), flush(0), END];
-        assert_eq!(swapped(&events), Some(vec![at(1, 2), flush(0), FENCE, at(0, 1), flush(0), END]));
+        assert_eq!(
+            swapped(&events),
+            Some(vec![at(1, 2), flush(0), FENCE, at(0, 1), flush(0), END])
+        );
     }
 
     #[test]
     fn a_word_that_both_groups_store_keeps_its_last_value_and_its_line_its_place() {
-        let events = [at(0, 1), flush(0), FENCE, at(0, 2), at(1, 3), flush(0), at(8, 4), flush(1), END];
-        let mutant = [at(8, 4), flush(1), FENCE, at(0, 1), flush(0), FENCE, at(0, 2), at(1, 3), flush(0), END];
+        let events =
+            [at(0, 1), flush(0), FENCE, at(0, 2), at(1, 3), flush(0), at(8, 4), flush(1), END];
+        let mutant = [
+            at(8, 4),
+            flush(1),
+            FENCE,
+            at(0, 1),
+            flush(0),
+            FENCE,
+            at(0, 2),
+            at(1, 3),
+            flush(0),
+            END,
+        ];
         assert_eq!(swapped(&events), Some(mutant.to_vec()));
         assert_eq!(swapped(&[at(0, 1), flush(0), FENCE, at(0, 2), flush(0), END]), None);
         // A flush that is made late is made late still.
@@ -240,9 +282,13 @@ mod tests {
         const ALLOCATED: Event = Event::Fence { site: site!("pool.take.A1.fence") };
         const RETIRED: Event = Event::Fence { site: site!("pool.take.A2.fence") };
         const DONE: Event = Event::Fence { site: site!("tree.insert.P2.fence") };
-        let layers = |site: Site| Some(if site.name().starts_with("pool.") { "pool.take" } else { "tree.insert" });
+        let layers = |site: Site| {
+            Some(if site.name().starts_with("pool.") { "pool.take" } else { "tree.insert" })
+        };
         let take = |word: u64| [at(word, 1), ALLOCATED, at(word + 8, 2), RETIRED];
-        let events = [&take(0)[..], &take(64), &[at(128, 3), CHANGED, at(136, 4), DONE, at(144, 5)]].concat();
+        let events =
+            [&take(0)[..], &take(64), &[at(128, 3), CHANGED, at(136, 4), DONE, at(144, 5)]]
+                .concat();
         let trace = Trace { events, ..Trace::default() };
         let swaps: Vec<Mutant> = trace.swappable(&layers);
         let expected = ["pool.take.A1.fence", "pool.take.A1.fence", "tree.insert.P1.fence"];

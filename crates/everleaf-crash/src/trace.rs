@@ -60,7 +60,10 @@ pub enum ExploreError {
         limit: usize,
     },
     /// The program does not do what it was asked to do, or did before.
-    #[error("the program has no interleaving {interleaving}, or does not always do the same (a random hash table, a clock)")]
+    #[error(
+        "the program has no interleaving {interleaving}, or does not always do the same (a random \
+        hash table, a clock)"
+    )]
     NoSuchInterleaving {
         /// The interleaving.
         interleaving: Interleaving,
@@ -77,7 +80,8 @@ pub(crate) struct Trace {
     pub moments: Vec<Moment>,
     /// The thread that it ran on, where there is but one.
     pub ran_on: u16,
-    /// What grown memory held before anything was stored there, by word from offset 0; empty if nothing grew.
+    /// What grown memory held before anything was stored there, by word from offset 0; empty if
+    /// nothing grew.
     pub fresh: Vec<u64>,
 }
 
@@ -112,7 +116,9 @@ impl Trace {
         if events.iter().any(|event| matches!(event, Event::Grow { .. })) {
             fresh = media.image();
             for event in events.iter().rev() {
-                if let Event::Store { offset, old, .. } | Event::UnorderedStore { offset, old, .. } = event {
+                if let Event::Store { offset, old, .. }
+                | Event::UnorderedStore { offset, old, .. } = event
+                {
                     fresh[*offset as usize / WORD] = *old;
                 }
             }
@@ -133,37 +139,50 @@ impl Trace {
     /// Every word that is stored to.
     pub fn stored_words(&self) -> impl Iterator<Item = usize> {
         self.events.iter().filter_map(|event| match event {
-            Event::Store { offset, .. } | Event::UnorderedStore { offset, .. } => Some(*offset as usize / WORD),
+            Event::Store { offset, .. } | Event::UnorderedStore { offset, .. } => {
+                Some(*offset as usize / WORD)
+            }
             _ => None,
         })
     }
 
     pub fn stores_anything(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::Store { .. } | Event::UnorderedStore { .. } | Event::Grow { .. }))
+        self.events.iter().any(|event| {
+            matches!(event, Event::Store { .. } | Event::UnorderedStore { .. } | Event::Grow { .. })
+        })
     }
 }
 
 /// The site of a barrier: what has one can be suppressed, a line write included.
 pub(crate) fn barrier(event: &Event) -> Option<Site> {
     match event {
-        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } | Event::UnorderedStore { site, .. } => {
-            Some(*site)
-        }
+        Event::Flush { site, .. }
+        | Event::Fence { site }
+        | Event::Order { site }
+        | Event::UnorderedStore { site, .. } => Some(*site),
         _ => None,
     }
 }
 
 /// Runs everything once, without any crash but those that are operations.
-pub(crate) fn record<S: Subject>(subject: &S, options: &Options) -> Result<Recording, ExploreError> {
+pub(crate) fn record<S: Subject>(
+    subject: &S,
+    options: &Options,
+) -> Result<Recording, ExploreError> {
     let mut media = Traced::new(options.len, options.max_len, options.seed)?;
     let start = media.image();
     let mut machine = new_machine(start.clone(), options.assumptions, options);
-    let mut state = caught(|| subject.prepare(media.clone())).map_err(|message| ExploreError::Prepare { message })?;
+    let mut state = caught(|| subject.prepare(media.clone()))
+        .map_err(|message| ExploreError::Prepare { message })?;
     let prepare = Trace::take(&media);
     machine.feed(&prepare);
     let mut steps = Vec::new();
     for operation in 0..subject.operation_count() {
-        let failed = |message| ExploreError::Operation { operation, description: subject.describe_operation(operation), message };
+        let failed = |message| ExploreError::Operation {
+            operation,
+            description: subject.describe_operation(operation),
+            message,
+        };
         let mut restart = None;
         let mut thread = subject.thread(operation);
         if subject.is_crash(operation) {
@@ -204,7 +223,8 @@ impl Machine {
 
 /// Runs a part of the subject; a panic is an error like any other.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(&*panic))))
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(&*panic))))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {

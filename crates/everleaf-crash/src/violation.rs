@@ -9,25 +9,30 @@ use crate::machine::{Machine, ONLY_THREAD};
 use crate::trace::{Trace, barrier};
 use crate::{Interleaving, Subject};
 
-/// A state that a crash can leave and that recovery does not mend, reduced as far as it still breaks.
+/// A state that a crash can leave and that recovery does not mend, reduced as far as it still
+/// breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The operations that lead to it, by index, the last one being that which the crash cut (or followed).
+    /// The operations that lead to it, by index, the last one being that which the crash cut (or
+    /// followed).
     pub operations: Vec<usize>,
     /// The same in words.
     pub descriptions: Vec<String>,
-    /// So many of all operations of the subject had been acknowledged (of `operations`, where it was reduced).
+    /// So many of all operations of the subject had been acknowledged (of `operations`, where it
+    /// was reduced).
     pub acknowledged: usize,
     /// The operation that the crash cut, by index.
     pub cut: Option<usize>,
-    /// The crash; then, where it needs one, the crash inside the recovery or in the operation after it.
+    /// The crash; then, where it needs one, the crash inside the recovery or in the operation after
+    /// it.
     pub crashes: Vec<Crash>,
     /// Which invariant broke.
     pub error: String,
-    /// In which order the threads made their accesses, if there were several: enough to run it again.
+    /// In which order the threads made their accesses, if there were several: enough to run it
+    /// again.
     pub interleaving: Option<Interleaving>,
-    /// Where operations were dropped from a program of several threads: the interleaving of all of it in which something broke
-    /// first. The other one is of a program of these operations alone.
+    /// Where operations were dropped from a program of several threads: the interleaving of all of
+    /// it in which something broke first. The other one is of a program of these operations alone.
     pub found_in: Option<Interleaving>,
 }
 
@@ -90,7 +95,13 @@ impl Crash {
         choice: &[usize],
     ) -> Self {
         let around = around(trace, event);
-        Self { during, event, events: trace.events.len(), around, lines: line_states(subject, machine, choice, trace) }
+        Self {
+            during,
+            event,
+            events: trace.events.len(),
+            around,
+            lines: line_states(subject, machine, choice, trace),
+        }
     }
 }
 
@@ -107,11 +118,16 @@ fn around(trace: &Trace, crash: usize) -> Vec<String> {
 }
 
 fn describe_event(event: &Event) -> String {
-    let named = |what: &str| barrier(event).map_or(what.to_string(), |site| format!("{what} {site}"));
+    let named =
+        |what: &str| barrier(event).map_or(what.to_string(), |site| format!("{what} {site}"));
     match event {
         Event::Store { offset, old, new } => format!("store +{offset:#x}: {old:#x} -> {new:#x}"),
-        Event::UnorderedStore { offset, old, new, .. } => format!("{} +{offset:#x}: {old:#x} -> {new:#x}", named("line write")),
-        Event::Flush { line, .. } => format!("{} of line +{:#x}", named("flush"), line * LINE as u64),
+        Event::UnorderedStore { offset, old, new, .. } => {
+            format!("{} +{offset:#x}: {old:#x} -> {new:#x}", named("line write"))
+        }
+        Event::Flush { line, .. } => {
+            format!("{} of line +{:#x}", named("flush"), line * LINE as u64)
+        }
         Event::Fence { .. } => named("fence"),
         Event::Order { .. } => named("order"),
         Event::Grow { len } => format!("memory grown to {len} bytes"),
@@ -120,7 +136,12 @@ fn describe_event(event: &Event) -> String {
     }
 }
 
-fn line_states<S: Subject>(subject: &S, machine: &Machine, choice: &[usize], trace: &Trace) -> Vec<LineState> {
+fn line_states<S: Subject>(
+    subject: &S,
+    machine: &Machine,
+    choice: &[usize],
+    trace: &Trace,
+) -> Vec<LineState> {
     let mut lines: BTreeMap<u64, LineState> = BTreeMap::new();
     for (store, durable) in machine.stores_of(choice) {
         let offset = (store.word * WORD) as u64;
@@ -156,8 +177,10 @@ fn flushes_of(trace: &Trace, wanted: u64) -> Vec<Site> {
 impl LineState {
     /// In the subject's words, or by the flushes of the line: their names say what it is.
     fn words(&self) -> Option<String> {
-        let sites = || self.flushed_at.iter().map(|site| site.name()).collect::<Vec<_>>().join(", ");
-        let by_flushes = || (!self.flushed_at.is_empty()).then(|| format!("flushed at {}", sites()));
+        let sites =
+            || self.flushed_at.iter().map(|site| site.name()).collect::<Vec<_>>().join(", ");
+        let by_flushes =
+            || (!self.flushed_at.is_empty()).then(|| format!("flushed at {}", sites()));
         self.description.clone().or_else(by_flushes)
     }
 }
@@ -172,7 +195,10 @@ impl fmt::Display for Violation {
         }
         if let Some(interleaving) = &self.interleaving {
             write!(f, "interleaving {interleaving}")?;
-            let whole = self.found_in.as_ref().map(|whole| format!(" of these operations alone; of all of them {whole}"));
+            let whole = self
+                .found_in
+                .as_ref()
+                .map(|whole| format!(" of these operations alone; of all of them {whole}"));
             writeln!(f, "{}", whole.unwrap_or_default())?;
         }
         self.crashes.iter().try_for_each(|crash| crash.fmt(f))
@@ -200,7 +226,9 @@ impl fmt::Display for During {
             During::After(operation) => write!(f, "after operation {operation}"),
             During::Step(step) => write!(f, "in step {step}"),
             During::Recovery => write!(f, "during the recovery from that crash"),
-            During::FollowUp(operation) => write!(f, "after that recovery, around operation {operation}"),
+            During::FollowUp(operation) => {
+                write!(f, "after that recovery, around operation {operation}")
+            }
         }
     }
 }

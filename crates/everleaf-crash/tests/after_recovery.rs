@@ -9,8 +9,8 @@ use toys::{Structure, Toy, load, options, write};
 const VALUE: usize = 1;
 const LOG: usize = 2;
 
-/// A value behind a log, whose recovery redoes what the log says. If `fenced` is not set it returns before that is durable, and the
-/// first fence of the next operation makes good for it.
+/// A value behind a log, whose recovery redoes what the log says. If `fenced` is not set it returns
+/// before that is durable, and the first fence of the next operation makes good for it.
 struct Redone {
     fenced: bool,
 }
@@ -53,7 +53,8 @@ impl Structure for Redone {
 
 fn explored(fenced: bool, operations: usize) -> Report {
     let options = Options { mutate: false, ..options() };
-    explore(&Toy { structure: Redone { fenced }, operations }, &options).expect("nothing fails without a crash")
+    explore(&Toy { structure: Redone { fenced }, operations }, &options)
+        .expect("nothing fails without a crash")
 }
 
 #[test]
@@ -71,7 +72,8 @@ fn what_a_recovery_returned_may_not_be_lost_where_no_operation_comes_after_it() 
     assert_eq!(explored(true, 1).violations, []);
 }
 
-/// A register whose recovery leaves a mark without a fence, and whose operations are refused where there is one.
+/// A register whose recovery leaves a mark without a fence, and whose operations are refused where
+/// there is one.
 struct Trap;
 
 impl Subject for Trap {
@@ -107,7 +109,8 @@ impl Subject for Trap {
 
 #[test]
 fn an_operation_that_fails_after_a_recovery_is_a_violation() {
-    let report = explore(&Trap, &Options { mutate: false, ..options() }).expect("nothing fails without a crash");
+    let report = explore(&Trap, &Options { mutate: false, ..options() })
+        .expect("nothing fails without a crash");
     assert_eq!(report.violations[0].error, "after recovery, operation 0: there is a mark");
 }
 
@@ -194,7 +197,8 @@ fn who_asks_how_far_a_recovery_came_changes_nothing_for_the_operations_after_it(
         assert_eq!(explored(Settling::Right).violations, [], "fenced: {fenced}");
         for wrong in [Settling::Never, Settling::ResetFirst] {
             let report = explored(wrong);
-            let violation = report.violations.first().unwrap_or_else(|| panic!("{wrong:?}, fenced: {fenced}"));
+            let violation =
+                report.violations.first().unwrap_or_else(|| panic!("{wrong:?}, fenced: {fenced}"));
             assert!(matches!(violation.crashes[1].during, During::FollowUp(_)), "{violation}");
         }
     }

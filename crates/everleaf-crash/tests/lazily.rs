@@ -1,4 +1,5 @@
-//! Crash points with more images than the budget: only what recovery and checks read is branched on.
+//! Crash points with more images than the budget: only what recovery and checks read is branched
+//! on.
 
 mod toys;
 
@@ -14,7 +15,8 @@ use toys::{flush, load, options, store};
 /// The lines that are dirty all at once.
 const LINES: std::ops::Range<usize> = 4..44;
 
-/// An operation that stores twice to each of many lines, with no barrier until the end; what is done after a crash are closures.
+/// An operation that stores twice to each of many lines, with no barrier until the end; what is
+/// done after a crash are closures.
 struct Wide<R, V> {
     recover: R,
     verify: V,
@@ -65,8 +67,13 @@ where
     }
 }
 
-fn explored(recover: impl Fn(&Traced), verify: impl Fn(&Traced) -> Result<(), String>, options: &Options) -> Report {
-    explore(&Wide { recover, verify, goes_on: |_| {} }, options).expect("nothing fails without a crash")
+fn explored(
+    recover: impl Fn(&Traced),
+    verify: impl Fn(&Traced) -> Result<(), String>,
+    options: &Options,
+) -> Report {
+    explore(&Wide { recover, verify, goes_on: |_| {} }, options)
+        .expect("nothing fails without a crash")
 }
 
 /// So many images, and no mutants.
@@ -81,7 +88,11 @@ fn torn(media: &Traced, line: usize) -> bool {
 
 /// Breaks if five lines are all torn: of the 243 ways in which they can be left, one.
 fn five(media: &Traced) -> Result<(), String> {
-    if [7, 15, 22, 30, 41].iter().all(|line| torn(media, *line)) { Err("five are torn".to_owned()) } else { Ok(()) }
+    if [7, 15, 22, 30, 41].iter().all(|line| torn(media, *line)) {
+        Err("five are torn".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
 fn read_everything(media: &Traced) {
@@ -93,8 +104,12 @@ fn what_a_sample_would_miss_is_found_where_little_is_read() {
     // At the end 3^40 images, of which recovery and checks can tell 11.
     let lazily = explored(|_| {}, five, &within(100));
     assert_eq!(lazily.violations[0].error, "five are torn");
-    let torn: Vec<u64> =
-        lazily.violations[0].crashes[0].lines.iter().filter(|line| line.durable.len() == 1).map(|line| line.line).collect();
+    let torn: Vec<u64> = lazily.violations[0].crashes[0]
+        .lines
+        .iter()
+        .filter(|line| line.durable.len() == 1)
+        .map(|line| line.line)
+        .collect();
     assert_eq!(torn, [7, 15, 22, 30, 41]);
     // As many images, but every line matters: this is a sample.
     let sampled = explored(read_everything, five, &within(100));
@@ -115,12 +130,16 @@ fn where_little_is_read_every_image_is_accounted_for() {
 #[test]
 fn where_everything_is_read_the_rest_is_a_sample_and_said_to_be() {
     let report = explored(read_everything, |_| Ok(()), &within(100));
-    assert!(!report.exhaustive && report.sampled_points > 60 && report.left_out > 1 << 60, "{report:?}");
+    assert!(
+        !report.exhaustive && report.sampled_points > 60 && report.left_out > 1 << 60,
+        "{report:?}"
+    );
     assert!(report.recoveries <= report.crash_points * 100, "{} runs", report.recoveries);
     assert_eq!(report.lazily_exhaustive_points, 0);
 }
 
-/// Two writes of one line with no fence between them have 2^16 outcomes, which are too many to list. Nobody reads them.
+/// Two writes of one line with no fence between them have 2^16 outcomes, which are too many to
+/// list. Nobody reads them.
 struct Rewritten;
 
 impl Subject for Rewritten {
@@ -148,11 +167,16 @@ impl Subject for Rewritten {
 
 #[test]
 fn a_point_whose_outcomes_are_too_many_to_list_is_a_sample_and_counts_as_one() {
-    // With the small budget the listed outcomes are told apart by what is read, with the large one all of them are tried.
+    // With the small budget the listed outcomes are told apart by what is read, with the large one
+    // all of them are tried.
     for (budget, lazily) in [(100, 1), (5000, 0)] {
         let report = explore(&Rewritten, &within(budget)).unwrap();
         assert!(!report.exhaustive && report.left_out > 0, "{report:?}");
-        assert_eq!((report.sampled_points, report.lazily_exhaustive_points), (1, lazily), "budget {budget}");
+        assert_eq!(
+            (report.sampled_points, report.lazily_exhaustive_points),
+            (1, lazily),
+            "budget {budget}"
+        );
     }
 }
 
@@ -160,7 +184,11 @@ fn a_point_whose_outcomes_are_too_many_to_list_is_a_sample_and_counts_as_one() {
 fn a_store_decides_the_words_that_it_stores_and_no_others() {
     let shallow = Options { recovery_depth: 0, ..within(100) };
     let runs = |recover: fn(&Traced)| {
-        let report = explored(recover, |media| if load(media, 9, 1) < 2 { Ok(()) } else { Err(String::new()) }, &shallow);
+        let report = explored(
+            recover,
+            |media| if load(media, 9, 1) < 2 { Ok(()) } else { Err(String::new()) },
+            &shallow,
+        );
         assert!(report.exhaustive, "{report:?}");
         report.recoveries
     };
@@ -194,14 +222,19 @@ fn what_only_the_second_recovery_reads_is_branched_on_there() {
     let violation = &report.violations[0];
     assert!(violation.error.contains("two lines are torn"), "{violation}");
     assert_eq!(violation.crashes[1].during, During::Recovery);
-    let line = violation.crashes[0].lines.iter().find(|line| line.line == 30).expect("it is pending");
+    let line =
+        violation.crashes[0].lines.iter().find(|line| line.line == 30).expect("it is pending");
     assert_eq!(line.durable.len(), 1, "the first crash tore it: {violation}");
-    assert_eq!(explored(recover, |_| Ok(()), &Options { recovery_depth: 0, ..within(50) }).violations, []);
+    assert_eq!(
+        explored(recover, |_| Ok(()), &Options { recovery_depth: 0, ..within(50) }).violations,
+        []
+    );
 }
 
 #[test]
 fn what_a_recovery_stores_to_an_undecided_line_is_not_undone() {
-    // The first recovery overwrites a word that it has not read, durably, and says so; the second one relies on that.
+    // The first recovery overwrites a word that it has not read, durably, and says so; the second
+    // one relies on that.
     let recover = |media: &Traced| {
         if load(media, 1, 0) == 1 {
             assert_eq!(load(media, 30, 0), 9, "what was durable is gone");
@@ -217,27 +250,39 @@ fn what_a_recovery_stores_to_an_undecided_line_is_not_undone() {
     };
     let report = explored(recover, |_| Ok(()), &Options { recovery_budget: 64, ..within(50) });
     assert_eq!(report.violations.first().map(ToString::to_string), None);
-    assert!(report.exhaustive && report.lazily_exhaustive_points > 50, "{} left out", report.left_out);
+    assert!(
+        report.exhaustive && report.lazily_exhaustive_points > 50,
+        "{} left out",
+        report.left_out
+    );
 }
 
 #[test]
 fn what_only_the_operation_after_a_recovery_reads_is_branched_on_there() {
-    // Recovery leaves its mark pending. The operation after it notes whether two lines are torn, which must not be.
+    // Recovery leaves its mark pending. The operation after it notes whether two lines are torn,
+    // which must not be.
     let goes_on = |media: &Traced| {
         store(media, 2, 0, 1 + u64::from(torn(media, 30) && torn(media, 31)));
         flush(media, site!("wide.note"), 2);
         media.fence(site!("wide.note.fence"));
     };
     let recover = |media: &Traced| store(media, 1, 0, 1);
-    let verify = |media: &Traced| if load(media, 2, 0) == 2 { Err("it found two torn".to_owned()) } else { Ok(()) };
+    let verify = |media: &Traced| {
+        if load(media, 2, 0) == 2 { Err("it found two torn".to_owned()) } else { Ok(()) }
+    };
     let report = explore(&Wide { recover, verify, goes_on }, &within(50)).unwrap();
     let violation = &report.violations[0];
-    assert_eq!((violation.error.as_str(), violation.crashes[1].during), ("it found two torn", During::FollowUp(1)));
-    let line = violation.crashes[0].lines.iter().find(|line| line.line == 30).expect("it is pending");
+    assert_eq!(
+        (violation.error.as_str(), violation.crashes[1].during),
+        ("it found two torn", During::FollowUp(1))
+    );
+    let line =
+        violation.crashes[0].lines.iter().find(|line| line.line == 30).expect("it is pending");
     assert_eq!(line.durable.len(), 1, "{violation}");
 }
 
-// ---- the same verdicts as by trying everything --------------------------------------------------------------------------
+// ---- the same verdicts as by trying everything
+// --------------------------------------------------------------------------
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -267,7 +312,11 @@ impl Noted {
     fn random(rng: &mut SmallRng) -> Self {
         let mut steps = |count: usize, loads: bool, writes: bool| -> Vec<Step> {
             let mut step = |_| {
-                let (line, word, value) = (rng.random_range(1..=LAST), rng.random_range(0..WORDS), rng.random_range(1..4));
+                let (line, word, value) = (
+                    rng.random_range(1..=LAST),
+                    rng.random_range(0..WORDS),
+                    rng.random_range(1..4),
+                );
                 match rng.random_range(0..20) {
                     0..6 if loads => Step::Load(line, word),
                     0..9 => Step::Store(line, word, value),
@@ -283,7 +332,9 @@ impl Noted {
         let mut operations = vec![steps(11, false, true), steps(4, true, false)];
         let mut writes = 0;
         // Each of them has 256 outcomes.
-        operations[0].retain(|step| !matches!(step, Step::Write(..)) || std::mem::replace(&mut writes, 1) == 0);
+        operations[0].retain(|step| {
+            !matches!(step, Step::Write(..)) || std::mem::replace(&mut writes, 1) == 0
+        });
         let (recover, verify) = (steps(9, true, false), steps(4, true, false));
         Self { operations, recover, verify, verdicts: RefCell::default() }
     }
@@ -296,7 +347,9 @@ impl Noted {
                 continue;
             }
             match *step {
-                Step::Load(line, word) => seen = seen.wrapping_mul(31).wrapping_add(load(media, line, word)),
+                Step::Load(line, word) => {
+                    seen = seen.wrapping_mul(31).wrapping_add(load(media, line, word))
+                }
                 Step::Store(line, word, value) => store(media, line, word, value),
                 Step::Write(line, value) => {
                     media.write_line(
@@ -338,9 +391,18 @@ impl Subject for &Noted {
         let seen = Noted::run(&image, &self.recover);
         Ok((image, seen))
     }
-    fn verify(&self, (media, seen): &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        (media, seen): &mut Self::State,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         let found = Noted::run(media, &self.verify);
-        self.verdicts.borrow_mut().insert((acknowledged, cut, seen.wrapping_mul(1_000_003) ^ found));
+        self.verdicts.borrow_mut().insert((
+            acknowledged,
+            cut,
+            seen.wrapping_mul(1_000_003) ^ found,
+        ));
         Ok(())
     }
     fn completed(&self, (media, _): &mut Self::State, _: usize, _: Option<usize>) -> Option<usize> {
@@ -356,12 +418,23 @@ fn the_verdicts_are_those_of_trying_every_image() {
         let subject = Noted::random(&mut SmallRng::seed_from_u64(seed));
         let assumptions = Assumptions { eadr: seed % 5 == 1, atomic_line: seed % 5 == 2 };
         let explored = |budget, recovery_depth| {
-            let options = Options { budget, recovery_budget: budget * 4, recovery_depth, assumptions, ..within(0) };
+            let options = Options {
+                budget,
+                recovery_budget: budget * 4,
+                recovery_depth,
+                assumptions,
+                ..within(0)
+            };
             let report = explore(&&subject, &options).unwrap();
             let mut verdicts = subject.verdicts.take();
             // What was right between two operations need not be asked again during the next one.
-            let between: Vec<_> = verdicts.iter().filter(|(_, cut, _)| cut.is_none()).copied().collect();
-            verdicts.extend(between.into_iter().map(|(acknowledged, _, seen)| (acknowledged, Some(acknowledged), seen)));
+            let between: Vec<_> =
+                verdicts.iter().filter(|(_, cut, _)| cut.is_none()).copied().collect();
+            verdicts.extend(
+                between
+                    .into_iter()
+                    .map(|(acknowledged, _, seen)| (acknowledged, Some(acknowledged), seen)),
+            );
             (report, verdicts)
         };
         let listed = |report: &Report| report.exhaustive && report.lazily_exhaustive_points == 0;
@@ -381,6 +454,9 @@ fn the_verdicts_are_those_of_trying_every_image() {
         }
         assert_eq!(lazily.exhaustive, lazily.left_out == 0, "seed {seed}");
     }
-    println!("{compared} programs; {accounted} of them have points with too many images, all of them accounted for");
+    println!(
+        "{compared} programs; {accounted} of them have points with too many images, all of them \
+        accounted for"
+    );
     assert!(accounted > ROUNDS / 12, "{accounted} of {ROUNDS} programs say something");
 }

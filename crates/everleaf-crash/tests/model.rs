@@ -1,4 +1,5 @@
-//! The images that the model allows, against cases counted by hand. A memory of two lines, words 0..8 and 8..16.
+//! The images that the model allows, against cases counted by hand. A memory of two lines, words
+//! 0..8 and 8..16.
 
 use everleaf_crash::{Assumptions, crash_images, crash_images_of_threads};
 use everleaf_pmem::{Event, Site, site};
@@ -16,13 +17,16 @@ fn fence() -> Event {
 }
 /// A whole-line write: eight unordered stores of `value`.
 fn write_line(line: u64, value: u64) -> Vec<Event> {
-    (0..8).map(|i| Event::UnorderedStore { site: X, offset: line * 64 + i * 8, old: 0, new: value }).collect()
+    (0..8)
+        .map(|i| Event::UnorderedStore { site: X, offset: line * 64 + i * 8, old: 0, new: value })
+        .collect()
 }
 
 /// The images as lists of the words that are not zero, sorted.
 fn images_under(assumptions: Assumptions, events: &[Event]) -> Vec<Vec<(usize, u64)>> {
     let images = crash_images(&[0; 16], events, assumptions, 1 << 20).expect("few enough");
-    let words = |image: Vec<u64>| image.into_iter().enumerate().filter(|(_, value)| *value != 0).collect();
+    let words =
+        |image: Vec<u64>| image.into_iter().enumerate().filter(|(_, value)| *value != 0).collect();
     let mut lists: Vec<Vec<(usize, u64)>> = images.into_iter().map(words).collect();
     lists.sort();
     let count = lists.len();
@@ -75,14 +79,23 @@ fn flush_and_fence_make_what_was_stored_before_the_flush_durable() {
     // A flush of the other line captures nothing here.
     assert_eq!(images(&[store(0, 1), flush(1), fence()]).len(), 2);
     // The last flush before the fence counts.
-    assert_eq!(images(&[store(0, 1), flush(0), store(1, 1), flush(0), fence()]), [vec![(0, 1), (1, 1)]]);
+    assert_eq!(
+        images(&[store(0, 1), flush(0), store(1, 1), flush(0), fence()]),
+        [vec![(0, 1), (1, 1)]]
+    );
 }
 
 #[test]
 fn several_stores_to_one_word_leave_any_of_its_values() {
-    assert_eq!(images(&[store(0, 1), store(0, 2), store(0, 1)]), [vec![], vec![(0, 1)], vec![(0, 2)]]);
+    assert_eq!(
+        images(&[store(0, 1), store(0, 2), store(0, 1)]),
+        [vec![], vec![(0, 1)], vec![(0, 2)]]
+    );
     // After it was flushed with 2, the word is never 1 again.
-    assert_eq!(images(&[store(0, 1), store(0, 2), flush(0), fence(), store(0, 3)]), [vec![(0, 2)], vec![(0, 3)]]);
+    assert_eq!(
+        images(&[store(0, 1), store(0, 2), flush(0), fence(), store(0, 3)]),
+        [vec![(0, 2)], vec![(0, 3)]]
+    );
 }
 
 #[test]
@@ -131,7 +144,10 @@ fn atomic_line_leaves_a_line_write_whole_or_not_at_all() {
     let both = [write_line(0, 7), write_line(1, 7)].concat();
     assert_eq!(images_under(ATOMIC_LINE, &both).len(), 4);
     // Ordinary stores are as ever.
-    assert_eq!(images_under(ATOMIC_LINE, &[store(0, 1), store(1, 1)]), images_under(ADR, &[store(0, 1), store(1, 1)]));
+    assert_eq!(
+        images_under(ATOMIC_LINE, &[store(0, 1), store(1, 1)]),
+        images_under(ADR, &[store(0, 1), store(1, 1)])
+    );
 }
 
 #[test]
@@ -141,12 +157,17 @@ fn eadr_makes_stores_durable_in_program_order_across_lines() {
     assert_eq!(found, [vec![], vec![(0, 1)], vec![(0, 1), (1, 1), (8, 1)], vec![(0, 1), (8, 1)]]);
     // Fenced: visible is durable, one image, and no flush was needed.
     assert_eq!(images_under(EADR, &[store(0, 1), store(8, 1), fence()]), [vec![(0, 1), (8, 1)]]);
-    assert_eq!(images_under(EADR, &[store(0, 1), flush(0), store(8, 1)]).len(), 3, "a flush does not empty the store buffer");
+    assert_eq!(
+        images_under(EADR, &[store(0, 1), flush(0), store(8, 1)]).len(),
+        3,
+        "a flush does not empty the store buffer"
+    );
     // Line writes stay unordered.
     assert_eq!(images_under(EADR, &write_line(0, 7)).len(), 256);
 }
 
-// ---- several threads ------------------------------------------------------------------------------------------------------
+// ---- several threads
+// -------------------------------------------------------------------------------------------------
 
 fn of_threads(assumptions: Assumptions, events: &[(u16, Event)]) -> usize {
     crash_images_of_threads(&[0; 16], events, assumptions, 1 << 20).expect("few enough").len()
@@ -158,7 +179,11 @@ fn a_fence_waits_for_the_flushes_of_its_own_thread_only() {
     let then = |events: &[(u16, Event)]| of_threads(ADR, &[&started[..], events].concat());
     assert_eq!(then(&[(2, fence())]), 2, "another thread's fence");
     assert_eq!(then(&[(2, fence()), (1, fence())]), 1, "its own");
-    assert_eq!(then(&[(2, flush(0)), (2, fence())]), 1, "another thread's flush and fence make durable what anybody stored");
+    assert_eq!(
+        then(&[(2, flush(0)), (2, fence())]),
+        1,
+        "another thread's flush and fence make durable what anybody stored"
+    );
     // A flush captures what stood there, whoever stored it, and nothing that came later.
     assert_eq!(then(&[(2, store(1, 1)), (1, fence())]), 2);
     assert_eq!(then(&[(2, store(1, 1)), (2, flush(0)), (1, fence())]), 2);
@@ -182,7 +207,8 @@ fn with_eadr_a_fence_empties_the_store_buffer_of_its_own_thread() {
     let events = [(1, store(0, 1)), (2, store(8, 1)), (1, store(1, 1)), (2, store(9, 1))];
     let then = |thread| of_threads(EADR, &[&events[..], &[(thread, fence())]].concat());
     assert_eq!(of_threads(EADR, &events), 5);
-    // What became visible before its last store is durable with it; the other thread's last store is not, or is.
+    // What became visible before its last store is durable with it; the other thread's last store
+    // is not, or is.
     assert_eq!((then(1), then(2)), (2, 1));
 }
 
@@ -211,8 +237,8 @@ fn too_many_images_are_refused_and_not_cut_short() {
     assert!(crash_images(&[0; 16], &events, ADR, 65_535).is_none());
 }
 
-/// The same images, found in the most naive way: a set of stores is legal if for every line the durable ordinary stores are a prefix
-/// that contains what was flushed and fenced.
+/// The same images, found in the most naive way: a set of stores is legal if for every line the
+/// durable ordinary stores are a prefix that contains what was flushed and fenced.
 #[test]
 fn enumeration_agrees_with_trying_every_subset() {
     use rand::rngs::SmallRng;
@@ -226,7 +252,12 @@ fn enumeration_agrees_with_trying_every_subset() {
             events.push(match rng.random_range(0..8u8) {
                 0 => fence(),
                 1 | 2 => flush(rng.random_range(0..2)),
-                3 => Event::UnorderedStore { site: X, offset: rng.random_range(0..16u64) * 8, old: 0, new: i + 1 },
+                3 => Event::UnorderedStore {
+                    site: X,
+                    offset: rng.random_range(0..16u64) * 8,
+                    old: 0,
+                    new: i + 1,
+                },
                 _ => store(rng.random_range(0..16), i + 1),
             });
         }
@@ -249,22 +280,27 @@ fn naive_images(events: &[Event]) -> Vec<Vec<u64>> {
             _ => None,
         })
         .collect();
-    let fenced_after = |at: usize| events[at..].iter().any(|event| matches!(event, Event::Fence { .. }));
+    let fenced_after =
+        |at: usize| events[at..].iter().any(|event| matches!(event, Event::Fence { .. }));
     let certain = |(at, word, _, ordered): &(usize, u64, u64, bool)| {
-        let is_flush = |event: &Event| matches!(event, Event::Flush { line, .. } if *line == word / 8);
+        let is_flush =
+            |event: &Event| matches!(event, Event::Flush { line, .. } if *line == word / 8);
         let flushed = (*at..events.len()).any(|i| is_flush(&events[i]) && fenced_after(i));
         if *ordered { flushed } else { fenced_after(*at) }
     };
     let legal = |set: u32| {
         let durable = |i: usize| set >> i & 1 == 1;
         (0..stores.len()).all(|i| {
-            let in_order = (0..i).all(|j| !(stores[i].3 && stores[j].3 && stores[i].1 / 8 == stores[j].1 / 8) || durable(j));
+            let in_order = (0..i).all(|j| {
+                !(stores[i].3 && stores[j].3 && stores[i].1 / 8 == stores[j].1 / 8) || durable(j)
+            });
             if durable(i) { in_order } else { !certain(&stores[i]) }
         })
     };
     let image = |set: u32| {
         let mut image = vec![0; 16];
-        for (_, (_, word, value, _)) in stores.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1) {
+        for (_, (_, word, value, _)) in stores.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1)
+        {
             image[*word as usize] = *value;
         }
         image

@@ -1,4 +1,5 @@
-//! Operations that run one after another, on one thread or on several: whose fence completes whose flush. And barriers that are spared.
+//! Operations that run one after another, on one thread or on several: whose fence completes whose
+//! flush. And barriers that are spared.
 
 mod toys;
 
@@ -8,7 +9,8 @@ use everleaf_crash::{Mutant, Options, Report, Subject, explore};
 use everleaf_pmem::{Media, Traced, site};
 use toys::{flush, load, options, store};
 
-/// A note, and a seal that may be there only if the note is. The note is flushed and left without a fence; whoever seals fences first.
+/// A note, and a seal that may be there only if the note is. The note is flushed and left without a
+/// fence; whoever seals fences first.
 struct Sealed {
     threads: u16,
 }
@@ -51,7 +53,12 @@ impl Subject for Sealed {
         Ok(image)
     }
 
-    fn verify(&self, media: &mut Traced, _acknowledged: usize, _cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        media: &mut Traced,
+        _acknowledged: usize,
+        _cut: Option<usize>,
+    ) -> Result<(), String> {
         let sealed = load(media, SEAL, 0) == 1 && load(media, NOTE, 0) == 0;
         if sealed { Err("sealed without a note".into()) } else { Ok(()) }
     }
@@ -65,14 +72,19 @@ fn explored(threads: u16, options: Options) -> Report {
 fn a_fence_completes_the_flushes_of_its_own_thread_only() {
     assert!(explored(1, options()).violations.is_empty());
     let report = explored(2, options());
-    assert_eq!(report.violations.first().map(|violation| violation.error.as_str()), Some("sealed without a note"));
+    assert_eq!(
+        report.violations.first().map(|violation| violation.error.as_str()),
+        Some("sealed without a note")
+    );
 }
 
 #[test]
 fn a_spared_barrier_is_not_suppressed() {
     let report = explored(1, Options { mutate: true, ..options() });
     assert_eq!((report.mutants, report.mutants_killed), (Some(2), Some(2)));
-    let spared = BTreeSet::from([site!("sealed.seal.before"), site!("sealed.elsewhere")].map(Mutant::Without));
+    let spared = BTreeSet::from(
+        [site!("sealed.seal.before"), site!("sealed.elsewhere")].map(Mutant::Without),
+    );
     let report = explored(1, Options { mutate: true, spared, ..options() });
     assert_eq!((report.mutants, report.mutants_killed), (Some(1), Some(1)));
     assert_eq!(report.images, 4 - 1, "note and seal, but for the seal alone");

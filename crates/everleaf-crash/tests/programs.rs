@@ -2,7 +2,9 @@
 
 mod toys;
 
-use everleaf_crash::{ConcurrentSubject, ExploreError, Options, Report, Step, ThreadOperations, explore_threads};
+use everleaf_crash::{
+    ConcurrentSubject, ExploreError, Options, Report, Step, ThreadOperations, explore_threads,
+};
 use everleaf_pmem::{Media, Traced, site};
 use toys::shared::{Act, Program, Shared};
 use toys::{load, store, write};
@@ -17,7 +19,9 @@ fn options() -> Options {
 /// One operation a thread.
 fn each_alone(threads: u16) -> Vec<Step> {
     vec![Step::Concurrent(
-        (1..=threads).map(|thread| ThreadOperations { thread, operations: vec![usize::from(thread) - 1] }).collect(),
+        (1..=threads)
+            .map(|thread| ThreadOperations { thread, operations: vec![usize::from(thread) - 1] })
+            .collect(),
     )]
 }
 
@@ -28,7 +32,8 @@ enum Role {
     Reader,
 }
 
-/// The reader is deceived in one order only: it has read the first word, then the setter has run, then the copier.
+/// The reader is deceived in one order only: it has read the first word, then the setter has run,
+/// then the copier.
 struct Deceived([Role; 3]);
 
 impl ConcurrentSubject for Deceived {
@@ -48,7 +53,9 @@ impl ConcurrentSubject for Deceived {
             Role::Setter => store(media, VALUE, 0, 1),
             Role::Copier if load(media, VALUE, 0) == 1 => store(media, VALUE, 1, 1),
             Role::Copier => {}
-            Role::Reader if (load(media, VALUE, 0), load(media, VALUE, 1)) == (0, 1) => return Err("a torn read".into()),
+            Role::Reader if (load(media, VALUE, 0), load(media, VALUE, 1)) == (0, 1) => {
+                return Err("a torn read".into());
+            }
             Role::Reader => {}
         }
         Ok(())
@@ -114,11 +121,14 @@ fn more_operations_in_a_step_than_a_promise_can_be_made_of_are_refused() {
     let many: Vec<Act> = vec![Act::Get; 64];
     let program = Program::new(Hesitant, &[&[&many, &[Act::Set(2)]]]);
     let refused = explore_threads(&program, &options());
-    assert!(matches!(refused, Err(ExploreError::Operations { step: 0, operations: 65, limit: 64 })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ExploreError::Operations { step: 0, operations: 65, limit: 64 })),
+        "{refused:?}"
+    );
 }
 
-/// Two counters behind a log, whose recovery does again what the log says and returns before that is durable; an operation begins with a
-/// fence, which is no help to a recovery on another thread.
+/// Two counters behind a log, whose recovery does again what the log says and returns before that
+/// is durable; an operation begins with a fence, which is no help to a recovery on another thread.
 struct Counters;
 
 const COUNTERS: [usize; 2] = [3, 4];
@@ -130,11 +140,18 @@ impl ConcurrentSubject for Counters {
 
     fn steps(&self) -> Vec<Step> {
         (1..=2)
-            .map(|thread| Step::Concurrent(vec![ThreadOperations { thread, operations: vec![usize::from(thread) - 1] }]))
+            .map(|thread| {
+                Step::Concurrent(vec![ThreadOperations {
+                    thread,
+                    operations: vec![usize::from(thread) - 1],
+                }])
+            })
             .collect()
     }
     fn prepare(&self, media: Traced) -> Result<Traced, String> {
-        [LOG, COUNTERS[0], COUNTERS[1]].iter().for_each(|line| write(&media, *line, 0, site!("counters.create")));
+        [LOG, COUNTERS[0], COUNTERS[1]]
+            .iter()
+            .for_each(|line| write(&media, *line, 0, site!("counters.create")));
         media.fence(site!("counters.create.fence"));
         Ok(media)
     }
@@ -170,7 +187,11 @@ impl ConcurrentSubject for Counters {
 
 #[test]
 fn the_fences_of_what_follows_a_recovery_do_not_complete_its_flushes() {
-    let report: Report = explore_threads(&Counters, &Options { follow_up: 2, ..options() }).expect("it runs");
-    let violation = report.violations.first().expect("the recovery's counter is lost when the other operation takes the log");
+    let report: Report =
+        explore_threads(&Counters, &Options { follow_up: 2, ..options() }).expect("it runs");
+    let violation = report
+        .violations
+        .first()
+        .expect("the recovery's counter is lost when the other operation takes the log");
     assert_eq!(violation.crashes.len(), 2, "{violation}");
 }

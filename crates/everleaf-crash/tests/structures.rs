@@ -1,5 +1,5 @@
-//! Each broken structure is caught, and for the reason that it was broken for; each repaired twin passes, needs every one of its barriers, and has
-//! none to spare.
+//! Each broken structure is caught, and for the reason that it was broken for; each repaired twin
+//! passes, needs every one of its barriers, and has none to spare.
 
 mod toys;
 
@@ -19,7 +19,8 @@ fn explored(structure: impl Structure) -> Report {
 #[track_caller]
 fn assert_caught(structure: impl Structure, error: &str) -> Report {
     let report = explored(structure);
-    let found: Vec<&str> = report.violations.iter().map(|violation| violation.error.as_str()).collect();
+    let found: Vec<&str> =
+        report.violations.iter().map(|violation| violation.error.as_str()).collect();
     assert!(found.iter().any(|found| found.contains(error)), "expected {error:?}, found {found:?}");
     assert!(!report.exhaustive && report.mutants.is_none(), "a broken program is not mutated");
     report
@@ -33,9 +34,19 @@ fn assert_sound(structure: impl Structure, swaps: &[&str]) {
     assert!(report.exhaustive && report.left_out == 0);
     assert!(report.is_good(), "survivors: {:?}", report.survivors);
     let swapped = |mutant: &&Mutant| matches!(mutant, Mutant::SwappedGroups(_));
-    let missed: Vec<String> = report.killed.iter().map(|(mutant, _)| mutant).filter(swapped).map(ToString::to_string).collect();
+    let missed: Vec<String> = report
+        .killed
+        .iter()
+        .map(|(mutant, _)| mutant)
+        .filter(swapped)
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(missed, swaps);
-    assert_eq!(report.mutants, Some(report.sites.len() + swaps.len()), "every declared barrier was suppressed");
+    assert_eq!(
+        report.mutants,
+        Some(report.sites.len() + swaps.len()),
+        "every declared barrier was suppressed"
+    );
     assert_eq!(report.mutants_killed, report.mutants);
     assert_eq!((report.unreached, report.undeclared), (vec![], vec![]));
     assert_eq!((report.redundant_flushes, report.redundant_fences), (vec![], vec![]));
@@ -49,7 +60,10 @@ fn publishing_before_the_node_is_durable_is_caught() {
 
 #[test]
 fn a_missing_flush_is_caught() {
-    assert_caught(Published(published::Fault::MissingFlush), "0 operations have happened, not 1..=1");
+    assert_caught(
+        Published(published::Fault::MissingFlush),
+        "0 operations have happened, not 1..=1",
+    );
 }
 
 #[test]
@@ -100,7 +114,12 @@ fn a_recovery_that_leaves_its_end_unflushed_is_caught_in_the_next_operation() {
 fn a_redo_log_of_two_lines_is_sound() {
     assert_sound(
         Ledger(ledger::Fault::None),
-        &["swap ledger.L1.fence", "swap ledger.L2.fence", "swap ledger.L3.fence", "swap ledger.recover.fence"],
+        &[
+            "swap ledger.L1.fence",
+            "swap ledger.L2.fence",
+            "swap ledger.L3.fence",
+            "swap ledger.recover.fence",
+        ],
     );
 }
 
@@ -112,7 +131,10 @@ fn a_recovery_that_is_not_idempotent_is_caught() {
 
 #[test]
 fn folding_into_the_other_sum_is_sound() {
-    assert_sound(Journal { adds_twice: false }, &["swap journal.add.fence", "swap journal.fold.fence"]);
+    assert_sound(
+        Journal { adds_twice: false },
+        &["swap journal.add.fence", "swap journal.fold.fence"],
+    );
 }
 
 #[test]
@@ -137,9 +159,23 @@ fn a_line_write_is_atomic_only_where_that_is_assumed() {
     options.assumptions = Assumptions { atomic_line: true, ..Assumptions::default() };
     let report = explore(&Toy { structure: Register, operations: 3 }, &options).unwrap();
     assert!(report.is_good() && report.exhaustive);
-    assert_eq!((report.mutants, report.mutants_killed), (Some(2), Some(2)), "the fence, and the write itself");
-    let what = |name: &str| report.killed.iter().find(|(mutant, _)| mutant.to_string() == name).map_or("", |(_, error)| error);
-    assert_eq!(what("register.write"), "0 operations have happened, not 1..=1", "a line that is not written is missed");
+    assert_eq!(
+        (report.mutants, report.mutants_killed),
+        (Some(2), Some(2)),
+        "the fence, and the write itself"
+    );
+    let what = |name: &str| {
+        report
+            .killed
+            .iter()
+            .find(|(mutant, _)| mutant.to_string() == name)
+            .map_or("", |(_, error)| error)
+    };
+    assert_eq!(
+        what("register.write"),
+        "0 operations have happened, not 1..=1",
+        "a line that is not written is missed"
+    );
 }
 
 #[test]
@@ -147,25 +183,47 @@ fn with_eadr_fences_suffice() {
     assert_caught(Published(published::Fault::NoFlushes), "");
     let mut options = options();
     options.assumptions = Assumptions { eadr: true, ..Assumptions::default() };
-    let sound = explore(&Toy { structure: Published(published::Fault::NoFlushes), operations: 3 }, &options).unwrap();
+    let sound = explore(
+        &Toy { structure: Published(published::Fault::NoFlushes), operations: 3 },
+        &options,
+    )
+    .unwrap();
     assert!(sound.violations.is_empty() && sound.exhaustive);
     // Program order keeps the node before the root, so only the fence behind the root is needed.
-    assert_eq!(sound.survivors.iter().map(ToString::to_string).collect::<Vec<_>>(), ["published.P1.fence"]);
-    let broken = explore(&Toy { structure: Published(published::Fault::NoBarriers), operations: 3 }, &options).unwrap();
-    assert!(broken.violations[0].error.contains("operations have happened"), "the store buffer is lost");
+    assert_eq!(
+        sound.survivors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["published.P1.fence"]
+    );
+    let broken = explore(
+        &Toy { structure: Published(published::Fault::NoBarriers), operations: 3 },
+        &options,
+    )
+    .unwrap();
+    assert!(
+        broken.violations[0].error.contains("operations have happened"),
+        "the store buffer is lost"
+    );
 }
 
 #[test]
 fn barriers_to_spare_are_named_and_survive() {
     let report = explored(Published(published::Fault::Wasteful));
     assert!(report.violations.is_empty());
-    let flushes: Vec<_> = report.redundant_flushes.iter().map(|row| (row.site.name(), row.redundant)).collect();
-    let fences: Vec<_> = report.redundant_fences.iter().map(|row| (row.site.name(), row.redundant)).collect();
-    assert_eq!((flushes, fences), (vec![("published.P1.again", 3)], vec![("published.P1.idle", 3)]));
+    let flushes: Vec<_> =
+        report.redundant_flushes.iter().map(|row| (row.site.name(), row.redundant)).collect();
+    let fences: Vec<_> =
+        report.redundant_fences.iter().map(|row| (row.site.name(), row.redundant)).collect();
+    assert_eq!(
+        (flushes, fences),
+        (vec![("published.P1.again", 3)], vec![("published.P1.idle", 3)])
+    );
     assert_eq!(report.redundant_flush_count(), 3);
     let survivors: Vec<_> = report.survivors.iter().map(ToString::to_string).collect();
     // Of two flushes of one line, and of two fences in a row, either may go.
-    assert_eq!(survivors, ["published.P1.again", "published.P1.fence", "published.P1.idle", "published.P1.node"]);
+    assert_eq!(
+        survivors,
+        ["published.P1.again", "published.P1.fence", "published.P1.idle", "published.P1.node"]
+    );
     assert!(!report.is_good());
     assert_eq!(report.undeclared.len(), 2, "they were not declared either");
 }

@@ -1,14 +1,16 @@
-//! Programs of several threads: each broken structure is caught, for the reason that it was broken for, and its repaired twin passes; what the
-//! scheduler promises about itself.
+//! Programs of several threads: each broken structure is caught, for the reason that it was broken
+//! for, and its repaired twin passes; what the scheduler promises about itself.
 
 mod toys;
 
 use everleaf_crash::{
-    ConcurrentSubject, ExploreError, Interleaving, Options, Progress, Report, Step, ThreadOperations, Violation,
-    explore_interleaving, explore_threads, explore_threads_with,
+    ConcurrentSubject, ExploreError, Interleaving, Options, Progress, Report, Step,
+    ThreadOperations, Violation, explore_interleaving, explore_threads, explore_threads_with,
 };
 use everleaf_pmem::Traced;
-use toys::shared::{Act, Fault, LockFree, Locked, Opposed, PersistentLock, Program, Shared, Versioned, options};
+use toys::shared::{
+    Act, Fault, LockFree, Locked, Opposed, PersistentLock, Program, Shared, Versioned, options,
+};
 use toys::{load, store};
 
 const GET_AND_SET: &[&[&[Act]]] = &[&[&[Act::Get], &[Act::Set(5)]]];
@@ -32,7 +34,8 @@ fn assert_sound(program: &impl ConcurrentSubject) -> Report {
     report
 }
 
-// ---- what threads get wrong ---------------------------------------------------------------------------------------------
+// ---- what threads get wrong
+// ---------------------------------------------------------------------------------------------
 
 #[test]
 fn a_read_of_what_is_not_durable_is_caught() {
@@ -41,19 +44,30 @@ fn a_read_of_what_is_not_durable_is_caught() {
         "the content is 0; what was returned promises 5",
     );
     let text = violation.to_string();
-    for part in ["thread 1: Get: returned 5", "thread 2: Set(5): in flight", "interleaving 0:", "thread 2: store +0x40"] {
+    for part in [
+        "thread 1: Get: returned 5",
+        "thread 2: Set(5): in flight",
+        "interleaving 0:",
+        "thread 2: store +0x40",
+    ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
 }
 
 #[test]
 fn a_lock_that_is_released_before_the_value_is_durable_is_caught() {
-    assert_caught(&Program::new(Locked(Fault::ReleasesTooEarly), GET_AND_SET), "what was returned promises 5");
+    assert_caught(
+        &Program::new(Locked(Fault::ReleasesTooEarly), GET_AND_SET),
+        "what was returned promises 5",
+    );
 }
 
 #[test]
 fn a_fence_completes_no_flush_of_another_thread() {
-    assert_caught(&Program::new(Locked(Fault::FencesForAnother), GET_AND_SET), "what was returned promises 5");
+    assert_caught(
+        &Program::new(Locked(Fault::FencesForAnother), GET_AND_SET),
+        "what was returned promises 5",
+    );
 }
 
 #[test]
@@ -66,15 +80,26 @@ fn reading_under_the_lock_is_sound() {
 #[test]
 fn a_reader_that_makes_durable_what_it_saw_is_sound_and_needs_its_barriers() {
     let report = assert_sound(&Program::new(Locked(Fault::FlushesWhatItReads), GET_AND_SET));
-    assert_eq!((report.mutants, report.mutants_killed), (Some(4), Some(4)), "survivors: {:?}", report.survivors);
+    assert_eq!(
+        (report.mutants, report.mutants_killed),
+        (Some(4), Some(4)),
+        "survivors: {:?}",
+        report.survivors
+    );
 }
 
 #[test]
 fn a_lost_update_is_caught_without_any_crash() {
-    let violation =
-        assert_caught(&Program::new(Locked(Fault::NoLock), TWO_ADDS), "without any crash: the content is 1; what was returned");
+    let violation = assert_caught(
+        &Program::new(Locked(Fault::NoLock), TWO_ADDS),
+        "without any crash: the content is 1; what was returned",
+    );
     assert!(violation.crashes.is_empty());
-    assert_eq!(violation.interleaving.map(|interleaving| interleaving.preemptions.len()), Some(1), "the fewest that do it");
+    assert_eq!(
+        violation.interleaving.map(|interleaving| interleaving.preemptions.len()),
+        Some(1),
+        "the fewest that do it"
+    );
 }
 
 #[test]
@@ -85,7 +110,13 @@ fn exchanging_atomically_is_sound() {
 
 #[test]
 fn a_torn_read_is_caught_and_a_version_prevents_it() {
-    assert_caught(&Program::new(Versioned { reads_torn: true }, &[&[&[Act::Get], &[Act::Set(5), Act::Set(6)]]]), "torn");
+    assert_caught(
+        &Program::new(
+            Versioned { reads_torn: true },
+            &[&[&[Act::Get], &[Act::Set(5), Act::Set(6)]]],
+        ),
+        "torn",
+    );
     assert_sound(&Program::new(Versioned { reads_torn: false }, GET_AND_SET));
 }
 
@@ -104,7 +135,8 @@ fn a_deadlock_is_caught_and_does_not_hang() {
     assert_sound(&program(true));
 }
 
-// ---- interleavings --------------------------------------------------------------------------------------------------------
+// ---- interleavings
+// -------------------------------------------------------------------------------------------------
 
 /// Loads a word so often; then thread 2 panics if it comes to it in the midst of thread 1.
 #[derive(Clone)]
@@ -168,11 +200,17 @@ fn loads(counts: [usize; 2], panics: bool) -> Nothing<Loads> {
 #[test]
 fn interleavings_are_those_counted_by_hand() {
     let run = |bound, interleavings| {
-        let options = Options { preemption_bound: bound, interleavings, interleavings_beyond: 0, ..options() };
+        let options = Options {
+            preemption_bound: bound,
+            interleavings,
+            interleavings_beyond: 0,
+            ..options()
+        };
         let report = explore_threads(&loads([3, 4], false), &options).unwrap();
         (report.interleavings.unwrap(), report.interleavings_left_out, report.exhaustive)
     };
-    // Either thread first; then preempted before any of its accesses; then the other before any of its own.
+    // Either thread first; then preempted before any of its accesses; then the other before any of
+    // its own.
     assert_eq!(run(0, 1000), (2, 0, true));
     assert_eq!(run(1, 1000), (2 + 3 + 4, 0, true));
     assert_eq!(run(2, 1000), (2 + 3 + 4 + 3 * 4 + 4 * 3, 0, true));
@@ -180,8 +218,8 @@ fn interleavings_are_those_counted_by_hand() {
     assert_eq!(run(2, 12), (12, 24 - 3, false));
 }
 
-/// Interleavings of a thread that runs, with `p` points left, and another one with `q`: it is not preempted any more, or at one of its points, and then it is
-/// the other one that runs.
+/// Interleavings of a thread that runs, with `p` points left, and another one with `q`: it is not
+/// preempted any more, or at one of its points, and then it is the other one that runs.
 fn count(p: u64, q: u64) -> u64 {
     1 + (0..p).map(|rest| count(q, rest)).sum::<u64>()
 }
@@ -192,7 +230,11 @@ fn all_interleavings_of_short_threads_are_found_with_enough_preemptions() {
     for (n, m) in [(1, 1), (2, 2), (3, 1), (3, 4)] {
         let options = Options { preemption_bound: 8, interleavings_beyond: 0, ..options() };
         let report = explore_threads(&loads([n as usize, m as usize], false), &options).unwrap();
-        assert_eq!((report.interleavings, report.exhaustive), (Some(count(n, m) + count(m, n)), true), "{n} and {m} accesses");
+        assert_eq!(
+            (report.interleavings, report.exhaustive),
+            (Some(count(n, m) + count(m, n)), true),
+            "{n} and {m} accesses"
+        );
     }
 }
 
@@ -210,16 +252,24 @@ fn a_violation_is_found_again_from_its_interleaving_and_from_its_seed() {
     let report = explore_threads(&program, &options()).unwrap();
     let violation = &report.violations[0];
     let text = violation.interleaving.as_ref().unwrap().to_string();
-    let again = explore_interleaving(&program, &options(), &text.parse::<Interleaving>().unwrap()).unwrap();
+    let again =
+        explore_interleaving(&program, &options(), &text.parse::<Interleaving>().unwrap()).unwrap();
     assert_eq!((&again.violations[0].error, again.interleavings), (&violation.error, Some(1)));
     assert_eq!(again.violations[0].to_string(), violation.to_string());
     // Without preemptions nothing is systematic: chance finds it, and finds it again.
-    let by_chance = Options { preemption_bound: 0, interleavings_beyond: 200, seed: 7, ..options() };
-    let (one, two) = (explore_threads(&program, &by_chance).unwrap(), explore_threads(&program, &by_chance).unwrap());
+    let by_chance =
+        Options { preemption_bound: 0, interleavings_beyond: 200, seed: 7, ..options() };
+    let (one, two) = (
+        explore_threads(&program, &by_chance).unwrap(),
+        explore_threads(&program, &by_chance).unwrap(),
+    );
     assert!(!one.violations.is_empty());
     assert_eq!(format!("{one:?}"), format!("{two:?}"));
     let chosen = one.violations[0].interleaving.clone().unwrap();
-    assert_eq!(explore_interleaving(&program, &options(), &chosen).unwrap().violations[0].error, one.violations[0].error);
+    assert_eq!(
+        explore_interleaving(&program, &options(), &chosen).unwrap().violations[0].error,
+        one.violations[0].error
+    );
 }
 
 #[test]
@@ -231,44 +281,64 @@ fn an_interleaving_that_the_program_does_not_have_is_refused() {
     }
 }
 
-// ---- programs -------------------------------------------------------------------------------------------------------------
+// ---- programs
+// -------------------------------------------------------------------------------------------------
 
 #[test]
 fn steps_follow_each_other_and_a_crash_may_be_one() {
-    let steps: &[&[&[Act]]] = &[&[&[Act::Add], &[Act::Add]], &[&[Act::Get], &[Act::Set(7)]], &[&[Act::Add]]];
+    let steps: &[&[&[Act]]] =
+        &[&[&[Act::Add], &[Act::Add]], &[&[Act::Get], &[Act::Set(7)]], &[&[Act::Add]]];
     let report = assert_sound(&Program::new(Locked(Fault::None), steps));
     assert_eq!(report.operations, 5);
-    let report = assert_sound(&Program::new(PersistentLock { recovery_clears: true }, steps).with_crash());
+    let report =
+        assert_sound(&Program::new(PersistentLock { recovery_clears: true }, steps).with_crash());
     assert!(report.interleavings > Some(100));
-    let violation = assert_caught(&Program::new(Locked(Fault::ReadsNotDurable), steps), "what was returned promises 7");
+    let violation = assert_caught(
+        &Program::new(Locked(Fault::ReadsNotDurable), steps),
+        "what was returned promises 7",
+    );
     assert!(
         violation.operations.iter().all(|operation| [2, 3].contains(operation)),
         "neither the step before it nor the last one has anything to do with it"
     );
-    assert_eq!(violation.interleaving.map(|interleaving| interleaving.step), Some(0), "of what is left");
+    assert_eq!(
+        violation.interleaving.map(|interleaving| interleaving.step),
+        Some(0),
+        "of what is left"
+    );
     assert_eq!(violation.found_in.map(|interleaving| interleaving.step), Some(1));
 }
 
-// ---- smaller counterexamples ----------------------------------------------------------------------------------------------
+// ---- smaller counterexamples
+// ----------------------------------------------------------------------------------------------
 
 #[test]
 fn operations_and_threads_that_do_not_matter_are_dropped() {
     // Only the reader that does not wait for the lock, and one write, are needed.
-    let steps: &[&[&[Act]]] =
-        &[&[&[Act::Add], &[Act::Add]], &[&[Act::Get, Act::Add, Act::Get], &[Act::Set(5), Act::Get, Act::Set(6)], &[Act::Add]]];
+    let steps: &[&[&[Act]]] = &[
+        &[&[Act::Add], &[Act::Add]],
+        &[&[Act::Get, Act::Add, Act::Get], &[Act::Set(5), Act::Get, Act::Set(6)], &[Act::Add]],
+    ];
     let program = Program::new(Locked(Fault::ReadsNotDurable), steps);
     let report = explore_threads(&program, &options()).unwrap();
     let violation = &report.violations[0];
     assert_eq!(violation.operations.len(), 2, "{violation}");
     let text = violation.to_string();
-    assert!(text.contains("Get: returned") && text.contains("of these operations alone; of all of them 1:"), "{text}");
+    assert!(
+        text.contains("Get: returned")
+            && text.contains("of these operations alone; of all of them 1:"),
+        "{text}"
+    );
     // What is named runs again, as a program of its own, and the first one in the whole.
     let mut kept = violation.operations.clone();
     kept.sort_unstable();
     let smaller = program.subset(&kept).unwrap();
-    let again = explore_interleaving(&smaller, &options(), violation.interleaving.as_ref().unwrap()).unwrap();
+    let again =
+        explore_interleaving(&smaller, &options(), violation.interleaving.as_ref().unwrap())
+            .unwrap();
     assert_eq!(again.violations[0].error, violation.error);
-    let again = explore_interleaving(&program, &options(), violation.found_in.as_ref().unwrap()).unwrap();
+    let again =
+        explore_interleaving(&program, &options(), violation.found_in.as_ref().unwrap()).unwrap();
     assert_eq!(again.violations.len(), 1);
 }
 
@@ -287,9 +357,13 @@ fn a_complaint_without_a_crash_stays_the_same_when_operations_are_dropped() {
 #[test]
 fn preemptions_that_do_not_matter_are_dropped() {
     // Chance preempts often; a lost update needs it once.
-    let program = Program::new(Locked(Fault::NoLock), &[&[&[Act::Add, Act::Get, Act::Get], &[Act::Add, Act::Get, Act::Get]]]);
+    let program = Program::new(
+        Locked(Fault::NoLock),
+        &[&[&[Act::Add, Act::Get, Act::Get], &[Act::Add, Act::Get, Act::Get]]],
+    );
     for seed in 1..20 {
-        let by_chance = Options { preemption_bound: 0, interleavings_beyond: 200, seed, ..options() };
+        let by_chance =
+            Options { preemption_bound: 0, interleavings_beyond: 200, seed, ..options() };
         let report = explore_threads(&program, &by_chance).unwrap();
         let interleaving = report.violations[0].interleaving.as_ref().unwrap();
         assert_eq!(interleaving.preemptions.len(), 1, "seed {seed}: {}", report.violations[0]);
@@ -313,7 +387,13 @@ fn a_step_names_different_threads_and_not_too_many() {
         fn steps(&self) -> Vec<Step> {
             let operations = vec![0];
             vec![Step::Concurrent(
-                self.0.iter().map(|thread| ThreadOperations { thread: *thread, operations: operations.clone() }).collect(),
+                self.0
+                    .iter()
+                    .map(|thread| ThreadOperations {
+                        thread: *thread,
+                        operations: operations.clone(),
+                    })
+                    .collect(),
             )]
         }
         fn prepare(&self, media: Traced) -> Result<Traced, String> {
@@ -332,7 +412,10 @@ fn a_step_names_different_threads_and_not_too_many() {
     }
     assert!(explore_threads(&Crowd(vec![1, 2]), &options()).is_ok());
     for threads in [vec![1, 1], (1..30).collect()] {
-        assert!(matches!(explore_threads(&Crowd(threads), &options()), Err(ExploreError::Threads { step: 0, limit: 16 })));
+        assert!(matches!(
+            explore_threads(&Crowd(threads), &options()),
+            Err(ExploreError::Threads { step: 0, limit: 16 })
+        ));
     }
 }
 
@@ -344,6 +427,7 @@ fn progress_is_told() {
             runs.push(run);
         }
     };
-    let report = explore_threads_with(&Program::new(LockFree, TWO_ADDS), &options(), &mut note).unwrap();
+    let report =
+        explore_threads_with(&Program::new(LockFree, TWO_ADDS), &options(), &mut note).unwrap();
     assert_eq!(runs.last().copied(), report.interleavings);
 }

@@ -2,7 +2,8 @@
 
 use everleaf_pool::PoolError;
 
-/// An operation of an index could not be done. Nothing was changed unless the variant says otherwise.
+/// An operation of an index could not be done. Nothing was changed unless the variant says
+/// otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -36,7 +37,10 @@ pub enum IndexError {
         offered: String,
     },
     /// The index is damaged.
-    #[error("the index is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a backup replaces it")]
+    #[error(
+        "the index is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, \
+        a backup replaces it"
+    )]
     Corrupt {
         /// Bytes from the pool's base.
         offset: u64,

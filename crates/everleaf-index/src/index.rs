@@ -9,11 +9,12 @@ use crate::{CheckReport, Direction, IndexError, IndexStatistics, KeyKind};
 /// What a scan calls for each entry: the key, its value words; `Break` ends the scan.
 pub type Visit<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
 
-/// An ordered map from keys to values of [`value_words`](Index::value_words) words each. All methods may be called from several
-/// threads. On a strict engine the effect of a call is durable when it returns, and a call cut by a crash has
-/// happened wholly or not at all.
+/// An ordered map from keys to values of [`value_words`](Index::value_words) words each. All
+/// methods may be called from several threads. On a strict engine the effect of a call is durable
+/// when it returns, and a call cut by a crash has happened wholly or not at all.
 ///
-/// Values are slices of exactly `value_words()` words; the methods without `_words` are for values of one word.
+/// Values are slices of exactly `value_words()` words; the methods without `_words` are for values
+/// of one word.
 pub trait Index<K: KeyKind>: Send + Sync {
     /// Words in a value, 1 to 14.
     fn value_words(&self) -> usize;
@@ -21,10 +22,12 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Copies the value of `key` to `value`; false if the key is absent.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] if damage is met; [`IndexError::ValueWords`] if `value` has another length.
+    /// [`IndexError::Corrupt`] if damage is met; [`IndexError::ValueWords`] if `value` has another
+    /// length.
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError>;
 
-    /// Looks up many keys together, so that their cache misses overlap. `values[i]` is the first word of the value of `keys[i]`.
+    /// Looks up many keys together, so that their cache misses overlap. `values[i]` is the first
+    /// word of the value of `keys[i]`.
     ///
     /// # Errors
     /// As [`get_words`](Index::get_words).
@@ -36,20 +39,32 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Adds a key; false, and nothing changed, if it is present.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] when the pool is full (nothing changed), [`IndexError::KeyTooLong`], [`IndexError::ValueWords`], [`IndexError::Corrupt`].
+    /// [`IndexError::Pool`] when the pool is full (nothing changed), [`IndexError::KeyTooLong`],
+    /// [`IndexError::ValueWords`], [`IndexError::Corrupt`].
     fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError>;
 
-    /// Replaces the value of a present key and copies the old one to `old`; false, and nothing changed, if it is absent.
+    /// Replaces the value of a present key and copies the old one to `old`; false, and nothing
+    /// changed, if it is absent.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
-    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError>;
+    fn update_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError>;
 
     /// Inserts or updates; true if there was an old value, which is copied to `old`.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
-    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError>;
+    fn upsert_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError>;
 
     /// Removes a key and copies its value to `old`; false if it is absent.
     ///
@@ -57,14 +72,21 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// As [`get_words`](Index::get_words).
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
 
-    /// Visits entries in key order from `from` on, in `direction` (backward: from the greatest key within the bound downwards).
+    /// Visits entries in key order from `from` on, in `direction` (backward: from the greatest key
+    /// within the bound downwards).
     ///
-    /// What is shown stays while `visit` runs: a call that replaces the value of that key, or removes it, returns only afterwards. So `visit` may read what a
-    /// value leads to. It may run under a lock: it must not call the index, nor wait for a thread that does.
+    /// What is shown stays while `visit` runs: a call that replaces the value of that key, or
+    /// removes it, returns only afterwards. So `visit` may read what a value leads to. It may run
+    /// under a lock: it must not call the index, nor wait for a thread that does.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if damage is met.
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError>;
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError>;
 
     /// Number of keys.
     fn len(&self) -> u64;
@@ -77,7 +99,8 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Sizes and shape.
     fn statistics(&self) -> IndexStatistics;
 
-    /// Tests every invariant and reports every block of the pool that the index owns to `audit`. Never writes.
+    /// Tests every invariant and reports every block of the pool that the index owns to `audit`.
+    /// Never writes.
     ///
     /// # Errors
     /// Only what makes checking itself impossible; violations are in the report.
@@ -91,7 +114,8 @@ pub trait Index<K: KeyKind>: Send + Sync {
         Ok(())
     }
 
-    /// Prepares for a clean shutdown (stores images that speed opening up, where the engine has any).
+    /// Prepares for a clean shutdown (stores images that speed opening up, where the engine has
+    /// any).
     ///
     /// # Errors
     /// As the medium reports.
@@ -99,8 +123,9 @@ pub trait Index<K: KeyKind>: Send + Sync {
         Ok(())
     }
 
-    /// The engine without its lock, for a caller who has the index to himself: none where there is no lock to leave out. A lock's atomic
-    /// instructions wait for the fence of the operation before; without them the next operation's misses overlap with that fence.
+    /// The engine without its lock, for a caller who has the index to himself: none where there is
+    /// no lock to leave out. A lock's atomic instructions wait for the fence of the operation
+    /// before; without them the next operation's misses overlap with that fence.
     fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
         None
     }
@@ -155,18 +180,33 @@ pub trait Index<K: KeyKind>: Send + Sync {
     }
 }
 
-/// An engine for one thread at a time; [`Serialized`](crate::Serialized) makes it an [`Index`]. The methods mean what those of
-/// the same name in [`Index`] mean.
+/// An engine for one thread at a time; [`Serialized`](crate::Serialized) makes it an [`Index`]. The
+/// methods mean what those of the same name in [`Index`] mean.
 #[allow(missing_docs, clippy::missing_errors_doc, clippy::len_without_is_empty)]
 pub trait SerialIndex<K: KeyKind>: Send + Sync {
     fn value_words(&self) -> usize;
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError>;
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError>;
     fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError>;
-    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError>;
-    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError>;
+    fn update_words(
+        &mut self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError>;
+    fn upsert_words(
+        &mut self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError>;
     fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError>;
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError>;
     fn len(&self) -> u64;
     fn statistics(&self) -> IndexStatistics;
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError>;

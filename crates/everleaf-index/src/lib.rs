@@ -1,10 +1,12 @@
-//! The one interface of all engines: [`Index`], an ordered map from keys to one or more 8-byte words.
+//! The one interface of all engines: [`Index`], an ordered map from keys to one or more 8-byte
+//! words.
 //!
-//! Engines for one thread implement [`SerialIndex`] (`&mut self` for writes) and stand behind the one lock of [`Serialized`];
-//! concurrent engines implement [`Index`] themselves. [`Model`] is the reference that every engine is compared with.
+//! Engines for one thread implement [`SerialIndex`] (`&mut self` for writes) and stand behind the
+//! one lock of [`Serialized`]; concurrent engines implement [`Index`] themselves. [`Model`] is the
+//! reference that every engine is compared with.
 //!
-//! Map of the files: `key` (kinds of keys) · `index` (the traits) · `serialized` (one lock for single-threaded engines) ·
-//! `model` (the reference) · `error` · `statistics`.
+//! Map of the files: `key` (kinds of keys) · `index` (the traits) · `serialized` (one lock for
+//! single-threaded engines) · `model` (the reference) · `error` · `statistics`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

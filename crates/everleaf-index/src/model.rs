@@ -7,7 +7,8 @@ use everleaf_pool::Audit;
 
 use crate::{CheckReport, Direction, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit};
 
-/// An ordered map in DRAM, by std's `BTreeMap`: the model of the tests and the peer `btreemap` of the benchmarks. It persists nothing.
+/// An ordered map in DRAM, by std's `BTreeMap`: the model of the tests and the peer `btreemap` of
+/// the benchmarks. It persists nothing.
 #[derive(Clone, Debug)]
 pub struct Model<K: KeyKind, const WORDS: usize = 1> {
     map: BTreeMap<K::Owned, [u64; WORDS]>,
@@ -38,7 +39,10 @@ impl<K: KeyKind, const WORDS: usize> Model<K, WORDS> {
 /// A borrowed key as `BTreeMap` wants it.
 trait Lookup: KeyKind {
     fn find<'m, V>(map: &'m BTreeMap<Self::Owned, V>, key: Self::Ref<'_>) -> Option<&'m V>;
-    fn find_mut<'m, V>(map: &'m mut BTreeMap<Self::Owned, V>, key: Self::Ref<'_>) -> Option<&'m mut V>;
+    fn find_mut<'m, V>(
+        map: &'m mut BTreeMap<Self::Owned, V>,
+        key: Self::Ref<'_>,
+    ) -> Option<&'m mut V>;
     fn take<V>(map: &mut BTreeMap<Self::Owned, V>, key: Self::Ref<'_>) -> Option<V>;
     #[allow(clippy::type_complexity)]
     fn range<'m, V>(
@@ -57,7 +61,10 @@ impl Lookup for crate::U64Keys {
     fn take<V>(map: &mut BTreeMap<u64, V>, key: u64) -> Option<V> {
         map.remove(&key)
     }
-    fn range<V>(map: &BTreeMap<u64, V>, bounds: (Bound<u64>, Bound<u64>)) -> std::collections::btree_map::Range<'_, u64, V> {
+    fn range<V>(
+        map: &BTreeMap<u64, V>,
+        bounds: (Bound<u64>, Bound<u64>),
+    ) -> std::collections::btree_map::Range<'_, u64, V> {
         map.range(bounds)
     }
 }
@@ -111,7 +118,12 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(absent)
     }
 
-    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn update_words(
+        &mut self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         let value = Self::checked(value)?;
         let Some(place) = K::find_mut(&mut self.map, key) else { return Ok(false) };
         old.copy_from_slice(place);
@@ -119,7 +131,12 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(true)
     }
 
-    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn upsert_words(
+        &mut self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         let previous = self.map.insert(K::to_owned(key), Self::checked(value)?);
         if let Some(previous) = previous {
             old.copy_from_slice(&previous);
@@ -135,11 +152,20 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(removed.is_some())
     }
 
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         let mut visited = |(key, value): (&K::Owned, &[u64; WORDS])| visit(K::borrow(key), value);
         let _: ControlFlow<()> = match direction {
-            Direction::Forward => K::range(&self.map, (from, Bound::Unbounded)).try_for_each(&mut visited),
-            Direction::Backward => K::range(&self.map, (Bound::Unbounded, from)).rev().try_for_each(&mut visited),
+            Direction::Forward => {
+                K::range(&self.map, (from, Bound::Unbounded)).try_for_each(&mut visited)
+            }
+            Direction::Backward => {
+                K::range(&self.map, (Bound::Unbounded, from)).rev().try_for_each(&mut visited)
+            }
         };
         Ok(())
     }

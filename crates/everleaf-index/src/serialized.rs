@@ -5,10 +5,12 @@ use std::ops::Bound;
 use everleaf_pool::Audit;
 use parking_lot::RwLock;
 
-use crate::{CheckReport, Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit};
+use crate::{
+    CheckReport, Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit,
+};
 
-/// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A visitor of a scan runs under the
-/// lock and must not call the index.
+/// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
+/// visitor of a scan runs under the lock and must not call the index.
 pub struct Serialized<T>(RwLock<T>);
 
 impl<T> Serialized<T> {
@@ -31,16 +33,31 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         self.0.write().insert_words(key, value)
     }
-    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn update_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         self.0.write().update_words(key, value, old)
     }
-    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn upsert_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         self.0.write().upsert_words(key, value, old)
     }
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         self.0.write().remove_words(key, old)
     }
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         self.0.read().scan(from, direction, visit)
     }
     fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {

@@ -1,8 +1,11 @@
-//! What safe code costs: FPTree's search of a leaf and insertion into one (u64 keys, 56 slots), once through the doors of the media, with
-//! checked pointers and atomic cells, and once with raw pointers, plain loads and stores, and no choice left for run time.
+//! What safe code costs: FPTree's search of a leaf and insertion into one (u64 keys, 56 slots),
+//! once through the doors of the media, with checked pointers and atomic cells, and once with raw
+//! pointers, plain loads and stores, and no choice left for run time.
 //!
-//! `cargo run --release -p everleaf-pmem --example raw_pointers [LEAVES] [ROUNDS]`. Both sides do the same to the same kind of memory; which
-//! comes first alternates, and so does which memory is whose: both matter as much as what is measured. Inner nodes are left out: the key itself says which leaf it is. Needs AVX-512 and `clwb`.
+//! `cargo run --release -p everleaf-pmem --example raw_pointers [LEAVES] [ROUNDS]`. Both sides do
+//! the same to the same kind of memory; which comes first alternates, and so does which memory is
+//! whose: both matter as much as what is measured. Inner nodes are left out: the key itself says
+//! which leaf it is. Needs AVX-512 and `clwb`.
 
 #[cfg(not(target_arch = "x86_64"))]
 fn main() {}
@@ -16,9 +19,13 @@ mod sides {
     use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
     use std::time::Instant;
 
-    use everleaf_pmem::{Cpu, FlushInstruction, Hardware, Line, MapError, Media, PCell, PPtr, Region, SimdLevel, site};
+    use everleaf_pmem::{
+        Cpu, FlushInstruction, Hardware, Line, MapError, Media, PCell, PPtr, Region, SimdLevel,
+        site,
+    };
 
-    /// Slots of a leaf, and how many of them are live before insertions; bytes of a leaf, and of its head.
+    /// Slots of a leaf, and how many of them are live before insertions; bytes of a leaf, and of
+    /// its head.
     const SLOTS: u64 = 56;
     const FILLED: u64 = 40;
     const LEAF_BYTES: u64 = 1024;
@@ -56,7 +63,10 @@ mod sides {
     #[inline(always)]
     fn leaf(media: &Hardware, key: u64) -> Option<(&Line, &[PCell])> {
         let (region, offset) = (media.region(), offset_of(key));
-        Some((region.get(PPtr::at(offset))?, region.cells(offset + HEAD_BYTES, 2 * SLOTS as usize)?))
+        Some((
+            region.get(PPtr::at(offset))?,
+            region.cells(offset + HEAD_BYTES, 2 * SLOTS as usize)?,
+        ))
     }
 
     #[inline(always)]
@@ -112,7 +122,8 @@ mod sides {
     #[inline(always)]
     fn raw_find(base: *mut u64, key: u64) -> Option<u64> {
         let hash = hash(key);
-        // SAFETY: keys are made for the leaves that there are; a leaf is 16 words and two a slot, of 56. Nobody else is here.
+        // SAFETY: keys are made for the leaves that there are; a leaf is 16 words and two a slot,
+        // of 56. Nobody else is here.
         unsafe {
             let leaf = base.add(offset_of(key) as usize / 8);
             let body = leaf.add(HEAD_BYTES as usize / 8);
@@ -152,12 +163,20 @@ mod sides {
     }
 
     /// Finds, and insertions that are taken back afterwards; ns an operation.
-    fn round(memory: &Hardware, leaves: u64, find: impl Fn(u64) -> Option<u64>, insert: impl Fn(u64, u64)) -> [f64; 2] {
+    fn round(
+        memory: &Hardware,
+        leaves: u64,
+        find: impl Fn(u64) -> Option<u64>,
+        insert: impl Fn(u64, u64),
+    ) -> [f64; 2] {
         let before: Vec<u64> = (0..leaves).map(|leaf| memory.load(bitmap(memory, leaf))).collect();
         let leaf = |n: u64| (hash(n) >> 20) % leaves;
-        let find = ns(2 * leaves, |n| assert!(black_box(find((leaf(n) << 6) | (n % FILLED))).is_some()));
+        let find =
+            ns(2 * leaves, |n| assert!(black_box(find((leaf(n) << 6) | (n % FILLED))).is_some()));
         // An odd factor: each leaf once in `leaves`, which is a power of two.
-        let insert = ns(2 * leaves, |n| insert((((n * 0x9e37_79b1) % leaves) << 6) | (FILLED + n / leaves), n));
+        let insert = ns(2 * leaves, |n| {
+            insert((((n * 0x9e37_79b1) % leaves) << 6) | (FILLED + n / leaves), n)
+        });
         for (leaf, before) in (0..leaves).zip(before) {
             let live: u64 = memory.load(bitmap(memory, leaf));
             assert_eq!(live.count_ones() as u64, FILLED + 2);
@@ -171,8 +190,17 @@ mod sides {
         for i in 0..rounds {
             let (mine, other) = (&memories[i % 2], &memories[1 - i % 2]);
             let base = other.region().cells(0, 1).expect("mapped").as_ptr().cast_mut().cast();
-            let doors = || round(mine, leaves, |key| find(mine, key), |key, value| insert(mine, key, value));
-            let raw = || round(other, leaves, |key| raw_find(base, key), |key, value| raw_insert(base, key, value));
+            let doors = || {
+                round(mine, leaves, |key| find(mine, key), |key, value| insert(mine, key, value))
+            };
+            let raw = || {
+                round(
+                    other,
+                    leaves,
+                    |key| raw_find(base, key),
+                    |key, value| raw_insert(base, key, value),
+                )
+            };
             let (doors, raw) = if i / 2 % 2 == 0 {
                 let doors = doors();
                 (doors, raw())
@@ -180,25 +208,42 @@ mod sides {
                 let raw = raw();
                 (doors(), raw)
             };
-            println!("find {:6.1} ns, raw {:6.1}   insert {:6.1} ns, raw {:6.1}", doors[0], raw[0], doors[1], raw[1]);
+            println!(
+                "find {:6.1} ns, raw {:6.1}   insert {:6.1} ns, raw {:6.1}",
+                doors[0], raw[0], doors[1], raw[1]
+            );
             (0..2).for_each(|what| ratios[what].push(doors[what] / raw[what]));
         }
         for (what, mut ratios) in ["find", "insert"].into_iter().zip(ratios) {
             ratios.sort_by(f64::total_cmp);
-            println!("{what}: {:.3} times raw (median; {:.3} to {:.3})", ratios[rounds / 2], ratios[0], ratios[rounds - 1]);
+            println!(
+                "{what}: {:.3} times raw (median; {:.3} to {:.3})",
+                ratios[rounds / 2],
+                ratios[0],
+                ratios[rounds - 1]
+            );
         }
     }
 
     pub fn main() -> Result<(), MapError> {
-        let argument = |n| std::env::args().nth(n).map(|argument| argument.parse::<u64>().expect("LEAVES ROUNDS: numbers"));
-        let (leaves, rounds) = (argument(1).unwrap_or(1 << 18).next_power_of_two(), argument(2).unwrap_or(12).max(1) as usize);
+        let argument = |n| {
+            std::env::args()
+                .nth(n)
+                .map(|argument| argument.parse::<u64>().expect("LEAVES ROUNDS: numbers"))
+        };
+        let (leaves, rounds) = (
+            argument(1).unwrap_or(1 << 18).next_power_of_two(),
+            argument(2).unwrap_or(12).max(1) as usize,
+        );
         let cpu = Cpu::detect();
         assert!(cpu.simd == SimdLevel::Avx512, "the raw side is written for AVX-512");
         let bytes = (leaves + 1) * LEAF_BYTES;
-        let memory = || Hardware::forced(Region::anonymous(bytes, bytes)?, &cpu, FlushInstruction::Clwb);
+        let memory =
+            || Hardware::forced(Region::anonymous(bytes, bytes)?, &cpu, FlushInstruction::Clwb);
         let memories = [memory()?, memory()?];
         for memory in &memories {
-            (0..leaves).for_each(|leaf| (0..FILLED).for_each(|n| insert(memory, (leaf << 6) | n, n)));
+            (0..leaves)
+                .for_each(|leaf| (0..FILLED).for_each(|n| insert(memory, (leaf << 6) | n, n)));
         }
         compare(&memories, leaves, rounds);
         Ok(())

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::{LINE, WORD};
 
 /// A value that packs into one 8-byte word. Every one of the 2^64 words must be accepted by
-/// [`from_word`](Word::from_word): memory may be damaged, and damage must not be undefined behaviour.
+/// [`from_word`](Word::from_word): memory may be damaged, and damage must not be undefined
+/// behaviour.
 pub trait Word: Copy + 'static {
     /// The word that stands for this value.
     fn into_word(self) -> u64;
@@ -27,7 +28,8 @@ impl Word for u64 {
 
 /// An 8-byte, p-atomic cell of persistent memory holding a `T`.
 ///
-/// A cell is read and written through a [`Media`](crate::Media) only, so that every access can be counted or traced.
+/// A cell is read and written through a [`Media`](crate::Media) only, so that every access can be
+/// counted or traced.
 #[repr(transparent)]
 pub struct PCell<T: Word = u64> {
     word: AtomicU64,
@@ -70,7 +72,8 @@ impl<T: Word> PCell<T> {
     /// The same cell seen as holding a `U`: every word is one.
     #[inline(always)]
     pub fn view<U: Word>(&self) -> &PCell<U> {
-        // SAFETY: PCell is a transparent AtomicU64 for every T and U, and every word is a valid U by the contract of Word.
+        // SAFETY: PCell is a transparent AtomicU64 for every T and U, and every word is a valid U
+        // by the contract of Word.
         unsafe { &*(self as *const Self).cast::<PCell<U>>() }
     }
 }
@@ -78,9 +81,10 @@ impl<T: Word> PCell<T> {
 /// A structure that may live in persistent memory.
 ///
 /// # Safety
-/// The type is `repr(C)` or `repr(transparent)`, consists of [`PCell`]s, arrays and other `Persistent` types only, and its
-/// alignment is at most [`LINE`]. Then any bit pattern is valid and a shared reference to it permits racing accesses.
-/// Do not write this by hand: [`persistent!`](crate::persistent!) derives and checks it.
+/// The type is `repr(C)` or `repr(transparent)`, consists of [`PCell`]s, arrays and other
+/// `Persistent` types only, and its alignment is at most [`LINE`]. Then any bit pattern is valid
+/// and a shared reference to it permits racing accesses. Do not write this by hand:
+/// [`persistent!`](crate::persistent!) derives and checks it.
 pub unsafe trait Persistent: Sized + Send + Sync + 'static {}
 
 // SAFETY: a transparent AtomicU64.
@@ -96,11 +100,12 @@ pub struct Line(
 );
 // SAFETY: repr(C), cells only, alignment 64.
 unsafe impl Persistent for Line {}
-const _: () = assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE && size_of::<PCell>() == WORD);
+const _: () =
+    assert!(size_of::<Line>() == LINE && align_of::<Line>() == LINE && size_of::<PCell>() == WORD);
 
-/// Declares structures of persistent memory: `repr(C)`, line-aligned unless said otherwise, every field checked to be
-/// [`Persistent`](crate::Persistent) at compile time. Each gets a function `layout`, from which docs/format.md is made; attributes of
-/// fields can be documentation only.
+/// Declares structures of persistent memory: `repr(C)`, line-aligned unless said otherwise, every
+/// field checked to be [`Persistent`](crate::Persistent) at compile time. Each gets a function
+/// `layout`, from which docs/format.md is made; attributes of fields can be documentation only.
 ///
 /// ```
 /// use everleaf_pmem::{PCell, PPtr, persistent};
@@ -129,7 +134,8 @@ macro_rules! persistent {
         $vis struct $name $(< $(const $g: $gt),+ >)? {
             $( $(#[doc = $fdoc])* $fvis $field : $fty ),*
         }
-        // SAFETY: repr(C), and `require` below refuses to compile unless every field is Persistent; align(64) is at most a line.
+        // SAFETY: repr(C), and `require` below refuses to compile unless every field is Persistent;
+        // align(64) is at most a line.
         unsafe impl $(< $(const $g: $gt),+ >)? $crate::Persistent for $name $(< $($g),+ >)? {}
         impl $(< $(const $g: $gt),+ >)? $name $(< $($g),+ >)? {
             #[allow(dead_code)]

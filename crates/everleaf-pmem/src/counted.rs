@@ -33,10 +33,12 @@ impl Counts {
     }
 }
 
-/// [`Hardware`] that counts. A type of its own, so that a timed run on `Hardware` holds no counting instruction.
+/// [`Hardware`] that counts. A type of its own, so that a timed run on `Hardware` holds no counting
+/// instruction.
 ///
-/// A barrier or a store costs one or two uncontended atomic operations. The totals by site are exact whatever the number of
-/// threads; `pm_lines_read` is exact with one thread, because operations of several threads at a time share one tally of distinct lines.
+/// A barrier or a store costs one or two uncontended atomic operations. The totals by site are
+/// exact whatever the number of threads; `pm_lines_read` is exact with one thread, because
+/// operations of several threads at a time share one tally of distinct lines.
 pub struct Counted {
     hardware: Hardware,
     lines: LineStates,
@@ -160,7 +162,8 @@ impl Media for Counted {
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
         self.hardware.write_line(site, line, words);
-        self.lines.clean(self.line_of(line.0[0].address())); // The whole line goes to memory: nothing is left to flush.
+        // The whole line goes to memory: nothing is left to flush.
+        self.lines.clean(self.line_of(line.0[0].address()));
         self.line_writes.fetch_add(1, Relaxed);
     }
     fn relax(&self) {
@@ -217,7 +220,10 @@ mod tests {
         assert!(counts.flushes.is_empty() && counts.events.iter().all(|n| *n == 0));
         media.flush(site!("test.flush"), &line(&media, 1).0[0]);
         let counts = media.counts();
-        assert_eq!((counts.flushes[&site!("test.flush")], counts.lines_flushed[&site!("test.flush")]), (1, 1));
+        assert_eq!(
+            (counts.flushes[&site!("test.flush")], counts.lines_flushed[&site!("test.flush")]),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -256,6 +262,9 @@ mod tests {
         media.write_line(site!("test.line"), a, [2; 8]);
         media.flush(site!("test.flush"), &a.0[0]);
         let counts = media.counts();
-        assert_eq!((counts.line_writes, counts.lines_flushed.len(), counts.flushes.len()), (1, 0, 1));
+        assert_eq!(
+            (counts.line_writes, counts.lines_flushed.len(), counts.flushes.len()),
+            (1, 0, 1)
+        );
     }
 }

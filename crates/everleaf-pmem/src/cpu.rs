@@ -9,7 +9,8 @@ pub enum FlushInstruction {
     ClflushOpt,
     /// `clflush`: writes back and evicts, ordered among themselves (aarch64: `dc civac`).
     Clflush,
-    /// None is needed: the caches are inside the persistence domain (eADR), or only a process crash is to be survived.
+    /// None is needed: the caches are inside the persistence domain (eADR), or only a process crash
+    /// is to be survived.
     None,
 }
 
@@ -20,7 +21,8 @@ pub enum LineWriteMethod {
     Movdir64b,
     /// A hardware transaction (RTM) around eight stores, then a flush.
     Transaction,
-    /// Eight ordinary stores and a flush: whole only word by word. Trees that need more must use a log.
+    /// Eight ordinary stores and a flush: whole only word by word. Trees that need more must use a
+    /// log.
     Words,
 }
 
@@ -37,7 +39,8 @@ pub enum SimdLevel {
     Avx512,
 }
 
-/// The features of a processor that Everleaf uses. [`Cpu::detect`] reads them once; the value is then handed on.
+/// The features of a processor that Everleaf uses. [`Cpu::detect`] reads them once; the value is
+/// then handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// `clwb` (aarch64: `dc cvap`) is there.
@@ -50,7 +53,8 @@ pub struct Cpu {
     pub movdir64b: bool,
     /// Restricted transactional memory is there, and does not abort every transaction.
     pub rtm: bool,
-    /// The persistence domain includes the caches, as the kernel reports it for every NVDIMM region of the machine.
+    /// The persistence domain includes the caches, as the kernel reports it for every NVDIMM region
+    /// of the machine.
     pub eadr: bool,
     /// The widest vector compare.
     pub simd: SimdLevel,
@@ -64,8 +68,8 @@ impl Cpu {
         cpu
     }
 
-    /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap` or none: `dc civac` reaches the point of
-    /// coherency, which need not be that of persistence.
+    /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap`
+    /// or none: `dc civac` reaches the point of coherency, which need not be that of persistence.
     pub fn best_flush(&self) -> Option<FlushInstruction> {
         if self.clwb {
             Some(FlushInstruction::Clwb)
@@ -113,8 +117,9 @@ fn detect_instructions() -> Cpu {
     } else {
         (0, 0, 0)
     };
-    let avx512 =
-        is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("popcnt");
+    let avx512 = is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("popcnt");
     let simd = if avx512 {
         SimdLevel::Avx512
     } else if is_x86_feature_detected!("avx2") {
@@ -150,13 +155,16 @@ fn detect_instructions() -> Cpu {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("Everleaf knows the persistence instructions of x86_64 and aarch64 only");
 
-/// The kernel reports a region's persistence domain; eADR holds only if there is a region and all of them say so.
+/// The kernel reports a region's persistence domain; eADR holds only if there is a region and all
+/// of them say so.
 fn eadr_by_sysfs() -> bool {
     let Ok(regions) = std::fs::read_dir("/sys/bus/nd/devices") else { return false };
     let mut domains = regions
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("region"))
-        .map(|entry| std::fs::read_to_string(entry.path().join("persistence_domain")).unwrap_or_default())
+        .map(|entry| {
+            std::fs::read_to_string(entry.path().join("persistence_domain")).unwrap_or_default()
+        })
         .peekable();
     domains.peek().is_some() && domains.all(|domain| domain.trim() == "cpu_cache")
 }

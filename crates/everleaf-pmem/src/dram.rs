@@ -42,7 +42,9 @@ impl Media for Dram {
     }
     #[inline(always)]
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        cell.compare_exchange(current.into_word(), new.into_word()).map(|_| ()).map_err(T::from_word)
+        cell.compare_exchange(current.into_word(), new.into_word())
+            .map(|_| ())
+            .map_err(T::from_word)
     }
     #[inline(always)]
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {

@@ -1,4 +1,5 @@
-//! Lines of DRAM that are addressed by index and never move: where the volatile parts of trees live.
+//! Lines of DRAM that are addressed by index and never move: where the volatile parts of trees
+//! live.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -14,8 +15,9 @@ const HUGE_PAGE: u64 = 2 << 20;
 /// The first growth: small, because the crash explorer makes trees by the thousand.
 const SMALLEST: u64 = 16 << 10;
 
-/// Lines of memory, all zero at first, that grow in place up to a reservation of addresses: one base pointer, no slabs, and
-/// huge pages once there are two megabytes (a search in a large tree would else miss the TLB at every level).
+/// Lines of memory, all zero at first, that grow in place up to a reservation of addresses: one
+/// base pointer, no slabs, and huge pages once there are two megabytes (a search in a large tree
+/// would else miss the TLB at every level).
 ///
 /// ```
 /// use std::sync::atomic::Ordering;
@@ -35,9 +37,10 @@ pub struct DramArena {
     spare: Option<Arc<SpareArenas>>,
 }
 
-/// Where a tree takes its DRAM from, and how its lines are compared: [`Media::dram`](crate::Media::dram). From the system,
-/// unless the media keeps arenas for the next tree: mapping and faulting in memory anew was a third of the crash explorer's
-/// time, which opens trees by the million.
+/// Where a tree takes its DRAM from, and how its lines are compared:
+/// [`Media::dram`](crate::Media::dram). From the system, unless the media keeps arenas for the next
+/// tree: mapping and faulting in memory anew was a third of the crash explorer's time, which opens
+/// trees by the million.
 #[derive(Clone, Copy, Debug)]
 pub struct DramSource<'a> {
     /// The widest vector compare that may be used.
@@ -91,7 +94,11 @@ impl<'a> DramSource<'a> {
             None => DramArena::reserve(max_bytes)?,
         };
         let lines = arena.lines();
-        arena.lines_at(0, lines).iter().flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));
+        arena
+            .lines_at(0, lines)
+            .iter()
+            .flat_map(|line| &line.0)
+            .for_each(|word| word.store(0, Ordering::Relaxed));
         arena.spare = self.spare.cloned();
         Ok(arena)
     }
@@ -112,7 +119,8 @@ impl DramArena {
         Self { region: ManuallyDrop::new(region), spare: None }
     }
 
-    /// An empty arena that can grow to `max_bytes` (less if the system has not so many addresses). Takes no memory yet.
+    /// An empty arena that can grow to `max_bytes` (less if the system has not so many addresses).
+    /// Takes no memory yet.
     ///
     /// # Errors
     /// [`MapError::System`] when the system has no addresses.
@@ -120,10 +128,12 @@ impl DramArena {
         Region::anonymous(0, max_bytes.next_multiple_of(HUGE_PAGE)).map(Self::over)
     }
 
-    /// Lengthens the arena to at least `lines` lines; nothing to do if it has them. Only one thread may do so at a time.
+    /// Lengthens the arena to at least `lines` lines; nothing to do if it has them. Only one thread
+    /// may do so at a time.
     ///
     /// # Errors
-    /// [`MapError::System`] when the reservation or the memory is exhausted; the arena is unchanged then.
+    /// [`MapError::System`] when the reservation or the memory is exhausted; the arena is unchanged
+    /// then.
     pub fn ensure(&self, lines: usize) -> Result<(), MapError> {
         let wanted = (lines as u64).saturating_mul(LINE as u64);
         if wanted <= self.region.len() { Ok(()) } else { self.grow(wanted) }
@@ -139,12 +149,17 @@ impl DramArena {
         self.region.len().div_ceil(HUGE_PAGE) as usize
     }
 
-    /// Has the system give the memory of a huge page of the arena now rather than at the first store to it; false if it has no such page. Threads that
-    /// will fill the arena together share out the zeroing of its pages in this way: when two of them come to a page at the same moment, both zero one.
+    /// Has the system give the memory of a huge page of the arena now rather than at the first
+    /// store to it; false if it has no such page. Threads that will fill the arena together share
+    /// out the zeroing of its pages in this way: when two of them come to a page at the same
+    /// moment, both zero one.
     pub fn fault_in(&self, page: usize) -> bool {
         let line = (page as u64).saturating_mul(HUGE_PAGE / LINE as u64);
-        let Some([line]) = u32::try_from(line).ok().and_then(|line| self.get(line, 1)) else { return false };
-        // Changes nothing, and is a store to the system; an addition of nothing would be compiled to a load.
+        let Some([line]) = u32::try_from(line).ok().and_then(|line| self.get(line, 1)) else {
+            return false;
+        };
+        // Changes nothing, and is a store to the system; an addition of nothing would be compiled
+        // to a load.
         let _ = line.0[0].compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         true
     }
@@ -152,8 +167,10 @@ impl DramArena {
     #[cold]
     fn grow(&self, wanted: u64) -> Result<(), MapError> {
         let small = self.region.len() < HUGE_PAGE;
-        let exhausted =
-            || MapError::System { action: "taking memory for inner nodes", source: io::ErrorKind::OutOfMemory.into() };
+        let exhausted = || MapError::System {
+            action: "taking memory for inner nodes",
+            source: io::ErrorKind::OutOfMemory.into(),
+        };
         if wanted > self.region.max_len() {
             return Err(exhausted());
         }
@@ -184,7 +201,8 @@ impl DramArena {
     /// The line with this index.
     ///
     /// # Panics
-    /// If the arena is shorter: a mistake of the programmer, indices come from the arena's owner and never from a file.
+    /// If the arena is shorter: a mistake of the programmer, indices come from the arena's owner
+    /// and never from a file.
     #[inline(always)]
     pub fn line(&self, index: u32) -> &DramLine {
         &self.lines_at(index, 1)[0]
@@ -199,10 +217,12 @@ impl DramArena {
         self.get(index, count).expect("the arena has such lines")
     }
 
-    /// All lines that there are now. Whoever takes them once pays nothing to find out whether each that he looks at is there.
+    /// All lines that there are now. Whoever takes them once pays nothing to find out whether each
+    /// that he looks at is there.
     #[inline(always)]
     pub fn all(&self) -> &[DramLine] {
-        // SAFETY: as in `get`, for as many lines as are inside; a mapping that grows keeps what it has.
+        // SAFETY: as in `get`, for as many lines as are inside; a mapping that grows keeps what it
+        // has.
         unsafe { std::slice::from_raw_parts(self.region.base().cast::<DramLine>(), self.lines()) }
     }
 
@@ -213,9 +233,12 @@ impl DramArena {
         if start + count * LINE > self.region.len() as usize {
             return None;
         }
-        // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to a huge page, so every line
-        // is aligned; DramLine is eight atomic words, for which any bit pattern is valid and racing accesses are defined.
-        Some(unsafe { std::slice::from_raw_parts(self.region.base().add(start).cast::<DramLine>(), count) })
+        // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to
+        // a huge page, so every line is aligned; DramLine is eight atomic words, for which any bit
+        // pattern is valid and racing accesses are defined.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.region.base().add(start).cast::<DramLine>(), count)
+        })
     }
 
     /// Asks for a line ahead of its use. Any index will do.
@@ -246,7 +269,10 @@ mod tests {
             arena.line(last - 1).0[7].store(u64::from(last), Ordering::Relaxed);
         }
         assert_eq!(arena.bytes() % HUGE_PAGE, 0);
-        assert!(arena.bytes() - 100_000 * LINE as u64 <= HUGE_PAGE, "no more than a huge page is spare");
+        assert!(
+            arena.bytes() - 100_000 * LINE as u64 <= HUGE_PAGE,
+            "no more than a huge page is spare"
+        );
     }
 
     #[test]
@@ -257,9 +283,15 @@ mod tests {
         arena.ensure(3 * HUGE_PAGE as usize / LINE).unwrap();
         assert_eq!(arena.huge_pages(), 3);
         arena.line(0).0[0].store(7, Ordering::Relaxed);
-        assert_eq!([0, 1, 2, 3, 1 << 20, usize::MAX].map(|page| arena.fault_in(page)), [true, true, true, false, false, false]);
         assert_eq!(
-            (arena.line(0).0[0].load(Ordering::Relaxed), arena.line(HUGE_PAGE as u32 / 64).0[0].load(Ordering::Relaxed)),
+            [0, 1, 2, 3, 1 << 20, usize::MAX].map(|page| arena.fault_in(page)),
+            [true, true, true, false, false, false]
+        );
+        assert_eq!(
+            (
+                arena.line(0).0[0].load(Ordering::Relaxed),
+                arena.line(HUGE_PAGE as u32 / 64).0[0].load(Ordering::Relaxed)
+            ),
             (7, 0)
         );
     }
@@ -277,8 +309,17 @@ mod tests {
         let (place, bytes) = (std::ptr::from_ref(first.line(0)), first.bytes());
         drop(first);
         let again = source.reserve(4 << 20).unwrap();
-        assert_eq!((std::ptr::from_ref(again.line(0)), again.bytes()), (place, bytes), "the same memory");
-        assert!(again.lines_at(0, 300).iter().all(|line| line.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)));
+        assert_eq!(
+            (std::ptr::from_ref(again.line(0)), again.bytes()),
+            (place, bytes),
+            "the same memory"
+        );
+        assert!(
+            again
+                .lines_at(0, 300)
+                .iter()
+                .all(|line| line.0.iter().all(|word| word.load(Ordering::Relaxed) == 0))
+        );
         assert_eq!(other.line(299).0[3].load(Ordering::Relaxed), 7, "it is another one's still");
         drop(again);
         assert_eq!(source.reserve(8 << 20).unwrap().bytes(), 0, "another size");

@@ -18,11 +18,13 @@ pub struct Latencies {
     pub read_ns: u64,
 }
 
-/// Bytes of the modelled last-level cache: that of the emulation platforms of the papers (20 MB), rounded.
+/// Bytes of the modelled last-level cache: that of the emulation platforms of the papers (20 MB),
+/// rounded.
 const MODELLED_CACHE_BYTES: usize = 16 << 20;
 
-/// [`Hardware`] with added latencies: a calibrated spin on the time-stamp counter after each flush and fence, and after each
-/// read of a line that a direct-mapped model of a 16 MiB last-level cache does not hold.
+/// [`Hardware`] with added latencies: a calibrated spin on the time-stamp counter after each flush
+/// and fence, and after each read of a line that a direct-mapped model of a 16 MiB last-level cache
+/// does not hold.
 pub struct Emulated {
     hardware: Hardware,
     flush_ticks: u64,

@@ -2,7 +2,8 @@
 
 use crate::Site;
 
-/// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided by 64.
+/// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided
+/// by 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
@@ -15,7 +16,8 @@ pub enum Event {
         /// What stands there now.
         new: u64,
     },
-    /// A word of an unordered store (a part of a whole-line write): durable in any subset until fenced.
+    /// A word of an unordered store (a part of a whole-line write): durable in any subset until
+    /// fenced.
     UnorderedStore {
         /// The barrier that wrote it.
         site: Site,

@@ -3,9 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
-use crate::{LINE, Line, MapError, Media, Medium, PCell, Persistent, Region, Site, Word, instructions, simd};
+use crate::{
+    LINE, Line, MapError, Media, Medium, PCell, Persistent, Region, Site, Word, instructions, simd,
+};
 
-/// Real memory. What a flush and a fence are is decided once, by the medium (or by force, for measurements):
+/// Real memory. What a flush and a fence are is decided once, by the medium (or by force, for
+/// measurements):
 ///
 /// | medium | flush | fence |
 /// |---|---|---|
@@ -26,20 +29,30 @@ impl Hardware {
     /// As the region's medium needs it.
     ///
     /// # Errors
-    /// [`MapError::Unsupported`] if the medium needs a flush instruction and the processor has none.
+    /// [`MapError::Unsupported`] if the medium needs a flush instruction and the processor has
+    /// none.
     pub fn new(region: Region, cpu: &Cpu) -> Result<Self, MapError> {
         let flush = match region.medium() {
             Medium::Dax if !cpu.eadr => {
                 let purpose = "power-fail durability";
-                cpu.best_flush().ok_or(MapError::Unsupported { instruction: "flush instruction", purpose })?
+                cpu.best_flush()
+                    .ok_or(MapError::Unsupported { instruction: "flush instruction", purpose })?
             }
             _ => FlushInstruction::None,
         };
         let fence = region.medium() == Medium::Dax;
-        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd, rtm: cpu.rtm })
+        Ok(Self {
+            region,
+            flush,
+            fence,
+            line_write: cpu.best_line_write(),
+            simd: cpu.simd,
+            rtm: cpu.rtm,
+        })
     }
 
-    /// Flushes with `flush` and fences whatever the medium, for measurements; `FlushInstruction::None` leaves both out.
+    /// Flushes with `flush` and fences whatever the medium, for measurements;
+    /// `FlushInstruction::None` leaves both out.
     ///
     /// # Errors
     /// [`MapError::Unsupported`] if the processor lacks the instruction.
@@ -53,7 +66,14 @@ impl Hardware {
             return Err(MapError::Unsupported { instruction, purpose: "the forced flush" });
         }
         let fence = flush != FlushInstruction::None;
-        Ok(Self { region, flush, fence, line_write: cpu.best_line_write(), simd: cpu.simd, rtm: cpu.rtm })
+        Ok(Self {
+            region,
+            flush,
+            fence,
+            line_write: cpu.best_line_write(),
+            simd: cpu.simd,
+            rtm: cpu.rtm,
+        })
     }
 
     /// The flush instruction that is executed.
@@ -95,7 +115,9 @@ impl Media for Hardware {
     }
     #[inline(always)]
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        cell.compare_exchange(current.into_word(), new.into_word()).map(|_| ()).map_err(T::from_word)
+        cell.compare_exchange(current.into_word(), new.into_word())
+            .map(|_| ())
+            .map_err(T::from_word)
     }
     #[inline(always)]
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
@@ -133,7 +155,8 @@ impl Media for Hardware {
         let done_by = instructions::write_line(self.line_write, line, &words);
         if done_by == LineWriteMethod::Movdir64b {
             if !self.fence {
-                instructions::store_fence(); // Direct stores leave the coherent order even where no flush is needed.
+                // Direct stores leave the coherent order even where no flush is needed.
+                instructions::store_fence();
             }
         } else {
             self.flush(site, &line.0[0]);

@@ -1,7 +1,8 @@
-//! The machine instructions of persistence. Each clobbers memory, so that the compiler moves no store across it.
+//! The machine instructions of persistence. Each clobbers memory, so that the compiler moves no
+//! store across it.
 //!
-//! All of them take addresses of cells inside a [`Region`](crate::Region); none reads or writes Rust-visible memory except
-//! `write_line`, which stores whole words of a line.
+//! All of them take addresses of cells inside a [`Region`](crate::Region); none reads or writes
+//! Rust-visible memory except `write_line`, which stores whole words of a line.
 
 use crate::{FlushInstruction, Line, LineWriteMethod};
 
@@ -11,7 +12,8 @@ mod imp {
 
     #[inline(always)]
     pub fn clwb(address: usize) {
-        // SAFETY: writes a mapped line back; changes no value. The CPU has it: checked when the media was made.
+        // SAFETY: writes a mapped line back; changes no value. The CPU has it: checked when the
+        // media was made.
         unsafe { asm!("clwb [{}]", in(reg) address, options(nostack, preserves_flags)) }
     }
     #[inline(always)]
@@ -32,19 +34,24 @@ mod imp {
     #[inline(always)]
     pub fn prefetch(address: usize) {
         // SAFETY: a hint; never faults.
-        unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+        unsafe {
+            asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+        }
     }
 
     /// Asks for a line that will be written.
     #[inline(always)]
     pub fn prefetch_to_write(address: usize) {
         // SAFETY: a hint; never faults, and does nothing on a CPU that does not know it.
-        unsafe { asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+        unsafe {
+            asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+        }
     }
 
     /// Stores 64 bytes with `movdir64b`; the caller fences.
     pub fn movdir64b(line: usize, words: &[u64; 8]) {
-        // SAFETY: writes exactly the 64 bytes of one line-aligned `Line` of atomic words, from a live array; CPU checked.
+        // SAFETY: writes exactly the 64 bytes of one line-aligned `Line` of atomic words, from a
+        // live array; CPU checked.
         unsafe {
             asm!("movdir64b {dst}, [{src}]", dst = in(reg) line, src = in(reg) words.as_ptr(), options(nostack, preserves_flags));
         }
@@ -53,8 +60,9 @@ mod imp {
     /// Stores 64 bytes in one hardware transaction. False: it aborted and nothing was written.
     pub fn transactional_line(line: usize, words: &[u64; 8]) -> bool {
         let status: u32;
-        // SAFETY: the whole transaction is one asm block: either all eight stores to the line's atomic words happen and eax
-        // stays -1, or none does and eax holds the abort status. CPU checked when the media was made.
+        // SAFETY: the whole transaction is one asm block: either all eight stores to the line's
+        // atomic words happen and eax stays -1, or none does and eax holds the abort status. CPU
+        // checked when the media was made.
         unsafe {
             asm!(
                 "mov eax, -1",
@@ -90,9 +98,12 @@ mod imp {
 
     #[inline(always)]
     pub fn clwb(address: usize) {
-        // `dc cvap` by its encoding: the assembler knows the name only where the target has FEAT_DPB, which is found out at run time.
-        // SAFETY: cleans a mapped line to the point of persistence; changes no value. The CPU has it: checked by the media.
-        unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) address, options(nostack, preserves_flags)) }
+        // `dc cvap` by its encoding: the assembler knows the name only where the target has
+        // FEAT_DPB, which is found out at run time. SAFETY: cleans a mapped line to the point of
+        // persistence; changes no value. The CPU has it: checked by the media.
+        unsafe {
+            asm!("sys #3, c7, c12, #1, {}", in(reg) address, options(nostack, preserves_flags))
+        }
     }
     pub fn clflushopt(address: usize) {
         clflush(address);
@@ -111,11 +122,15 @@ mod imp {
     #[inline(always)]
     pub fn prefetch(address: usize) {
         // SAFETY: a hint; never faults.
-        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+        unsafe {
+            asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+        }
     }
     pub fn prefetch_to_write(address: usize) {
         // SAFETY: a hint; never faults.
-        unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) }
+        unsafe {
+            asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+        }
     }
     pub fn movdir64b(_line: usize, _words: &[u64; 8]) {
         unreachable!("Cpu::detect reports no movdir64b on aarch64");
@@ -127,7 +142,9 @@ mod imp {
     pub fn timestamp() -> u64 {
         let ticks: u64;
         // SAFETY: reads a counter.
-        unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags)) }
+        unsafe {
+            asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags))
+        }
         ticks
     }
 }
@@ -141,7 +158,9 @@ pub(crate) fn flush(instruction: FlushInstruction, address: usize) {
         FlushInstruction::Clwb => imp::clwb(address),
         FlushInstruction::ClflushOpt => imp::clflushopt(address),
         FlushInstruction::Clflush => imp::clflush(address),
-        FlushInstruction::None => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
+        FlushInstruction::None => {
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst)
+        }
     }
 }
 
@@ -149,7 +168,11 @@ pub(crate) fn flush(instruction: FlushInstruction, address: usize) {
 const TRANSACTION_ATTEMPTS: usize = 8;
 
 /// Writes a line by the given method; returns the method that did it (a transaction may give up).
-pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> LineWriteMethod {
+pub(crate) fn write_line(
+    method: LineWriteMethod,
+    line: &Line,
+    words: &[u64; 8],
+) -> LineWriteMethod {
     let address = line.0[0].address();
     match method {
         LineWriteMethod::Movdir64b => imp::movdir64b(address, words),

@@ -1,4 +1,5 @@
-//! What a structure of persistent memory looks like, byte by byte, for docs/format.md: `persistent!` makes it from the definition.
+//! What a structure of persistent memory looks like, byte by byte, for docs/format.md:
+//! `persistent!` makes it from the definition.
 
 use std::fmt::Write;
 
@@ -43,7 +44,8 @@ impl Layout {
     /// assert!(Point::layout().to_markdown().contains("| 0 | 8 | `x` | `PCell` | Eastwards. |"));
     /// ```
     pub fn to_markdown(&self) -> String {
-        let mut table = "| offset | bytes | field | type | what |\n|---|---|---|---|---|\n".to_owned();
+        let mut table =
+            "| offset | bytes | field | type | what |\n|---|---|---|---|---|\n".to_owned();
         for Field { name, kind, offset, bytes, what } in &self.fields {
             // Writing to a string cannot fail.
             let _ = writeln!(table, "| {offset} | {bytes} | `{name}` | `{kind}` | {what} |");

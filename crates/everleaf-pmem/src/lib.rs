@@ -1,21 +1,25 @@
-//! The floor of Everleaf: persistent memory as cells of eight bytes, and the *media* that they live on.
+//! The floor of Everleaf: persistent memory as cells of eight bytes, and the *media* that they live
+//! on.
 //!
 //! Everything above this crate is written once, generic over [`Media`]: the same tree runs on real
-//! hardware ([`Hardware`]), with emulated latencies ([`Emulated`]), counted ([`Counted`]), in plain DRAM
-//! ([`Dram`]) or recorded for the crash explorer ([`Traced`]). A media is a value chosen when a pool is
-//! opened, never a feature flag.
+//! hardware ([`Hardware`]), with emulated latencies ([`Emulated`]), counted ([`Counted`]), in plain
+//! DRAM ([`Dram`]) or recorded for the crash explorer ([`Traced`]). A media is a value chosen when
+//! a pool is opened, never a feature flag.
 //!
 //! The rules that make this safe without `unsafe` in the trees:
 //!
-//! * persistent structures consist of [`PCell`]s (8-byte atomic words) and of nothing else, see [`persistent!`];
+//! * persistent structures consist of [`PCell`]s (8-byte atomic words) and of nothing else, see
+//!   [`persistent!`];
 //! * so any bit pattern is a valid value and racing accesses are defined;
-//! * and a reference into the region is safe once its bounds and alignment were checked ([`Region::get`]).
+//! * and a reference into the region is safe once its bounds and alignment were checked
+//!   ([`Region::get`]).
 //!
-//! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region` `medium` (mapped
-//! memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the doors) · `hardware` `emulated`
-//! `counted` `dram` `traced` (the media) · `event` `watch` `turns` (what `traced` records, which loads it notes, whose
-//! turn it is) · `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally`
-//! (names for what is counted, and where the counts stand).
+//! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
+//! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the
+//! doors) · `hardware` `emulated` `counted` `dram` `traced` (the media) · `event` `watch` `scheduler`
+//! (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) ·
+//! `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for what is
+//! counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cell;
@@ -34,12 +38,12 @@ mod medium;
 mod pointer;
 mod ranks;
 mod region;
+mod scheduler;
 mod simd;
 mod site;
 mod tally;
 mod traced;
 mod transaction;
-mod turns;
 mod watch;
 
 pub use cell::{Line, PCell, Persistent, Word};
@@ -57,11 +61,14 @@ pub use medium::{Durability, Medium};
 pub use pointer::PPtr;
 pub use ranks::{MOST_RANKED, ranks};
 pub use region::{MapError, Mapping, Region};
+pub use scheduler::Scheduler;
 pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::Site;
 pub use traced::Traced;
-pub use transaction::{AbortCause, Aborted, Invented, Simulation, Step, TransactionCounts, TransactionalMemory, Transactions};
-pub use turns::Turns;
+pub use transaction::{
+    AbortCause, Aborted, InjectedAborts, Simulation, Step, TransactionCounts, TransactionalMemory,
+    Transactions,
+};
 
 /// Bytes in a cache line: the unit of a flush.
 pub const LINE: usize = 64;

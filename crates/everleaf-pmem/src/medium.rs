@@ -5,7 +5,8 @@ use std::fmt;
 /// The kind of memory that a pool is mapped from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// A file on a DAX file system, mapped with `MAP_SYNC`, or a DAX device: persistent memory itself.
+    /// A file on a DAX file system, mapped with `MAP_SYNC`, or a DAX device: persistent memory
+    /// itself.
     Dax,
     /// A file on tmpfs: DRAM, shared between processes, gone when the machine restarts.
     Tmpfs,
@@ -27,7 +28,8 @@ pub enum Durability {
 }
 
 impl Medium {
-    /// What this medium can promise at best. `power-fail` is claimed for `MAP_SYNC` and device DAX only.
+    /// What this medium can promise at best. `power-fail` is claimed for `MAP_SYNC` and device DAX
+    /// only.
     pub const fn durability(self) -> Durability {
         match self {
             Medium::Dax => Durability::PowerFail,

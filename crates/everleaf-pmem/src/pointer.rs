@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 
 use crate::Word;
 
-/// An 8-byte offset from the pool's base to a `T`; 0 is null. It is published p-atomically and survives mapping
-/// the pool at another address (FPTree, section 2, uses 16 bytes, which no store writes atomically).
+/// An 8-byte offset from the pool's base to a `T`; 0 is null. It is published p-atomically and
+/// survives mapping the pool at another address (FPTree, section 2, uses 16 bytes, which no store
+/// writes atomically).
 pub struct PPtr<T> {
     offset: u64,
     to: PhantomData<fn() -> T>,
@@ -17,7 +18,8 @@ impl<T> PPtr<T> {
     /// The pointer to nothing.
     pub const NULL: Self = Self::at(0);
 
-    /// A pointer to the object `offset` bytes into the pool. Nothing is checked before it is followed.
+    /// A pointer to the object `offset` bytes into the pool. Nothing is checked before it is
+    /// followed.
     #[inline(always)]
     pub const fn at(offset: u64) -> Self {
         Self { offset, to: PhantomData }

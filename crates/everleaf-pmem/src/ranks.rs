@@ -1,5 +1,6 @@
-//! The order of a few words, for scans of leaves that are not sorted. Each word is compared with every other, many at a time: no branch depends on what
-//! the words are, so none is guessed wrong, which is what sorting so few costs by the usual ways.
+//! The order of a few words, for scans of leaves that are not sorted. Each word is compared with
+//! every other, many at a time: no branch depends on what the words are, so none is guessed wrong,
+//! which is what sorting so few costs by the usual ways.
 
 use crate::SimdLevel;
 
@@ -8,9 +9,10 @@ pub const MOST_RANKED: usize = 64;
 /// Words whose ranks are counted together: two registers of AVX-512, four of AVX2.
 const TOGETHER: usize = 16;
 
-/// Counts for each word how many of the others are less: its place in ascending order. False, and the ranks mean nothing, if two words are equal, if there
-/// are more than [`MOST_RANKED`], or if this processor would be slower at it than at sorting. Costs the square of the number of words, an eighth
-/// of it in compares with AVX-512: 45 words take a fifth of the time of `sort_unstable`.
+/// Counts for each word how many of the others are less: its place in ascending order. False, and
+/// the ranks mean nothing, if two words are equal, if there are more than [`MOST_RANKED`], or if
+/// this processor would be slower at it than at sorting. Costs the square of the number of words,
+/// an eighth of it in compares with AVX-512: 45 words take a fifth of the time of `sort_unstable`.
 ///
 /// ```
 /// use everleaf_pmem::{Cpu, MOST_RANKED, ranks};
@@ -31,16 +33,20 @@ pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) ->
     signed.iter_mut().zip(words).for_each(|(signed, word)| *signed = (word ^ 1 << 63) as i64);
     match level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX-512 BW and DQ, hence F; whoever makes a level up vouches for it.
+        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX-512 BW and DQ, hence F;
+        // whoever makes a level up vouches for it.
         SimdLevel::Avx512 => unsafe { count_avx512(&signed, words.len(), places) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX2; whoever makes a level up vouches for it.
+        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX2; whoever makes a level
+        // up vouches for it.
         SimdLevel::Avx2 => unsafe { count_avx2(&signed, words.len(), places) },
         #[cfg(target_arch = "aarch64")]
         SimdLevel::Scalar => count(&signed, words.len(), places),
         _ => return false,
     }
-    let taken = places[..words.len()].iter().fold(0, |taken, place| taken | 1u64.wrapping_shl(u32::from(*place)));
+    let taken = places[..words.len()]
+        .iter()
+        .fold(0, |taken, place| taken | 1u64.wrapping_shl(u32::from(*place)));
     taken.count_ones() as usize == words.len()
 }
 
@@ -51,15 +57,18 @@ fn count_avx512(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST
     let one = _mm512_set1_epi64(1);
     for (own, ranks) in parts(words, ranks, length) {
         // SAFETY: reads the 128 bytes of `own`; these loads want no alignment.
-        let own = unsafe { [_mm512_loadu_epi64(own.as_ptr()), _mm512_loadu_epi64(own[8..].as_ptr())] };
+        let own =
+            unsafe { [_mm512_loadu_epi64(own.as_ptr()), _mm512_loadu_epi64(own[8..].as_ptr())] };
         let mut less = [_mm512_setzero_si512(); 2];
         for word in &words[..length] {
             let word = _mm512_set1_epi64(*word);
             for (less, own) in less.iter_mut().zip(own) {
-                *less = _mm512_mask_add_epi64(*less, _mm512_cmplt_epi64_mask(word, own), *less, one);
+                *less =
+                    _mm512_mask_add_epi64(*less, _mm512_cmplt_epi64_mask(word, own), *less, one);
             }
         }
-        let bytes = _mm_unpacklo_epi64(_mm512_cvtepi64_epi8(less[0]), _mm512_cvtepi64_epi8(less[1]));
+        let bytes =
+            _mm_unpacklo_epi64(_mm512_cvtepi64_epi8(less[0]), _mm512_cvtepi64_epi8(less[1]));
         // SAFETY: writes the 16 bytes of `ranks`; the store wants no alignment.
         unsafe { _mm_storeu_si128(ranks.as_mut_ptr().cast(), bytes) };
     }
@@ -76,7 +85,8 @@ fn count_avx2(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_R
         for word in &words[..length] {
             let word = _mm256_set1_epi64x(*word);
             for (less, own) in less.iter_mut().zip(own) {
-                *less = _mm256_sub_epi64(*less, _mm256_cmpgt_epi64(own, word)); // -1 where the word is less
+                // -1 where the word is less
+                *less = _mm256_sub_epi64(*less, _mm256_cmpgt_epi64(own, word));
             }
         }
         for (ranks, less) in ranks.as_chunks_mut::<4>().0.iter_mut().zip(less) {
@@ -116,11 +126,15 @@ mod tests {
     use crate::Cpu;
 
     fn levels() -> impl Iterator<Item = SimdLevel> {
-        [SimdLevel::Avx2, SimdLevel::Avx512].into_iter().filter(|level| *level <= Cpu::detect().simd)
+        [SimdLevel::Avx2, SimdLevel::Avx512]
+            .into_iter()
+            .filter(|level| *level <= Cpu::detect().simd)
     }
 
     fn words(seed: u64, count: usize) -> Vec<u64> {
-        let word = |i: usize| (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32 % 64);
+        let word = |i: usize| {
+            (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32 % 64)
+        };
         (0..count).map(word).collect()
     }
 
@@ -142,8 +156,14 @@ mod tests {
                         sorted.len() == count,
                         "{level:?}, {count} words, seed {seed}"
                     );
-                    for (word, place) in unsorted.iter().zip(places).filter(|_| sorted.len() == count) {
-                        assert_eq!(sorted[usize::from(place)], *word, "{level:?}, {count} words, seed {seed}");
+                    for (word, place) in
+                        unsorted.iter().zip(places).filter(|_| sorted.len() == count)
+                    {
+                        assert_eq!(
+                            sorted[usize::from(place)],
+                            *word,
+                            "{level:?}, {count} words, seed {seed}"
+                        );
                     }
                 }
             }

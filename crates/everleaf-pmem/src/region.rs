@@ -1,4 +1,5 @@
-//! Mapped memory: an address range reserved once, backed by a file (or by nothing) up to a length that can grow in place.
+//! Mapped memory: an address range reserved once, backed by a file (or by nothing) up to a length
+//! that can grow in place.
 
 use std::fs::File;
 use std::io;
@@ -22,15 +23,18 @@ const SMALLEST_RESERVATION: u64 = 64 << 20;
 pub enum MapError {
     /// The file system or the memory behind it is full.
     #[error(
-        "the disk is full: {requested_bytes} more bytes could not be allocated for the pool; free some space or choose another place"
+        "the disk is full: {requested_bytes} more bytes could not be allocated for the pool; free \
+        some space or choose another place"
     )]
     DiskFull {
         /// Bytes asked for.
         requested_bytes: u64,
     },
-    /// The file system has less room than a new file is to have: known before anything of it is taken.
+    /// The file system has less room than a new file is to have: known before anything of it is
+    /// taken.
     #[error(
-        "the disk is full: the pool is to have {requested_bytes} bytes, and {free_bytes} are free; free some space or choose another size or place"
+        "the disk is full: the pool is to have {requested_bytes} bytes, and {free_bytes} are free; \
+        free some space or choose another size or place"
     )]
     NoRoom {
         /// Bytes asked for.
@@ -40,7 +44,8 @@ pub enum MapError {
     },
     /// The pool may not grow beyond its address reservation.
     #[error(
-        "the pool is full: {requested_bytes} bytes would exceed its maximum of {max_bytes} bytes; create it with a larger --max-size"
+        "the pool is full: {requested_bytes} bytes would exceed its maximum of {max_bytes} bytes; \
+        create it with a larger --max-size"
     )]
     MaxSize {
         /// The length asked for.
@@ -49,7 +54,10 @@ pub enum MapError {
         max_bytes: u64,
     },
     /// The file is shorter than what must be mapped.
-    #[error("the file is truncated: it has {found_bytes} bytes and should have {expected_bytes}; restore it from a backup")]
+    #[error(
+        "the file is truncated: it has {found_bytes} bytes and should have {expected_bytes}; \
+        restore it from a backup"
+    )]
     Truncated {
         /// Length of the file.
         found_bytes: u64,
@@ -57,7 +65,10 @@ pub enum MapError {
         expected_bytes: u64,
     },
     /// The processor lacks an instruction that was asked for or that this medium needs.
-    #[error("this processor has no {instruction}, which {purpose} needs; choose another flush instruction or medium")]
+    #[error(
+        "this processor has no {instruction}, which {purpose} needs; choose another flush \
+        instruction or medium"
+    )]
     Unsupported {
         /// The instruction.
         instruction: &'static str,
@@ -91,8 +102,9 @@ pub enum Mapping {
 
 /// A range of memory in which persistent structures live.
 ///
-/// All accesses go through [`PCell`]s handed out by [`get`](Region::get) and [`cells`](Region::cells) after a check of bounds and
-/// alignment, so no damaged pointer leads outside.
+/// All accesses go through [`PCell`]s handed out by [`get`](Region::get) and
+/// [`cells`](Region::cells) after a check of bounds and alignment, so no damaged pointer leads
+/// outside.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -104,8 +116,8 @@ pub struct Region {
     medium: Medium,
 }
 
-// SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as bytes that nobody writes);
-// the mapping lives as long as the region.
+// SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as
+// bytes that nobody writes); the mapping lives as long as the region.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -119,15 +131,19 @@ impl Region {
         Self::reserve(None, Mapping::Private, Medium::Anonymous, max_len)?.extended(len, false)
     }
 
-    /// A new file's memory: `len` bytes are allocated for it (never a hole, so never a SIGBUS), and it can grow to `max_len`.
+    /// A new file's memory: `len` bytes are allocated for it (never a hole, so never a SIGBUS), and
+    /// it can grow to `max_len`.
     ///
     /// # Errors
-    /// [`MapError::NoRoom`] or [`MapError::DiskFull`] when there is no room, [`MapError::System`] otherwise.
+    /// [`MapError::NoRoom`] or [`MapError::DiskFull`] when there is no room, [`MapError::System`]
+    /// otherwise.
     pub fn create(file: File, len: u64, max_len: u64) -> Result<Self, MapError> {
         let medium = Self::medium_of(&file)?;
         match free_bytes(&file)? {
             // On tmpfs all memory would be taken before the last page is refused.
-            Some(free_bytes) if len > free_bytes => return Err(MapError::NoRoom { requested_bytes: len, free_bytes }),
+            Some(free_bytes) if len > free_bytes => {
+                return Err(MapError::NoRoom { requested_bytes: len, free_bytes });
+            }
             _ => {}
         }
         Self::reserve(Some(file), Mapping::Shared, medium, max_len)?.extended(len, true)
@@ -136,14 +152,17 @@ impl Region {
     /// The first `len` bytes of an existing file.
     ///
     /// # Errors
-    /// [`MapError::Truncated`] when the file is shorter, [`MapError::DiskFull`] when it has holes that cannot be filled.
+    /// [`MapError::Truncated`] when the file is shorter, [`MapError::DiskFull`] when it has holes
+    /// that cannot be filled.
     pub fn open(file: File, len: u64, max_len: u64, mapping: Mapping) -> Result<Self, MapError> {
         let medium = Self::medium_of(&file)?;
         let found_bytes = file_length(&file)?;
         if found_bytes < len {
             return Err(MapError::Truncated { found_bytes, expected_bytes: len });
         }
-        let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's size", source })?;
+        let metadata = file
+            .metadata()
+            .map_err(|source| MapError::System { action: "reading the file's size", source })?;
         if mapping == Mapping::Shared && metadata.is_file() && metadata.blocks() * 512 < len {
             allocate(&file, 0, len)?; // A copy made with holes would end in SIGBUS on a full disk.
         }
@@ -151,11 +170,17 @@ impl Region {
     }
 
     /// Reserves addresses, halving the wish while the system refuses.
-    fn reserve(file: Option<File>, mapping: Mapping, medium: Medium, max_len: u64) -> Result<Self, MapError> {
+    fn reserve(
+        file: Option<File>,
+        mapping: Mapping,
+        medium: Medium,
+        max_len: u64,
+    ) -> Result<Self, MapError> {
         let mut wish = round_up(max_len.max(PAGE), PAGE);
         loop {
             let bytes = (wish + HUGE_PAGE) as usize;
-            // SAFETY: a fresh anonymous mapping without access rights; it touches no existing memory.
+            // SAFETY: a fresh anonymous mapping without access rights; it touches no existing
+            // memory.
             let start = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -174,7 +199,8 @@ impl Region {
                 continue;
             }
             let aligned = round_up(start as u64, HUGE_PAGE) as usize;
-            let base = NonNull::new(start.cast::<u8>().wrapping_add(aligned - start as usize)).expect("mmap returns no null");
+            let base = NonNull::new(start.cast::<u8>().wrapping_add(aligned - start as usize))
+                .expect("mmap returns no null");
             return Ok(Self {
                 base,
                 reservation: (start as usize, bytes),
@@ -192,9 +218,10 @@ impl Region {
         Ok(self)
     }
 
-    /// Lengthens the region in place to `new_len` bytes; the new part is allocated, mapped, faulted in, and reads as zeros if the
-    /// file had nothing there. The file's new length survives on return what stores to the medium survive. Only one thread may grow a region at a time (a second
-    /// one finds nothing to do).
+    /// Lengthens the region in place to `new_len` bytes; the new part is allocated, mapped, faulted
+    /// in, and reads as zeros if the file had nothing there. The file's new length survives on
+    /// return what stores to the medium survive. Only one thread may grow a region at a time (a
+    /// second one finds nothing to do).
     ///
     /// # Errors
     /// [`MapError::DiskFull`], [`MapError::MaxSize`]; the region is unchanged then.
@@ -213,7 +240,9 @@ impl Region {
         }
         let added = new_len - old_len;
         match &self.file {
-            Some(file) if allocate_file && self.mapping == Mapping::Shared => self.extend_file(file, old_len, added)?,
+            Some(file) if allocate_file && self.mapping == Mapping::Shared => {
+                self.extend_file(file, old_len, added)?
+            }
             file => {
                 self.map(old_len, added, allocate_file)?;
                 if allocate_file || file.is_none() {
@@ -225,12 +254,14 @@ impl Region {
         Ok(())
     }
 
-    /// Lengthens the file and maps what was added, all of it allocated. On tmpfs huge pages are asked for before there are small ones, which would
-    /// have to be copied.
+    /// Lengthens the file and maps what was added, all of it allocated. On tmpfs huge pages are
+    /// asked for before there are small ones, which would have to be copied.
     fn extend_file(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
         if self.medium == Medium::Tmpfs {
             file.set_len(offset + bytes).map_err(|source| match source.kind() {
-                io::ErrorKind::FileTooLarge | io::ErrorKind::StorageFull => MapError::DiskFull { requested_bytes: bytes },
+                io::ErrorKind::FileTooLarge | io::ErrorKind::StorageFull => {
+                    MapError::DiskFull { requested_bytes: bytes }
+                }
                 _ => MapError::System { action: "lengthening the file", source },
             })?;
             self.map(offset, bytes, true)?;
@@ -239,8 +270,10 @@ impl Region {
         }
         allocate(file, offset, bytes)?;
         if self.medium == Medium::Dax {
-            // Elsewhere only the process can die, and the caller would wait for all that was ever stored and not written back.
-            file.sync_all().map_err(|source| MapError::System { action: "syncing the grown file", source })?;
+            // Elsewhere only the process can die, and the caller would wait for all that was ever
+            // stored and not written back.
+            file.sync_all()
+                .map_err(|source| MapError::System { action: "syncing the grown file", source })?;
         }
         self.map(offset, bytes, true)?;
         self.settle(offset, bytes);
@@ -259,42 +292,56 @@ impl Region {
             _ => (-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
         };
         let file_offset = if fd < 0 { 0 } else { offset as libc::off_t };
-        // SAFETY: MAP_FIXED replaces a part of our own reservation that was never handed out (it lies beyond `len`).
+        // SAFETY: MAP_FIXED replaces a part of our own reservation that was never handed out (it
+        // lies beyond `len`).
         let at = unsafe {
             let address = self.base.as_ptr().add(offset as usize).cast();
-            libc::mmap(address, bytes as usize, protection, kind | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, file_offset)
+            libc::mmap(
+                address,
+                bytes as usize,
+                protection,
+                kind | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                fd,
+                file_offset,
+            )
         };
         if at == libc::MAP_FAILED { Err(MapError::last("mapping the pool")) } else { Ok(()) }
     }
 
-    /// Takes the end of a region without a file away again; what was there is forgotten. Nobody can hold a reference: `self` is exclusive.
+    /// Takes the end of a region without a file away again; what was there is forgotten. Nobody can
+    /// hold a reference: `self` is exclusive.
     pub(crate) fn shorten(&mut self, new_len: u64) {
         debug_assert!(self.file.is_none(), "a file would keep its length");
         let len = self.len.get_mut();
         *len = round_up(new_len, PAGE).min(*len);
     }
 
-    /// Hints: huge pages where the medium has them, and no page fault in the first operations. Failure costs only speed.
+    /// Hints: huge pages where the medium has them, and no page fault in the first operations.
+    /// Failure costs only speed.
     fn settle(&self, offset: u64, bytes: u64) {
         let (start, end) = (round_up(offset, HUGE_PAGE), (offset + bytes) / HUGE_PAGE * HUGE_PAGE);
         let huge = |advice| start < end && self.advise(start, end - start, advice);
         match self.medium {
             Medium::Anonymous => _ = huge(libc::MADV_HUGEPAGE),
-            // A huge page is made of small ones, at least one; what is a hole costs no copy. One in each is six times as fast as all.
+            // A huge page is made of small ones, at least one; what is a hole costs no copy. One in
+            // each is six times as fast as all.
             Medium::Tmpfs => {
                 let touch = |at| self.advise(at, PAGE, libc::MADV_POPULATE_WRITE);
-                _ = (start..end).step_by(HUGE_PAGE as usize).all(touch) && huge(libc::MADV_COLLAPSE);
+                _ = (start..end).step_by(HUGE_PAGE as usize).all(touch)
+                    && huge(libc::MADV_COLLAPSE);
             }
             Medium::PageCache => _ = huge(libc::MADV_COLLAPSE),
             Medium::Dax => {}
         }
         if self.file.is_some() {
-            // On a full tmpfs this stops early; the allocation that follows says so, and nothing beyond `len` is ever touched.
+            // On a full tmpfs this stops early; the allocation that follows says so, and nothing
+            // beyond `len` is ever touched.
             self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
         }
     }
 
-    /// Faults the whole region in, so that no later access waits for the kernel. About 0.1 ms a MiB of small pages.
+    /// Faults the whole region in, so that no later access waits for the kernel. About 0.1 ms a MiB
+    /// of small pages.
     pub fn prefault(&self) {
         self.advise(0, self.len(), libc::MADV_POPULATE_WRITE);
     }
@@ -313,8 +360,12 @@ impl Region {
 
     /// Whether the system took the advice.
     fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> bool {
-        // SAFETY: the range lies in our own mapping; none of the hints used here changes what it holds.
-        unsafe { libc::madvise(self.base.as_ptr().add(offset as usize).cast(), bytes as usize, advice) == 0 }
+        // SAFETY: the range lies in our own mapping; none of the hints used here changes what it
+        // holds.
+        unsafe {
+            libc::madvise(self.base.as_ptr().add(offset as usize).cast(), bytes as usize, advice)
+                == 0
+        }
     }
 
     /// Bytes that may be used now.
@@ -348,7 +399,8 @@ impl Region {
         self.file.as_ref()
     }
 
-    /// Writes everything to the file's medium (fsync). Nothing to do where there is no file or the mapping is private.
+    /// Writes everything to the file's medium (fsync). Nothing to do where there is no file or the
+    /// mapping is private.
     ///
     /// # Errors
     /// What the operating system says; the data must then be taken as not synced.
@@ -359,7 +411,8 @@ impl Region {
         }
     }
 
-    /// The object that `pointer` leads to; none if it is null, misaligned, or not wholly inside the region.
+    /// The object that `pointer` leads to; none if it is null, misaligned, or not wholly inside the
+    /// region.
     #[inline(always)]
     pub fn get<T: Persistent>(&self, pointer: PPtr<T>) -> Option<&T> {
         let offset = pointer.offset();
@@ -368,8 +421,11 @@ impl Region {
         if offset == 0 || !aligned || !inside {
             return None;
         }
-        // SAFETY: inside the mapping, aligned, and T is made of atomic cells for which any bit pattern is valid.
-        Some(unsafe { self.base.as_ptr().add(offset as usize).cast::<T>().as_ref().unwrap_unchecked() })
+        // SAFETY: inside the mapping, aligned, and T is made of atomic cells for which any bit
+        // pattern is valid.
+        Some(unsafe {
+            self.base.as_ptr().add(offset as usize).cast::<T>().as_ref().unwrap_unchecked()
+        })
     }
 
     /// Like [`get`](Region::get), but offset 0 (the header) is allowed.
@@ -390,14 +446,19 @@ impl Region {
             return None;
         }
         // SAFETY: inside the mapping, aligned, atomic cells.
-        Some(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset as usize).cast::<PCell>(), count) })
+        Some(unsafe {
+            std::slice::from_raw_parts(
+                self.base.as_ptr().add(offset as usize).cast::<PCell>(),
+                count,
+            )
+        })
     }
 
     /// `count` bytes starting at `offset`; none unless inside.
     ///
     /// # Safety
-    /// Nobody may store into these bytes while the slice is alive: they belong to a published record, and a guard keeps the
-    /// record's block from being reused.
+    /// Nobody may store into these bytes while the slice is alive: they belong to a published
+    /// record, and a guard keeps the record's block from being reused.
     #[inline(always)]
     pub unsafe fn bytes(&self, offset: u64, count: usize) -> Option<&[u8]> {
         if offset.checked_add(count as u64).is_none_or(|end| end > self.len()) {
@@ -425,7 +486,9 @@ impl Region {
     }
 
     fn medium_of(file: &File) -> Result<Medium, MapError> {
-        let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's type", source })?;
+        let metadata = file
+            .metadata()
+            .map_err(|source| MapError::System { action: "reading the file's type", source })?;
         if metadata.file_type().is_char_device() {
             return Ok(Medium::Dax);
         }
@@ -446,28 +509,46 @@ impl Region {
 
 /// Whether the kernel maps this file with MAP_SYNC, that is, straight onto persistent memory.
 fn maps_synchronously(file: &File) -> bool {
-    // SAFETY: a fresh mapping at an address of the kernel's choice, removed at once and never accessed.
+    // SAFETY: a fresh mapping at an address of the kernel's choice, removed at once and never
+    // accessed.
     unsafe {
         let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
-        let at = libc::mmap(std::ptr::null_mut(), PAGE as usize, libc::PROT_READ, flags, file.as_raw_fd(), 0);
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE as usize,
+            libc::PROT_READ,
+            flags,
+            file.as_raw_fd(),
+            0,
+        );
         at != libc::MAP_FAILED && libc::munmap(at, PAGE as usize) == 0
     }
 }
 
 fn file_length(file: &File) -> Result<u64, MapError> {
-    let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's size", source })?;
+    let metadata = file
+        .metadata()
+        .map_err(|source| MapError::System { action: "reading the file's size", source })?;
     if !metadata.file_type().is_char_device() {
         return Ok(metadata.len());
     }
     let device = metadata.rdev();
     let path = format!("/sys/dev/char/{}:{}/size", libc::major(device), libc::minor(device));
-    let invalid = |source| MapError::System { action: "reading the size of the DAX device", source };
-    std::fs::read_to_string(path).map_err(invalid)?.trim().parse().map_err(|e| invalid(io::Error::other(e)))
+    let invalid =
+        |source| MapError::System { action: "reading the size of the DAX device", source };
+    std::fs::read_to_string(path)
+        .map_err(invalid)?
+        .trim()
+        .parse()
+        .map_err(|e| invalid(io::Error::other(e)))
 }
 
-/// Bytes that the file system behind a file has left, those for its administrator included; none where it does not tell, or nothing needs to be allocated.
+/// Bytes that the file system behind a file has left, those for its administrator included; none
+/// where it does not tell, or nothing needs to be allocated.
 fn free_bytes(file: &File) -> Result<Option<u64>, MapError> {
-    let metadata = file.metadata().map_err(|source| MapError::System { action: "reading the file's type", source })?;
+    let metadata = file
+        .metadata()
+        .map_err(|source| MapError::System { action: "reading the file's type", source })?;
     if !metadata.is_file() {
         return Ok(None);
     }
@@ -489,14 +570,19 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
         return Ok(()); // A DAX device has the size it has.
     }
     // SAFETY: plain system call on an open descriptor.
-    let status = unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, bytes as libc::off_t) };
+    let status = unsafe {
+        libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, bytes as libc::off_t)
+    };
     match status {
         0 => Ok(()),
         libc::ENOSPC | libc::EDQUOT | libc::ENOMEM | libc::EFBIG => {
             let _ = file.set_len(offset.max(file.metadata().map_or(0, |m| m.len().min(offset))));
             Err(MapError::DiskFull { requested_bytes: bytes })
         }
-        code => Err(MapError::System { action: "allocating space for the pool", source: io::Error::from_raw_os_error(code) }),
+        code => Err(MapError::System {
+            action: "allocating space for the pool",
+            source: io::Error::from_raw_os_error(code),
+        }),
     }
 }
 
@@ -529,7 +615,11 @@ mod tests {
         assert!(region.get::<Line>(PPtr::at(8192 - 64)).is_some());
         assert!(region.get::<Line>(PPtr::at(8192)).is_none(), "outside");
         assert!(region.get::<Line>(PPtr::at(u64::MAX - 63)).is_none(), "overflow");
-        assert!(region.cells(8184, 1).is_some() && region.cells(8184, 2).is_none() && region.cells(0, usize::MAX).is_none());
+        assert!(
+            region.cells(8184, 1).is_some()
+                && region.cells(8184, 2).is_none()
+                && region.cells(0, usize::MAX).is_none()
+        );
         region.grow(16384).unwrap();
         assert!(region.get::<Line>(PPtr::at(8192)).is_some());
         assert!(matches!(region.grow(2 << 20), Err(MapError::MaxSize { .. })));

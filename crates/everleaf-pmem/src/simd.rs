@@ -1,5 +1,6 @@
-//! Vector compares over lines that other threads may be writing: inline assembly, because the compiler may not vectorise
-//! atomic loads. The registers are `zmm16` and up, which need no `vzeroupper` and do not slow later SSE code down.
+//! Vector compares over lines that other threads may be writing: inline assembly, because the
+//! compiler may not vectorise atomic loads. The registers are `zmm16` and up, which need no
+//! `vzeroupper` and do not slow later SSE code down.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,8 @@ impl DramLine {
         crate::instructions::prefetch(self.0.as_ptr().addr());
     }
 
-    /// How many of the eight words are at most `key` (unsigned). In a sorted node: the rank of `key` within the line.
+    /// How many of the eight words are at most `key` (unsigned). In a sorted node: the rank of
+    /// `key` within the line.
     #[inline(always)]
     pub fn count_at_most(&self, level: SimdLevel, key: u64) -> usize {
         match level {
@@ -45,8 +47,9 @@ impl DramLine {
     #[inline(always)]
     fn count_at_most_avx512(&self, key: u64) -> usize {
         let count: u64;
-        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; the level is Avx512 only when the CPU has it, and every
-        // CPU with AVX-512 has popcnt (which the baseline that Rust compiles for does not, so `count_ones` would be a dozen instructions).
+        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; the level is Avx512
+        // only when the CPU has it, and every CPU with AVX-512 has popcnt (which the baseline that
+        // Rust compiles for does not, so `count_ones` would be a dozen instructions).
         unsafe {
             std::arch::asm!(
                 "vpbroadcastq zmm16, {key}",
@@ -67,7 +70,8 @@ pub fn prefetch<T>(object: &T) {
     crate::instructions::prefetch((object as *const T).addr());
 }
 
-/// As [`prefetch`], for who will write there: a line that another core has changed comes once, and not once to be read and once to be written.
+/// As [`prefetch`], for who will write there: a line that another core has changed comes once, and
+/// not once to be read and once to be written.
 #[inline(always)]
 pub fn prefetch_to_write<T>(object: &T) {
     crate::instructions::prefetch_to_write((object as *const T).addr());
@@ -102,7 +106,8 @@ pub(crate) fn match_line_scalar(word: impl Fn(usize) -> u64, byte: u8) -> (u64, 
 #[inline(always)]
 fn match_line_avx512(line: &Line, byte: u8) -> (u64, u64) {
     let (first, mask): (u64, u64);
-    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; the level is Avx512 only when the CPU has AVX-512 BW.
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; the level is Avx512 only
+    // when the CPU has AVX-512 BW.
     unsafe {
         std::arch::asm!(
             "vmovdqa64 zmm16, zmmword ptr [{line}]",
@@ -167,7 +172,8 @@ mod tests {
 
     fn words(seed: u64) -> [u64; 8] {
         std::array::from_fn(|i| {
-            (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32) & 0x0303_0303_ff03_0303
+            (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32)
+                & 0x0303_0303_ff03_0303
         })
     }
 
@@ -181,7 +187,11 @@ mod tests {
             for byte in [0u8, 1, 2, 3, 0xff] {
                 let expected = match_line_scalar(|i| words(seed)[i], byte);
                 for level in levels() {
-                    assert_eq!(match_line(level, &line, byte), expected, "{level:?}, seed {seed}, byte {byte}");
+                    assert_eq!(
+                        match_line(level, &line, byte),
+                        expected,
+                        "{level:?}, seed {seed}, byte {byte}"
+                    );
                 }
             }
         }
@@ -189,7 +199,9 @@ mod tests {
 
     #[test]
     fn every_level_counts_unsigned_words_at_most_the_key() {
-        let line = DramLine(std::array::from_fn(|i| AtomicU64::new([0, 1, 5, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX, 5][i])));
+        let line = DramLine(std::array::from_fn(|i| {
+            AtomicU64::new([0, 1, 5, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX, 5][i])
+        }));
         for key in [0, 1, 4, 5, 6, 1 << 63, u64::MAX - 1, u64::MAX] {
             let expected = line.0.iter().filter(|w| w.load(Ordering::Relaxed) <= key).count();
             for level in levels() {

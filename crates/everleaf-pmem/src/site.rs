@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// The name of one barrier (a flush, a fence, an `order`) in the code, such as `fptree.insert.P1.entry`. Each barrier has
-/// a name of its own, so that it can be counted, and suppressed by the explorer to prove that it is needed.
+/// The name of one barrier (a flush, a fence, an `order`) in the code, such as
+/// `fptree.insert.P1.entry`. Each barrier has a name of its own, so that it can be counted, and
+/// suppressed by the explorer to prove that it is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(&'static str);
 

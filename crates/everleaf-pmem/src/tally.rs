@@ -1,4 +1,5 @@
-//! Where [`Counted`](crate::Counted) keeps its counts: tables of atomics, so that a million operations are counted in about a second.
+//! Where [`Counted`](crate::Counted) keeps its counts: tables of atomics, so that a million
+//! operations are counted in about a second.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,11 +13,12 @@ use crate::{LINE, Site};
 /// Lines in one piece of the table: 4 MiB of memory, 512 KiB of table.
 const PIECE_LINES: u64 = 1 << 16;
 
-/// Marks a line that was written since its last flush; the bits above are the number of the operation that read it last.
+/// Marks a line that was written since its last flush; the bits above are the number of the
+/// operation that read it last.
 const DIRTY: u64 = 1;
 
-/// One word for each line of a region, in pieces that come into being when a line of theirs is first used (a region may reserve far
-/// more addresses than it has memory).
+/// One word for each line of a region, in pieces that come into being when a line of theirs is
+/// first used (a region may reserve far more addresses than it has memory).
 pub(crate) struct LineStates {
     pieces: Box<[OnceLock<Box<[AtomicU64]>>]>,
 }
@@ -29,8 +31,8 @@ impl LineStates {
     }
 
     fn state(&self, line: u64) -> &AtomicU64 {
-        let piece =
-            self.pieces[(line / PIECE_LINES) as usize].get_or_init(|| (0..PIECE_LINES).map(|_| AtomicU64::new(0)).collect());
+        let piece = self.pieces[(line / PIECE_LINES) as usize]
+            .get_or_init(|| (0..PIECE_LINES).map(|_| AtomicU64::new(0)).collect());
         &piece[(line % PIECE_LINES) as usize]
     }
 
@@ -39,7 +41,8 @@ impl LineStates {
         let state = self.state(line);
         let mut seen = state.load(Relaxed);
         while seen >> 1 != operation {
-            match state.compare_exchange_weak(seen, operation << 1 | seen & DIRTY, Relaxed, Relaxed) {
+            match state.compare_exchange_weak(seen, operation << 1 | seen & DIRTY, Relaxed, Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -75,7 +78,8 @@ pub(crate) enum Barrier {
 /// Totals of one site, by [`Barrier`].
 type Totals<T> = [T; Barrier::Fence as usize + 1];
 
-/// Slots of the table of sites. All rooms together have a few hundred sites; what does not fit is kept in a slower map.
+/// Slots of the table of sites. All rooms together have a few hundred sites; what does not fit is
+/// kept in a slower map.
 const SITE_SLOTS: usize = 2048;
 
 #[derive(Default)]
@@ -84,8 +88,8 @@ struct SiteSlot {
     totals: Totals<AtomicU64>,
 }
 
-/// Totals by site: open addressing by the address of the name, which costs less than to compare names. One name may have several
-/// addresses; [`by_name`](SiteTotals::by_name) adds them up.
+/// Totals by site: open addressing by the address of the name, which costs less than to compare
+/// names. One name may have several addresses; [`by_name`](SiteTotals::by_name) adds them up.
 pub(crate) struct SiteTotals {
     slots: Box<[SiteSlot]>,
     overflow: Mutex<BTreeMap<Site, Totals<u64>>>,
@@ -93,14 +97,18 @@ pub(crate) struct SiteTotals {
 
 impl Default for SiteTotals {
     fn default() -> Self {
-        Self { slots: (0..SITE_SLOTS).map(|_| SiteSlot::default()).collect(), overflow: Mutex::default() }
+        Self {
+            slots: (0..SITE_SLOTS).map(|_| SiteSlot::default()).collect(),
+            overflow: Mutex::default(),
+        }
     }
 }
 
 impl SiteTotals {
     /// Adds one.
     pub fn add(&self, site: Site, barrier: Barrier) {
-        let start = (site.name().as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SITE_SLOTS.ilog2());
+        let start = (site.name().as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            >> (64 - SITE_SLOTS.ilog2());
         for step in 0..SITE_SLOTS {
             let slot = &self.slots[(start as usize + step) % SITE_SLOTS];
             let holder = slot.site.get_or_init(|| site);
@@ -154,7 +162,8 @@ mod tests {
     #[test]
     fn more_sites_than_slots_are_counted_all_the_same() {
         let totals = SiteTotals::default();
-        let names: Vec<&'static str> = (0..SITE_SLOTS + 100).map(|i| &*format!("test.{i}").leak()).collect();
+        let names: Vec<&'static str> =
+            (0..SITE_SLOTS + 100).map(|i| &*format!("test.{i}").leak()).collect();
         for name in names.iter().chain(&names) {
             totals.add(Site::new(name), Barrier::Fence);
         }

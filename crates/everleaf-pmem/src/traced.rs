@@ -9,13 +9,16 @@ use crate::cpu::SimdLevel;
 use crate::dram_arena::SpareArenas;
 use crate::hardware::lines_of;
 use crate::watch::Watch;
-use crate::{DramSource, Event, LINE, Line, MapError, Media, PCell, Persistent, Region, Site, Turns, WORD, Word, simd};
+use crate::{
+    DramSource, Event, LINE, Line, MapError, Media, PCell, Persistent, Region, Scheduler, Site,
+    WORD, Word, simd,
+};
 
-/// Memory whose every access is recorded. Words that were never written through the media hold garbage drawn from a seed, so
-/// that nothing can rely on fresh memory being zero.
+/// Memory whose every access is recorded. Words that were never written through the media hold
+/// garbage drawn from a seed, so that nothing can rely on fresh memory being zero.
 ///
-/// A `Traced` is a handle: a clone is the same memory and the same record, so that the explorer can keep one while a pool owns
-/// the other.
+/// A `Traced` is a handle: a clone is the same memory and the same record, so that the explorer can
+/// keep one while a pool owns the other.
 #[derive(Clone)]
 pub struct Traced {
     shared: Arc<Shared>,
@@ -26,7 +29,7 @@ struct Shared {
     garbage_seed: u64,
     /// Each with the thread that made it.
     events: Mutex<Vec<(u16, Event)>>,
-    turns: Option<Arc<dyn Turns>>,
+    scheduler: Option<Arc<dyn Scheduler>>,
     records_stores: AtomicBool,
     records_loads: AtomicBool,
     watch: Watch,
@@ -36,7 +39,8 @@ struct Shared {
 }
 
 impl Traced {
-    /// `len` bytes of garbage that can grow to `max_len`; records stores and barriers from the start.
+    /// `len` bytes of garbage that can grow to `max_len`; records stores and barriers from the
+    /// start.
     ///
     /// # Errors
     /// When the system has no memory.
@@ -62,7 +66,7 @@ impl Traced {
             region: Region::anonymous(0, max_len)?,
             garbage_seed,
             events: Mutex::default(),
-            turns: None,
+            scheduler: None,
             records_stores: AtomicBool::new(true),
             records_loads: AtomicBool::new(false),
             watch: Watch::default(),
@@ -72,9 +76,10 @@ impl Traced {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The same memory, whose accesses wait for their turn. Refused (`None`) while another handle lives.
-    pub fn with_turns(mut self, turns: Arc<dyn Turns>) -> Option<Self> {
-        Arc::get_mut(&mut self.shared)?.turns = Some(turns);
+    /// The same memory, whose accesses wait for their turn. Refused (`None`) while another handle
+    /// lives.
+    pub fn with_scheduler(mut self, scheduler: Arc<dyn Scheduler>) -> Option<Self> {
+        Arc::get_mut(&mut self.shared)?.scheduler = Some(scheduler);
         Some(self)
     }
 
@@ -85,8 +90,9 @@ impl Traced {
         cells.iter().map(|cell| cell.load(Ordering::Acquire)).collect()
     }
 
-    /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without mapping anything anew; what was recorded
-    /// is forgotten. Refused (`false`) while another handle lives, or if there is no memory.
+    /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without
+    /// mapping anything anew; what was recorded is forgotten. Refused (`false`) while another
+    /// handle lives, or if there is no memory.
     pub fn restore(&mut self, image: &[u64]) -> bool {
         let bytes = (image.len() * WORD) as u64;
         let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
@@ -114,7 +120,7 @@ impl Traced {
         self.take_events_of_threads().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// As [`take_events`](Traced::take_events), each with its thread: 0 without [`Turns`].
+    /// As [`take_events`](Traced::take_events), each with its thread: 0 without [`Scheduler`].
     pub fn take_events_of_threads(&self) -> Vec<(u16, Event)> {
         std::mem::take(&mut self.shared.events.lock())
     }
@@ -130,35 +136,40 @@ impl Traced {
         self.shared.records_loads.store(loads, Ordering::Relaxed);
     }
 
-    /// Notes, from now on, which of the words at these offsets are loaded before anything is stored there: on no others does depend
-    /// what is done with this memory. The [image](Traced::image) is no load.
+    /// Notes, from now on, which of the words at these offsets are loaded before anything is stored
+    /// there: on no others does depend what is done with this memory. The [image](Traced::image) is
+    /// no load.
     pub fn watch_loads(&self, offsets: impl IntoIterator<Item = u64>) {
         self.shared.watch.begin(offsets.into_iter().map(|offset| offset as usize / WORD));
     }
 
-    /// Ends the watch; returns the offsets of the watched words that were loaded before anything was stored there, in the order of
-    /// their first loads.
+    /// Ends the watch; returns the offsets of the watched words that were loaded before anything
+    /// was stored there, in the order of their first loads.
     pub fn take_watched_loads(&self) -> Vec<u64> {
         self.shared.watch.end().into_iter().map(|word| (word * WORD) as u64).collect()
     }
 
-    /// Allows `accesses` more loads, stores and turns of spin loops, then panics: what recovers from a damaged image may never
-    /// end otherwise. The explorer catches the panic.
+    /// Allows `accesses` more loads, stores and turns of spin loops, then panics: what recovers
+    /// from a damaged image may never end otherwise. The explorer catches the panic.
     pub fn limit_accesses(&self, accesses: u64) {
         self.shared.accesses_left.store(accesses, Ordering::Relaxed);
     }
 
-    /// Not one atomic step: threads that race may count an access less, which a limit against endless loops can bear. What is dropped while the panic
-    /// unwinds may still access memory: a second panic would be the end of the process.
+    /// Not one atomic step: threads that race may count an access less, which a limit against
+    /// endless loops can bear. What is dropped while the panic unwinds may still access memory: a
+    /// second panic would be the end of the process.
     fn count_access(&self) {
         let left = self.shared.accesses_left.load(Ordering::Relaxed);
-        assert!(left > 0 || std::thread::panicking(), "more accesses to persistent memory than allowed: this seems never to end");
+        assert!(
+            left > 0 || std::thread::panicking(),
+            "more accesses to persistent memory than allowed: this seems never to end"
+        );
         self.shared.accesses_left.store(left.saturating_sub(1), Ordering::Relaxed);
     }
 
     /// Waits for the turn to make an access, and tells which thread makes it.
     fn turn(&self, relaxes: bool) -> u16 {
-        self.shared.turns.as_ref().map_or(0, |turns| turns.turn(relaxes, self.event_count()))
+        self.shared.scheduler.as_ref().map_or(0, |it| it.turn(relaxes, self.event_count()))
     }
 
     fn push(&self, thread: u16, event: Event) {
@@ -194,7 +205,10 @@ impl Traced {
         region.grow(new_len)?;
         let added = ((region.len() - old_len) as usize) / WORD;
         for (i, cell) in region.cells(old_len, added).expect("just grown").iter().enumerate() {
-            cell.store(garbage(self.shared.garbage_seed, old_len / WORD as u64 + i as u64), Ordering::Release);
+            cell.store(
+                garbage(self.shared.garbage_seed, old_len / WORD as u64 + i as u64),
+                Ordering::Release,
+            );
         }
         Ok(())
     }
@@ -239,7 +253,10 @@ impl Media for Traced {
         let (current, new) = (current.into_word(), new.into_word());
         let outcome = cell.compare_exchange(current, new);
         if outcome.is_ok() {
-            self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old: current, new });
+            self.push(
+                thread,
+                Event::Store { offset: self.offset_of(cell.address()), old: current, new },
+            );
         }
         outcome.map(|_| ()).map_err(T::from_word)
     }
@@ -271,7 +288,10 @@ impl Media for Traced {
             let old = cell.load(Ordering::Acquire);
             self.shared.watch.store(|| self.word_of(cell.address()));
             cell.store(new, Ordering::Release);
-            self.push(thread, Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new });
+            self.push(
+                thread,
+                Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new },
+            );
         }
     }
     fn relax(&self) {
@@ -324,7 +344,11 @@ mod tests {
             assert_eq!(media.event_count(), 0);
         }
         media.grow(8192).unwrap();
-        assert_ne!(word(&media, 4096), 3, "grown memory is garbage and not what stood there before");
+        assert_ne!(
+            word(&media, 4096),
+            3,
+            "grown memory is garbage and not what stood there before"
+        );
         assert!(!media.restore(&vec![0; 1 << 20]), "longer than it can be");
     }
 
@@ -333,7 +357,7 @@ mod tests {
         /// Hands out numbers, and notes what it was told.
         #[derive(Default)]
         struct Numbers(Mutex<Vec<(bool, usize)>>);
-        impl Turns for Numbers {
+        impl Scheduler for Numbers {
             fn turn(&self, relaxes: bool, events: usize) -> u16 {
                 let mut told = self.0.lock();
                 told.push((relaxes, events));
@@ -341,7 +365,7 @@ mod tests {
             }
         }
         let turns = Arc::new(Numbers::default());
-        let media = Traced::new(4096, 4096, 1).unwrap().with_turns(turns.clone()).unwrap();
+        let media = Traced::new(4096, 4096, 1).unwrap().with_scheduler(turns.clone()).unwrap();
         let line = media.region().get::<Line>(PPtr::at(64)).unwrap();
         media.store(&line.0[0], 1);
         media.load(&line.0[0]);
@@ -349,7 +373,8 @@ mod tests {
         media.relax();
         media.fence(crate::site!("test.fence"));
         media.match_line(line, 0);
-        let threads: Vec<u16> = media.take_events_of_threads().into_iter().map(|(thread, _)| thread).collect();
+        let threads: Vec<u16> =
+            media.take_events_of_threads().into_iter().map(|(thread, _)| thread).collect();
         assert_eq!(threads, [1, 3, 3, 3, 3, 3, 3, 3, 3, 5]);
         let told = turns.0.lock();
         assert_eq!(told[..5], [(false, 0), (false, 1), (false, 1), (true, 9), (false, 9)]);
@@ -359,7 +384,9 @@ mod tests {
     #[test]
     fn watched_words_are_noted_at_their_first_load_unless_they_were_stored_before() {
         let mut media = Traced::new(4096, 4096, 1).unwrap();
-        let line = |media: &Traced, use_it: &dyn Fn(&Line)| use_it(media.region().get::<Line>(PPtr::at(64)).unwrap());
+        let line = |media: &Traced, use_it: &dyn Fn(&Line)| {
+            use_it(media.region().get::<Line>(PPtr::at(64)).unwrap())
+        };
         word(&media, 64); // Not yet.
         media.watch_loads([64, 72, 80, 88, 128, 136, 192]);
         line(&media, &|line| {
@@ -371,9 +398,17 @@ mod tests {
             media.load(&line.0[2]);
             media.load(&line.0[0]);
         });
-        media.write_line(crate::site!("test.line"), media.region().get(PPtr::at(128)).unwrap(), [7; 8]);
+        media.write_line(
+            crate::site!("test.line"),
+            media.region().get(PPtr::at(128)).unwrap(),
+            [7; 8],
+        );
         word(&media, 136);
-        assert_eq!(media.take_watched_loads(), [80, 88, 64], "the exchange failed, but it has loaded");
+        assert_eq!(
+            media.take_watched_loads(),
+            [80, 88, 64],
+            "the exchange failed, but it has loaded"
+        );
         word(&media, 192);
         assert_eq!(media.take_watched_loads(), [], "the watch had ended");
         media.watch_loads([64]);

@@ -6,11 +6,12 @@ use parking_lot::Mutex;
 
 /// Words that share a bit of the sieve: those of a line.
 const GRAIN: usize = 8;
-/// Bits of the sieve: it tells all lines of a quarter of a mebibyte apart, which is more than an explored pool has.
+/// Bits of the sieve: it tells all lines of a quarter of a mebibyte apart, which is more than an
+/// explored pool has.
 const SIEVE_BITS: usize = 4096;
 
-/// Notes the first loads of some words. Costs one relaxed load an access while nothing is watched, and another one where no word of
-/// the same line is.
+/// Notes the first loads of some words. Costs one relaxed load an access while nothing is watched,
+/// and another one where no word of the same line is.
 pub(crate) struct Watch {
     watches: AtomicBool,
     /// Most accesses are to lines that nobody watches, and need no lock: their bit is not set.
@@ -55,7 +56,8 @@ impl Watch {
         *self.words.lock() = state;
     }
 
-    /// Watches nothing any more; returns the words that were loaded, in the order of their first loads.
+    /// Watches nothing any more; returns the words that were loaded, in the order of their first
+    /// loads.
     pub fn end(&self) -> Vec<usize> {
         self.watches.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.words.lock()).loaded

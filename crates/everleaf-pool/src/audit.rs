@@ -7,7 +7,8 @@ use crate::classes::Usage;
 use crate::layout::{BITMAP_WORDS, CHUNK};
 use crate::word::SEALED_BITS;
 
-/// Collects the blocks that the owners of structures reach; [`Pool::finish_audit`] compares them with what the allocator says.
+/// Collects the blocks that the owners of structures reach; [`Pool::finish_audit`] compares them
+/// with what the allocator says.
 #[derive(Debug, Default)]
 pub struct Audit {
     reached: Vec<u64>,
@@ -35,7 +36,8 @@ pub struct AuditReport {
 }
 
 impl<M: Media> Pool<M> {
-    /// Compares what owners reach with what is allocated. Reads the whole chunk table, writes nothing.
+    /// Compares what owners reach with what is allocated. Reads the whole chunk table, writes
+    /// nothing.
     pub fn finish_audit(&self, audit: Audit) -> AuditReport {
         let mut report = AuditReport::default();
         let mut reached = audit.reached;
@@ -48,7 +50,9 @@ impl<M: Media> Pool<M> {
         let mut reached = reached.into_iter().peekable();
         for block in allocated {
             while let Some(stray) = reached.next_if(|offset| *offset < block) {
-                report.violations.push(format!("the block at {stray:#x} is in use but not allocated"));
+                report
+                    .violations
+                    .push(format!("the block at {stray:#x} is in use but not allocated"));
             }
             if reached.next_if_eq(&block).is_none() {
                 report.leaked_blocks += 1;
@@ -70,13 +74,21 @@ impl<M: Media> Pool<M> {
                 for word in 0..BITMAP_WORDS {
                     let first = word * SEALED_BITS as usize;
                     let Some(bits) = self.media().load(&line.bitmap[word]).open() else {
-                        report.violations.push(format!("a bitmap word of the chunk at {:#x} is damaged", chunk * CHUNK));
+                        report.violations.push(format!(
+                            "a bitmap word of the chunk at {:#x} is damaged",
+                            chunk * CHUNK
+                        ));
                         continue;
                     };
-                    let set = (0..SEALED_BITS as usize).filter(|bit| bits & 1 << bit != 0).map(|bit| first + bit);
+                    let set = (0..SEALED_BITS as usize)
+                        .filter(|bit| bits & 1 << bit != 0)
+                        .map(|bit| first + bit);
                     for block in set {
                         if block >= class.blocks() {
-                            report.violations.push(format!("the chunk at {:#x} has a bit beyond its blocks", chunk * CHUNK));
+                            report.violations.push(format!(
+                                "the chunk at {:#x} has a bit beyond its blocks",
+                                chunk * CHUNK
+                            ));
                         } else {
                             blocks.push(chunk * CHUNK + block as u64 * class.block_bytes());
                         }

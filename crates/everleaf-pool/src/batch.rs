@@ -1,8 +1,9 @@
 //! Batches: many links that happen together or not at all.
 //!
-//! The new records, and a *log* that lists what replaces what, are written into blocks that nothing speaks of yet; then one store, the
-//! tag of the worker's intent, makes the log count. From then on the batch has happened: whatever is left to do is done again by whoever opens
-//! the pool. The log is a record of its own, so a batch may be as large as a record.
+//! The new records, and a *log* that lists what replaces what, are written into blocks that nothing
+//! speaks of yet; then one store, the tag of the worker's intent, makes the log count. From then on
+//! the batch has happened: whatever is left to do is done again by whoever opens the pool. The log
+//! is a record of its own, so a batch may be as large as a record.
 //!
 //! ```text
 //! B1         the new records and the log are durable       flush each, fence    Crash: nothing speaks of them, and their bits are clear.
@@ -13,12 +14,15 @@
 //! B6         the intent := nothing                         flush, fence
 //! ```
 //!
-//! B3 has no fence of its own: it is durable with the first one that the index makes. If the index has no room for an entry, the caller restores those
-//! that it has changed, and instead of the old blocks the new ones are freed in B5. A crash in the middle of that is recovered like any other: forward
-//! if there is room then, and back if not; nobody was told either.
+//! B3 has no fence of its own: it is durable with the first one that the index makes. If the index
+//! has no room for an entry, the caller restores those that it has changed, and instead of the old
+//! blocks the new ones are freed in B5. A crash in the middle of that is recovered like any other:
+//! forward if there is room then, and back if not; nobody was told either.
 //!
-//! Between B1 and B6 nobody may take the new blocks, the log's, or the old ones, whatever their bits say: they are kept (`chunks/freeing.rs`). The bit of the log is never
-//! set but by recovery, whose allocations come between: it holds every block of the batch by its bit, and clears that of the log with the others in B5.
+//! Between B1 and B6 nobody may take the new blocks, the log's, or the old ones, whatever their
+//! bits say: they are kept (`chunks/freeing.rs`). The bit of the log is never set but by recovery,
+//! whose allocations come between: it holds every block of the batch by its bit, and clears that of
+//! the log with the others in B5.
 
 use everleaf_pmem::{Media, PPtr, site};
 
@@ -40,7 +44,8 @@ pub(crate) struct Staged {
     /// The log.
     log: Vec<u8>,
     log_block: Option<Block>,
-    /// The offset after the block that was staged last, by class: blocks before it are not looked at again.
+    /// The offset after the block that was staged last, by class: blocks before it are not looked
+    /// at again.
     next: [u64; Class::COUNT],
 }
 
@@ -51,7 +56,8 @@ impl Staged {
         if next / CHUNK == chunk { (next % CHUNK / class.block_bytes()) as usize } else { 0 }
     }
 
-    /// The chunk of this class is used up. Others may have freed a block before those that were staged: whoever gets the chunk for that block's sake must find it.
+    /// The chunk of this class is used up. Others may have freed a block before those that were
+    /// staged: whoever gets the chunk for that block's sake must find it.
     pub fn look_at_all(&mut self, class: Class) {
         self.next[class.index()] = 0;
     }
@@ -59,7 +65,8 @@ impl Staged {
     fn note(&mut self, old: Option<Block>, new: Option<Block>) {
         for block in [old, new] {
             let run = block.and_then(|block| block.run);
-            let word = block.map_or(0, |block| block.offset) | if run.is_some() { IS_RUN } else { 0 };
+            let word =
+                block.map_or(0, |block| block.offset) | if run.is_some() { IS_RUN } else { 0 };
             self.log.extend_from_slice(&word.to_le_bytes());
             if let Some(run) = run {
                 self.log.extend_from_slice(&run.chunks().to_le_bytes());
@@ -82,8 +89,8 @@ fn is_among(sorted: &[Block], block: Block) -> bool {
     sorted.binary_search_by_key(&block.offset, |block| block.offset).is_ok()
 }
 
-/// A batch that was committed when the crash came: its owner makes the index hold every new record, or none, and calls [`Worker::resolve_batch`] before anything else
-/// but the resolution of links.
+/// A batch that was committed when the crash came: its owner makes the index hold every new record,
+/// or none, and calls [`Worker::resolve_batch`] before anything else but the resolution of links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingBatch {
     slot: usize,
@@ -92,17 +99,24 @@ pub struct PendingBatch {
 }
 
 impl PendingBatch {
-    /// The record that is replaced or removed, and the one that takes its place; null where there is none.
+    /// The record that is replaced or removed, and the one that takes its place; null where there
+    /// is none.
     pub fn links(&self) -> impl Iterator<Item = (PPtr<Record>, PPtr<Record>)> {
         let pointer = |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
         self.links.iter().map(move |(old, new)| (pointer(*old), pointer(*new)))
     }
 
-    /// Reads a log, and marks every block of the batch as allocated: its owner opens the index before he completes the batch, which allocates.
-    pub(crate) fn read<M: Media>(pool: &Pool<M>, slot: usize, log: Block) -> Result<Self, PoolError> {
+    /// Reads a log, and marks every block of the batch as allocated: its owner opens the index
+    /// before he completes the batch, which allocates.
+    pub(crate) fn read<M: Media>(
+        pool: &Pool<M>,
+        slot: usize,
+        log: Block,
+    ) -> Result<Self, PoolError> {
         let damaged = || PoolError::corrupt(log.offset, Corruption::Intent);
         let media = pool.media();
-        // The bit of the log may be clear, and those of all its chunk: nothing here may ask which chunks are free before the bits are set.
+        // The bit of the log may be clear, and those of all its chunk: nothing here may ask which
+        // chunks are free before the bits are set.
         let room = match log.run {
             Some(run) => run.chunks() * CHUNK,
             None => match pool.chunks().usage(media, log.offset / CHUNK)? {
@@ -118,7 +132,12 @@ impl PendingBatch {
             }
         }
         // Not fenced: a crash is recovered in the same way.
-        pool.chunks().mark_all(media, site!("pool.recover.batch.blocks"), &pending.blocks(), true)?;
+        pool.chunks().mark_all(
+            media,
+            site!("pool.recover.batch.blocks"),
+            &pending.blocks(),
+            true,
+        )?;
         Ok(pending)
     }
 
@@ -162,17 +181,23 @@ fn block(word: u64, words: &mut impl Iterator<Item = u64>) -> Option<Option<Bloc
 }
 
 impl<M: Media> Worker<M> {
-    /// Begins a batch. Nothing is allocated before [`commit_batch`](Worker::commit_batch); until then [`abandon_batch`](Worker::abandon_batch) forgets it.
+    /// Begins a batch. Nothing is allocated before [`commit_batch`](Worker::commit_batch); until
+    /// then [`abandon_batch`](Worker::abandon_batch) forgets it.
     pub fn begin_batch(&mut self) {
         self.batch = Some(Staged::default());
     }
 
-    /// Adds a link: the record `old` (or none) will be replaced by a new record of the concatenated `parts` (or by none), which is returned.
-    /// One flush for each line of the record.
+    /// Adds a link: the record `old` (or none) will be replaced by a new record of the concatenated
+    /// `parts` (or by none), which is returned. One flush for each line of the record.
     ///
     /// # Errors
-    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`], [`PoolError::Corrupt`] if `old` is no record: the batch is to be abandoned.
-    pub fn stage(&mut self, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<PPtr<Record>, PoolError> {
+    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`], [`PoolError::Corrupt`] if `old` is no
+    /// record: the batch is to be abandoned.
+    pub fn stage(
+        &mut self,
+        old: PPtr<Record>,
+        parts: Option<&[&[u8]]>,
+    ) -> Result<PPtr<Record>, PoolError> {
         let old = match old.is_null() {
             true => None,
             false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset())?),
@@ -192,12 +217,14 @@ impl<M: Media> Worker<M> {
         if let (None, Usage::RecordBlocks(class)) =
             (block.run, self.pool.chunks().usage(self.pool.media(), block.offset / CHUNK)?)
         {
-            self.batch.get_or_insert_default().next[class.index()] = block.offset + class.block_bytes();
+            self.batch.get_or_insert_default().next[class.index()] =
+                block.offset + class.block_bytes();
         }
         Ok(block)
     }
 
-    /// Writes the log: the last thing that the pool may have no room for. The lines of the log are flushed, 16 bytes a link.
+    /// Writes the log: the last thing that the pool may have no room for. The lines of the log are
+    /// flushed, 16 bytes a link.
     ///
     /// # Errors
     /// As [`stage`](Worker::stage).
@@ -209,10 +236,12 @@ impl<M: Media> Worker<M> {
         self.pool.chunks().keep(self.pool.media(), staged.old.iter().copied())
     }
 
-    /// B1 to B3: the batch happens. One flush and two fences, and a flush for each chunk that holds new records.
+    /// B1 to B3: the batch happens. One flush and two fences, and a flush for each chunk that holds
+    /// new records.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the allocator's words are damaged: whether the batch happened is decided when the pool is opened the next time.
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged: whether the batch happened is
+    /// decided when the pool is opened the next time.
     ///
     /// # Panics
     /// If no log was written.
@@ -226,15 +255,22 @@ impl<M: Media> Worker<M> {
         // B1. Crash: the blocks are free.
         media.fence(site!("pool.batch.B1.fence"));
         // B2 COMMIT. Crash: done again by `resolve_batch`.
-        write_intent(media, intent, BATCH_TAG, None, Some(staged.log_block.expect("the log was written")));
+        write_intent(
+            media,
+            intent,
+            BATCH_TAG,
+            None,
+            Some(staged.log_block.expect("the log was written")),
+        );
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
         // B3. Durable at the latest with the index's first fence, or set again by recovery.
         pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, true)
     }
 
-    /// B5 and B6: ends a batch that was committed. Frees what was replaced if the index holds all that is `new`, or what is new if it holds nothing of it.
-    /// One flush and one fence, and a flush for each chunk and a fence if something is freed.
+    /// B5 and B6: ends a batch that was committed. Frees what was replaced if the index holds all
+    /// that is `new`, or what is new if it holds nothing of it. One flush and one fence, and a
+    /// flush for each chunk and a fence if something is freed.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
@@ -250,7 +286,8 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.batch.B6.retire"), &intent.tag);
-        // Others may free the new records, or take the old ones, from here on: a stale intent would do it all again.
+        // Others may free the new records, or take the old ones, from here on: a stale intent would
+        // do it all again.
         media.fence(site!("pool.batch.B6.fence"));
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(freed, block);
         pool.chunks().let_go(media, &staged.blocks(), is_free)
@@ -267,8 +304,8 @@ impl<M: Media> Worker<M> {
         self.pool.chunks().let_go(self.pool.media(), &staged.blocks(), is_free)
     }
 
-    /// Ends a batch that a crash cut: the index holds all that is new, or (not `done`) all that was there before. Two flushes and two fences, and a flush for
-    /// each chunk; idempotent.
+    /// Ends a batch that a crash cut: the index holds all that is new, or (not `done`) all that was
+    /// there before. Two flushes and two fences, and a flush for each chunk; idempotent.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.

@@ -5,8 +5,8 @@ use crate::word::{SEALED_BITS, Sealed};
 
 /// Block sizes in bytes: for k blocks a chunk, 4096/k rounded down to 16.
 const SIZES: [u64; 28] = [
-    16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 288, 304, 336, 368, 400, 448, 512, 576, 672, 816, 1024, 1360,
-    2048, 4096,
+    16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 288, 304, 336, 368, 400, 448,
+    512, 576, 672, 816, 1024, 1360, 2048, 4096,
 ];
 
 /// All sizes are multiples of this.
@@ -122,9 +122,13 @@ mod tests {
     #[test]
     fn descriptors_round_trip() {
         let class = Class::for_bytes(100, 8).unwrap();
-        for usage in
-            [Usage::Free, Usage::NodeBlocks(class), Usage::RecordBlocks(class), Usage::NodeRun(16), Usage::RecordRun(1 << 30)]
-        {
+        for usage in [
+            Usage::Free,
+            Usage::NodeBlocks(class),
+            Usage::RecordBlocks(class),
+            Usage::NodeRun(16),
+            Usage::RecordRun(1 << 30),
+        ] {
             assert_eq!(Usage::unseal(usage.seal()), Some(usage));
         }
         assert_eq!(Usage::unseal(Sealed::of(7)), None);
@@ -137,11 +141,16 @@ mod tests {
             let class = Class::for_bytes(bytes, 8).unwrap();
             let smaller = SIZES[..class.index()].iter().max().is_some_and(|size| *size >= bytes);
             assert!(
-                !smaller && class.block_bytes() >= bytes && class.blocks() <= crate::layout::MAX_BLOCKS && class.blocks() >= 1
+                !smaller
+                    && class.block_bytes() >= bytes
+                    && class.blocks() <= crate::layout::MAX_BLOCKS
+                    && class.blocks() >= 1
             );
             assert!(Class::for_bytes(bytes, 64).unwrap().block_bytes().is_multiple_of(64));
         }
-        assert!(Class::for_bytes(CHUNK + 1, 8).is_none() && Class::for_bytes(u64::MAX, 8).is_none());
+        assert!(
+            Class::for_bytes(CHUNK + 1, 8).is_none() && Class::for_bytes(u64::MAX, 8).is_none()
+        );
         assert!(SIZES.is_sorted() && SIZES.iter().all(|size| size.is_multiple_of(UNIT as u64)));
     }
 }

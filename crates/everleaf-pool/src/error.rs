@@ -73,7 +73,10 @@ pub enum PoolError {
         path: PathBuf,
     },
     /// The format is of a later release.
-    #[error("the pool has format version {found}, this program knows versions up to {supported}; use a newer release")]
+    #[error(
+        "the pool has format version {found}, this program knows versions up to {supported}; use a \
+        newer release"
+    )]
     NewerVersion {
         /// Version in the header.
         found: u64,
@@ -82,7 +85,8 @@ pub enum PoolError {
     },
     /// The format is of an earlier release.
     #[error(
-        "the pool has format version {found}, this program reads version {supported}; dump it with the release that made it, and \
+        "the pool has format version {found}, this program reads version {supported}; dump it with \
+        the release that made it, and \
          `everleaf restore` that into a new pool"
     )]
     OlderVersion {
@@ -93,7 +97,8 @@ pub enum PoolError {
     },
     /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
     #[error(
-        "the machine restarted while this pool was open on {medium}, which does not keep unsynced data over a restart, so its content \
+        "the machine restarted while this pool was open on {medium}, which does not keep unsynced \
+        data over a restart, so its content \
          cannot be trusted; restore a backup or load its data again, or rescue what can be read with `everleaf check POOL --salvage NEW`"
     )]
     OtherBoot {
@@ -102,7 +107,8 @@ pub enum PoolError {
     },
     /// No room is left.
     #[error(
-        "the pool is full: {requested_bytes} bytes could not be allocated; create one with a larger --max-size, or remove keys"
+        "the pool is full: {requested_bytes} bytes could not be allocated; create one with a \
+        larger --max-size, or remove keys"
     )]
     PoolFull {
         /// Bytes asked for.
@@ -131,7 +137,10 @@ pub enum PoolError {
         slots: usize,
     },
     /// Something in the pool is damaged.
-    #[error("the pool is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a backup replaces it")]
+    #[error(
+        "the pool is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a \
+        backup replaces it"
+    )]
     Corrupt {
         /// Bytes from the pool's base.
         offset: u64,

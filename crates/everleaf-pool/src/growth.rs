@@ -1,9 +1,11 @@
 //! Growth: how a pool gets its chunks.
 //!
-//! An extent is a table and the chunks that it has lines for. Extents are few, because their places in the header are; so they are
-//! large. Chunks come in portions, each when the one before is used up: the system may take milliseconds for a MiB, and whoever finds
-//! the pool full waits for one portion and no more. The table of an extent has lines for several portions. So most often the last extent
-//! becomes longer where it is; the next one begins when its lines are used up, or too few for a run.
+//! An extent is a table and the chunks that it has lines for. Extents are few, because their places
+//! in the header are; so they are large. Chunks come in portions, each when the one before is used
+//! up: the system may take milliseconds for a MiB, and whoever finds the pool full waits for one
+//! portion and no more. The table of an extent has lines for several portions. So most often the
+//! last extent becomes longer where it is; the next one begins when its lines are used up, or too
+//! few for a run.
 //!
 //! ```text
 //! G1  the file is allocated as far as the new chunks reach                 Crash: it is longer than the pool; the next growth uses that.
@@ -11,8 +13,9 @@
 //! G3  COMMIT the word of the extent in the header       flush, fence       Crash: the chunks are there, and free.
 //! ```
 //!
-//! Only then the chunks are made known in DRAM: what is handed out has room in the file, and a store into it cannot fail for want of it.
-//! After a crash there is nothing to be found out: the word says how far the file was allocated.
+//! Only then the chunks are made known in DRAM: what is handed out has room in the file, and a
+//! store into it cannot fail for want of it. After a crash there is nothing to be found out: the
+//! word says how far the file was allocated.
 
 use everleaf_pmem::{LINE, Media, site};
 
@@ -23,17 +26,20 @@ use crate::{Pool, PoolError};
 
 /// Chunks of the largest extent of a pool below 4 GiB: 64 MiB.
 const LARGE_EXTENT: u64 = (64 << 20) / CHUNK;
-/// An extent has lines for at least this part of the pool, so that there are places for extents for every size.
+/// An extent has lines for at least this part of the pool, so that there are places for extents for
+/// every size.
 const EXTENT_DIVISOR: u64 = 64;
 /// An extent is filled in about so many portions.
 const PORTIONS: u64 = 4;
 /// The smallest portion: 64 KiB.
 const SMALL_PORTION: u64 = (64 << 10) / CHUNK;
-/// The largest, but for the sake of a larger run: 8 MiB. On a virtual machine whose host had to find the memory first a MiB took 6 ms.
+/// The largest, but for the sake of a larger run: 8 MiB. On a virtual machine whose host had to
+/// find the memory first a MiB took 6 ms.
 const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
 const LEAST_GROWTH: u64 = (256 << 10) / CHUNK;
-/// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would stay in small pages.
+/// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
+/// stay in small pages.
 const HUGE_PAGE: u64 = (2 << 20) / CHUNK;
 
 /// Chunks in which a run of `chunks` fits beside the table that they need.
@@ -46,8 +52,9 @@ const fn to_huge_page(start: u64, chunks: u64) -> u64 {
     if chunks < HUGE_PAGE { chunks } else { (start + chunks).next_multiple_of(HUGE_PAGE) - start }
 }
 
-/// The extents of a new pool of `total` chunks: a small part of the places for them, so that it can grow further. They are no larger
-/// than those of a pool that grew, since each is looked through at once when its room is first asked for.
+/// The extents of a new pool of `total` chunks: a small part of the places for them, so that it can
+/// grow further. They are no larger than those of a pool that grew, since each is looked through at
+/// once when its room is first asked for.
 fn first_extents(total: u64) -> impl Iterator<Item = Extent> {
     let largest = LARGE_EXTENT.max(total / EXTENT_DIVISOR);
     let mut end = FIRST_EXTENT_CHUNK;
@@ -70,7 +77,8 @@ impl Extent {
         (self.lines() - self.chunks).min(Self::MAX_CHUNKS - self.chunks)
     }
 
-    /// Whether it is lengthened for the sake of a run. Not for its last few lines: that is hardly less work than a whole portion.
+    /// Whether it is lengthened for the sake of a run. Not for its last few lines: that is hardly
+    /// less work than a whole portion.
     fn can_take(&self, run: u64) -> bool {
         self.spare() >= run.max(self.portion() / 2)
     }
@@ -86,17 +94,21 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    /// Grows so that a run of `run` chunks fits, which was looked for in vain. `before`: where the pool ended before that, so that what other threads have added since
-    /// is looked at first.
+    /// Grows so that a run of `run` chunks fits, which was looked for in vain. `before`: where the
+    /// pool ended before that, so that what other threads have added since is looked at first.
     pub(crate) fn grow(&self, run: u64, before: u64) -> Result<(), PoolError> {
         let _growing = lock_relaxing(&self.growing, self.media());
         if self.chunks().end() > before {
             return Ok(()); // The caller looks again.
         }
-        let room = (self.media().region().max_len() / CHUNK).saturating_sub(before).min(Extent::MAX_CHUNKS);
+        let room = (self.media().region().max_len() / CHUNK)
+            .saturating_sub(before)
+            .min(Extent::MAX_CHUNKS);
         match self.chunks().last_extent() {
             Some(last) if run <= room && last.can_take(run) => self.lengthen_last(last, run, room),
-            _ if with_table(run) <= room && self.chunks().extent_count() < MAX_EXTENTS => self.add_extent(before, run, room),
+            _ if with_table(run) <= room && self.chunks().extent_count() < MAX_EXTENTS => {
+                self.add_extent(before, run, room)
+            }
             _ => Err(PoolError::PoolFull { requested_bytes: run * CHUNK }),
         }
     }
@@ -116,16 +128,17 @@ impl<M: Media> Pool<M> {
         let wish = to_huge_page(start, extent.portion().max(extent.table + run)).min(whole);
         extent.chunks = self.lengthen_file(start, wish, with_table(run))?;
         if extent.chunks < extent.table + run || whole > Extent::MAX_LINES {
-            extent = Extent::exact(start, extent.chunks); // There is no disk for more anyway, or no bits.
+            // There is no disk for more anyway, or no bits.
+            extent = Extent::exact(start, extent.chunks);
         }
         self.publish(extent, 0)?;
         self.chunks().add_extent(extent);
         Ok(())
     }
 
-    /// G1: lengthens the region by as many chunks as there is room for on the disk, at most `wish` and at least `needed`; returns how
-    /// many. A growth may take one of the few places for extents in the header: so a disk that is nearly full is not used up in the
-    /// smallest steps.
+    /// G1: lengthens the region by as many chunks as there is room for on the disk, at most `wish`
+    /// and at least `needed`; returns how many. A growth may take one of the few places for extents
+    /// in the header: so a disk that is nearly full is not used up in the smallest steps.
     fn lengthen_file(&self, end: u64, wish: u64, needed: u64) -> Result<u64, PoolError> {
         let least = needed.max(LEAST_GROWTH).min(wish);
         let mut step = wish;
@@ -138,14 +151,18 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// G2 and G3 for an extent that is new or had `before` chunks: the last one, or the one behind it.
+    /// G2 and G3 for an extent that is new or had `before` chunks: the last one, or the one behind
+    /// it.
     fn publish(&self, extent: Extent, before: u64) -> Result<(), PoolError> {
         let at = self.chunks().extent_count() - usize::from(before > 0);
         let lines = extent.line_pointer(extent.start + before).offset();
         self.fill(lines, (extent.chunks - before) * LINE as u64, Sealed::ZERO)?;
         self.media().fence(site!("pool.grow.table.fence"));
-        let cell =
-            self.header()?.extents.get(at).ok_or_else(|| PoolError::PoolFull { requested_bytes: extent.chunks * CHUNK })?;
+        let cell = self
+            .header()?
+            .extents
+            .get(at)
+            .ok_or_else(|| PoolError::PoolFull { requested_bytes: extent.chunks * CHUNK })?;
         self.media().store(cell, extent.seal());
         self.media().flush(site!("pool.grow.extent"), cell);
         self.media().fence(site!("pool.grow.extent.fence"));
@@ -161,14 +178,24 @@ mod tests {
 
     #[test]
     fn a_large_new_pool_leaves_most_places_for_extents_free() {
-        for total in [16, 17, 256, 4 << 10, 5 << 10, 15 << 10, 16 << 10, 17 << 10, 1 << 20, 100 << 20].map(|mib| mib * MIB) {
+        for total in
+            [16, 17, 256, 4 << 10, 5 << 10, 15 << 10, 16 << 10, 17 << 10, 1 << 20, 100 << 20]
+                .map(|mib| mib * MIB)
+        {
             let extents: Vec<Extent> = first_extents(total).collect();
             assert!(extents.len() <= 65, "{} extents for {total} chunks", extents.len());
             assert_eq!(
-                extents.iter().fold(FIRST_EXTENT_CHUNK, |start, extent| (extent.start == start).then(|| extent.end()).unwrap()),
+                extents.iter().fold(FIRST_EXTENT_CHUNK, |start, extent| (extent.start == start)
+                    .then(|| extent.end())
+                    .unwrap()),
                 total
             );
-            assert!(extents.iter().all(|extent| extent.table < extent.chunks && extent.chunks <= Extent::MAX_CHUNKS));
+            assert!(
+                extents
+                    .iter()
+                    .all(|extent| extent.table < extent.chunks
+                        && extent.chunks <= Extent::MAX_CHUNKS)
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! The identity of a pool: written once, checksummed, read from a file's bytes before anything is mapped.
+//! The identity of a pool: written once, checksummed, read from a file's bytes before anything is
+//! mapped.
 
 use everleaf_pmem::Media;
 
@@ -45,11 +46,18 @@ impl IdentityImage {
         }
         match word(1)? {
             FORMAT_VERSION => {}
-            found if found > FORMAT_VERSION => return Err(Some(PoolError::NewerVersion { found, supported: FORMAT_VERSION })),
-            found => return Err(Some(PoolError::OlderVersion { found, supported: FORMAT_VERSION })),
+            found if found > FORMAT_VERSION => {
+                return Err(Some(PoolError::NewerVersion { found, supported: FORMAT_VERSION }));
+            }
+            found => {
+                return Err(Some(PoolError::OlderVersion { found, supported: FORMAT_VERSION }));
+            }
         }
-        let name: Vec<u8> = words[4..7].iter().flat_map(|w| w.to_le_bytes()).take_while(|b| *b != 0).collect();
-        let (Ok(engine), Some(key_type)) = (String::from_utf8(name), key_type_of(words[7])) else { return Err(Some(corrupt)) };
+        let name: Vec<u8> =
+            words[4..7].iter().flat_map(|w| w.to_le_bytes()).take_while(|b| *b != 0).collect();
+        let (Ok(engine), Some(key_type)) = (String::from_utf8(name), key_type_of(words[7])) else {
+            return Err(Some(corrupt));
+        };
         let parameters = std::array::from_fn(|i| words[8 + i]);
         let uuid = u128::from(words[2]) | u128::from(words[3]) << 64;
         Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes: words[16] })

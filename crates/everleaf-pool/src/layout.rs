@@ -42,7 +42,8 @@ pub(crate) const INTENTS_OFFSET: u64 = CHUNK;
 pub(crate) const ANCHOR_OFFSET: u64 = 2 * CHUNK;
 
 persistent! {
-    /// What never changes after creation. `magic` is written last, so a creation that was cut off is no pool.
+    /// What never changes after creation. `magic` is written last, so a creation that was cut off
+    /// is no pool.
     pub(crate) struct Identity {
         /// "Everleaf".
         pub magic: PCell,
@@ -74,13 +75,15 @@ persistent! {
         pub boot_id: [PCell<Sealed>; 3],
         /// Nothing.
         pub _reserved: [PCell; 4],
-        /// Of each extent the chunks, its table included (30 bits), and above, if its table has lines for more, the chunks of that; 0 ends the list.
+        /// Of each extent the chunks, its table included (30 bits), and above, if its table has
+        /// lines for more, the chunks of that; 0 ends the list.
         pub extents: [PCell<Sealed>; MAX_EXTENTS],
     }
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
     pub(crate) struct Intent {
-        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; else the offset of the destination of an exchange. Written last, cleared first.
+        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; else the offset of the
+        /// destination of an exchange. Written last, cleared first.
         pub tag: PCell<Sealed>,
         /// The block that is replaced: its offset.
         pub old: PCell<Sealed>,
@@ -94,7 +97,8 @@ persistent! {
         pub _reserved: [PCell; 3],
     }
 
-    /// One line a chunk in an extent's table. Descriptor and bitmap share the line: what was stored first is durable first.
+    /// One line a chunk in an extent's table. Descriptor and bitmap share the line: what was stored
+    /// first is durable first.
     pub(crate) struct ChunkLine {
         /// What the chunk is used for.
         pub descriptor: PCell<Sealed>,
@@ -116,8 +120,18 @@ pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
         name: "Pool",
         bytes: MIN_POOL_BYTES as usize,
         fields: vec![
-            part("header", 0, size_of::<Header>() as u64, "`Header`; the rest of the chunk is nothing."),
-            part("intents", INTENTS_OFFSET, (WORKER_SLOTS * size_of::<Intent>()) as u64, "64 of `Intent`, one a worker."),
+            part(
+                "header",
+                0,
+                size_of::<Header>() as u64,
+                "`Header`; the rest of the chunk is nothing.",
+            ),
+            part(
+                "intents",
+                INTENTS_OFFSET,
+                (WORKER_SLOTS * size_of::<Intent>()) as u64,
+                "64 of `Intent`, one a worker.",
+            ),
             part("anchor", ANCHOR_OFFSET, CHUNK, "The index's own; zeros at first."),
             part(
                 "extents",
@@ -127,7 +141,13 @@ pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
             ),
         ],
     };
-    let structures = [Identity::layout(), Header::layout(), Intent::layout(), ChunkLine::layout(), Record::layout()];
+    let structures = [
+        Identity::layout(),
+        Header::layout(),
+        Intent::layout(),
+        ChunkLine::layout(),
+        Record::layout(),
+    ];
     (std::iter::once(pool).chain(structures).collect(), Class::sizes())
 }
 
@@ -135,7 +155,8 @@ pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
 pub(crate) const STATE_CLEAN: u64 = 1;
 /// The pool is open, or was when the process died.
 pub(crate) const STATE_OPEN: u64 = 2;
-/// Tag of an intent whose destination is an entry of an index; no offset of a cell, because it is odd.
+/// Tag of an intent whose destination is an entry of an index; no offset of a cell, because it is
+/// odd.
 pub(crate) const LINK_TAG: u64 = 1;
 /// Tag of an intent whose `new` is the log of a batch.
 pub(crate) const BATCH_TAG: u64 = 3;
@@ -143,8 +164,11 @@ pub(crate) const BATCH_TAG: u64 = 3;
 const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);
     // The whole header fits into its chunk.
-    assert!(size_of::<Header>() == CHUNK as usize - 4 * LINE || size_of::<Header>() <= CHUNK as usize);
-    // An intent is one line, so that its tag is durable no earlier than the words it speaks of; so is a chunk's line.
+    assert!(
+        size_of::<Header>() == CHUNK as usize - 4 * LINE || size_of::<Header>() <= CHUNK as usize
+    );
+    // An intent is one line, so that its tag is durable no earlier than the words it speaks of; so
+    // is a chunk's line.
     assert!(size_of::<Intent>() == LINE && size_of::<ChunkLine>() == LINE);
     assert!(WORKER_SLOTS * LINE == CHUNK as usize);
     assert!(MAX_BLOCKS >= CHUNK as usize / 16);

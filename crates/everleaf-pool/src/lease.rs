@@ -1,8 +1,10 @@
-//! Workers for callers that are no threads of their own: whoever needs one takes a free one for the length of an operation.
+//! Workers for callers that are no threads of their own: whoever needs one takes a free one for the
+//! length of an operation.
 //!
-//! A thread tries the seats from one on that its stack chooses: it mostly gets the worker that it had before, whose lines and chunks are in its caches, and
-//! two threads seldom look at the same seat. No thread waits while a seat is free, and none keeps a seat beyond an operation, so any number of threads can
-//! share the pool's 64 workers.
+//! A thread tries the seats from one on that its stack chooses: it mostly gets the worker that it
+//! had before, whose lines and chunks are in its caches, and two threads seldom look at the same
+//! seat. No thread waits while a seat is free, and none keeps a seat beyond an operation, so any
+//! number of threads can share the pool's 64 workers.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,7 +15,8 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::{Pool, PoolError, Worker};
 
-/// What is taken for the size of a thread's stack; a guess that is wrong costs a seat that another thread has used.
+/// What is taken for the size of a thread's stack; a guess that is wrong costs a seat that another
+/// thread has used.
 const STACK_BYTES: usize = 2 << 20;
 
 /// A place for a worker, on lines of its own.
@@ -27,8 +30,8 @@ pub struct Workers<M: Media> {
 
 /// A worker, until this is dropped.
 ///
-/// The next holder may be another thread, and its fence orders nothing of this one: **end with a fence**. Every operation that is durable on
-/// return does.
+/// The next holder may be another thread, and its fence orders nothing of this one: **end with a
+/// fence**. Every operation that is durable on return does.
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
 impl<M: Media> Workers<M> {
@@ -37,8 +40,9 @@ impl<M: Media> Workers<M> {
         Self { pool, seats: (0..seats).map(|_| CachePadded::new(Mutex::new(None))).collect() }
     }
 
-    /// The seat that this thread tries first. Stacks of threads lie megabytes apart, so the address of what is on one tells them apart, without
-    /// anything global. The crash explorer runs a program many times over and wants the same seats each time: there it is the first.
+    /// The seat that this thread tries first. Stacks of threads lie megabytes apart, so the address
+    /// of what is on one tells them apart, without anything global. The crash explorer runs a
+    /// program many times over and wants the same seats each time: there it is the first.
     #[inline(always)]
     fn first_seat(&self) -> usize {
         if M::OBSERVES_READS {
@@ -54,8 +58,8 @@ impl<M: Media> Workers<M> {
     /// A worker that nobody else uses. Waits while all are in use.
     ///
     /// # Errors
-    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good, or panics left all of these in the middle of a
-    /// link.
+    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good, or panics
+    /// left all of these in the middle of a link.
     pub fn lease(&self) -> Result<Lease<'_, M>, PoolError> {
         loop {
             let mut refused = None;
@@ -78,13 +82,17 @@ impl<M: Media> Workers<M> {
                     }
                 }
                 // A worker that a panic left in the middle of a link keeps its intent for recovery.
-                match MutexGuard::try_map(guard, |worker| worker.as_mut().filter(|worker| !worker.is_linking())) {
+                match MutexGuard::try_map(guard, |worker| {
+                    worker.as_mut().filter(|worker| !worker.is_linking())
+                }) {
                     Ok(worker) => return Ok(Lease(worker)),
                     Err(_) => continue,
                 }
             }
             if !some {
-                return Err(refused.unwrap_or(PoolError::WorkersExhausted { slots: self.seats.len() }));
+                return Err(
+                    refused.unwrap_or(PoolError::WorkersExhausted { slots: self.seats.len() })
+                );
             }
             self.pool.media().relax();
             std::thread::yield_now(); // Those who have the seats may wait for this processor.
@@ -114,7 +122,8 @@ mod tests {
 
     #[test]
     fn workers_are_shared_by_more_threads_than_there_are() {
-        let media = Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+        let media =
+            Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
         let format = Format { engine: "none".into(), key_type: KeyType::U64, parameters: [0; 8] };
         let pool = Pool::create(media, &format).unwrap();
         let workers = Workers::new(Arc::clone(&pool), 2);
@@ -123,7 +132,8 @@ mod tests {
         drop((first, second));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..1000).for_each(|_| assert!(workers.lease().unwrap().slot() < 2)));
+                scope
+                    .spawn(|| (0..1000).for_each(|_| assert!(workers.lease().unwrap().slot() < 2)));
             }
         });
         let others: Vec<_> = (0..62).map(|_| pool.worker().unwrap()).collect();

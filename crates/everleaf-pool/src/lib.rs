@@ -1,10 +1,12 @@
 //! The pool: one file of persistent memory with a header, a crash-safe allocator, and an audit.
 //!
-//! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header and the chunk table) · `header` (identity) · `file`
-//! (creating, opening, locking pool files) · `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) · `batch` (many links with one commit point) · `lease`
-//! (workers for many threads) · `recover` (crash states of a worker's intent) ·
-//! `record` (byte strings) · `audit` (every block reachable exactly once, or free) · `sites`.
+//! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
+//! and the chunk table) · `header` (identity) · `file` (creating, opening, locking pool files) ·
+//! `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table
+//! and its DRAM shadow) · `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the
+//! order of persistence) · `batch` (many links with one commit point) · `lease` (workers for many
+//! threads) · `recover` (crash states of a worker's intent) · `record` (byte strings) · `audit`
+//! (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;

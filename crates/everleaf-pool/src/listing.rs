@@ -30,7 +30,9 @@ impl<M: Media> Pool<M> {
         let mut runs = Vec::new();
         let mut failure = None;
         self.chunks().for_each_usage(self.media(), |chunk, _, usage| match usage {
-            Ok(Usage::NodeRun(chunks)) => runs.push(Run { offset: chunk * CHUNK, bytes: chunks * CHUNK }),
+            Ok(Usage::NodeRun(chunks)) => {
+                runs.push(Run { offset: chunk * CHUNK, bytes: chunks * CHUNK })
+            }
             Ok(_) => {}
             Err(e) => failure = failure.take().or(Some(e)),
         });
@@ -41,14 +43,19 @@ impl<M: Media> Pool<M> {
     pub fn table_parts(&self, parts: usize) -> Vec<TablePart> {
         let end = self.chunks().end();
         let chunks = end.div_ceil(parts.max(1) as u64).max(1);
-        (0..end).step_by(chunks as usize).map(|start| TablePart { chunks: start..end.min(start + chunks) }).collect()
+        (0..end)
+            .step_by(chunks as usize)
+            .map(|start| TablePart { chunks: start..end.min(start + chunks) })
+            .collect()
     }
 
-    /// Calls `visit` with every allocated node that begins in these chunks, in the order of their offsets: one line read a chunk. A run counts as one
-    /// node. What a worker was about to allocate or free when a crash came has been settled by [`open`](Pool::open).
+    /// Calls `visit` with every allocated node that begins in these chunks, in the order of their
+    /// offsets: one line read a chunk. A run counts as one node. What a worker was about to
+    /// allocate or free when a crash came has been settled by [`open`](Pool::open).
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged; then some nodes are left out.
+    /// [`PoolError::Corrupt`] if a word of the chunk table is damaged; then some nodes are left
+    /// out.
     ///
     /// # Examples
     /// ```
@@ -64,13 +71,19 @@ impl<M: Media> Pool<M> {
     /// assert_eq!(nodes, pool.nodes()?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn for_each_node_in(&self, part: &TablePart, mut visit: impl FnMut(u64)) -> Result<(), PoolError> {
+    pub fn for_each_node_in(
+        &self,
+        part: &TablePart,
+        mut visit: impl FnMut(u64),
+    ) -> Result<(), PoolError> {
         let mut failure = None;
         self.chunks().for_each_usage_in(self.media(), part.chunks.clone(), |chunk, line, usage| {
             let visited = usage.and_then(|usage| {
                 match usage {
                     Usage::NodeRun(_) => visit(chunk * CHUNK),
-                    Usage::NodeBlocks(class) => Chunks::for_each_block(self.media(), chunk, line, class, &mut visit)?,
+                    Usage::NodeBlocks(class) => {
+                        Chunks::for_each_block(self.media(), chunk, line, class, &mut visit)?
+                    }
                     _ => {}
                 }
                 Ok(())
@@ -80,9 +93,11 @@ impl<M: Media> Pool<M> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit, in the order of their offsets: at most four of each of at most
-    /// `places` chunks, spread evenly over what is in use. Reads about sixteen lines of the chunk table a place, and one more for a chunk of blocks. A
-    /// damaged chunk gives what stands before the damage: it is met by who looks at all.
+    /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit,
+    /// in the order of their offsets: at most four of each of at most `places` chunks, spread
+    /// evenly over what is in use. Reads about sixteen lines of the chunk table a place, and one
+    /// more for a chunk of blocks. A damaged chunk gives what stands before the damage: it is met
+    /// by who looks at all.
     ///
     /// # Examples
     /// ```
@@ -95,22 +110,34 @@ impl<M: Media> Pool<M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn sample_nodes(&self, places: usize) -> Vec<u64> {
-        // An odd step: of runs of two chunks that all begin at even ones, or all at odd ones, it meets some.
-        let step = (self.chunks().end() / (places.max(1) as u64).saturating_mul(LOOKS_PER_PLACE)) | 1;
+        // An odd step: of runs of two chunks that all begin at even ones, or all at odd ones, it
+        // meets some.
+        let step =
+            (self.chunks().end() / (places.max(1) as u64).saturating_mul(LOOKS_PER_PLACE)) | 1;
         let mut in_use = Vec::new();
-        self.chunks().for_each_usage_by_step(self.media(), 0..u64::MAX, step, |chunk, line, usage| match usage {
-            Ok(Usage::NodeRun(_)) => in_use.push((chunk, line, None)),
-            Ok(Usage::NodeBlocks(class)) => in_use.push((chunk, line, Some(class))),
-            _ => {}
-        });
+        self.chunks().for_each_usage_by_step(
+            self.media(),
+            0..u64::MAX,
+            step,
+            |chunk, line, usage| match usage {
+                Ok(Usage::NodeRun(_)) => in_use.push((chunk, line, None)),
+                Ok(Usage::NodeBlocks(class)) => in_use.push((chunk, line, Some(class))),
+                _ => {}
+            },
+        );
         let mut nodes = Vec::new();
-        for (chunk, line, class) in in_use.iter().step_by(in_use.len().div_ceil(places.max(1)).max(1)) {
+        for (chunk, line, class) in
+            in_use.iter().step_by(in_use.len().div_ceil(places.max(1)).max(1))
+        {
             let Some(class) = class else {
                 nodes.push(chunk * CHUNK);
                 continue;
             };
             let known = nodes.len();
-            let _met_later = Chunks::for_each_block(self.media(), *chunk, *line, *class, |offset| nodes.push(offset));
+            let _met_later =
+                Chunks::for_each_block(self.media(), *chunk, *line, *class, |offset| {
+                    nodes.push(offset)
+                });
             nodes.truncate(known + NODES_OF_PLACE);
         }
         nodes
@@ -143,8 +170,9 @@ impl<M: Media> Pool<M> {
         })
     }
 
-    /// Copies of all allocated records, as the chunk table alone tells of them; or why one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is
-    /// shown that matches its checksum, whether it was in use or not.
+    /// Copies of all allocated records, as the chunk table alone tells of them; or why one, or a
+    /// chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown that matches
+    /// its checksum, whether it was in use or not.
     pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
         self.chunks().for_each_usage(self.media(), |chunk, line, usage| match usage {
             Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
@@ -153,7 +181,8 @@ impl<M: Media> Pool<M> {
                     visit(self.copy_within(offset, class.block_bytes()));
                 });
                 if let Err(error) = whole {
-                    let blocks = (0..class.blocks() as u64).map(|block| chunk * CHUNK + block * class.block_bytes());
+                    let blocks = (0..class.blocks() as u64)
+                        .map(|block| chunk * CHUNK + block * class.block_bytes());
                     blocks
                         .filter_map(|offset| self.copy_within(offset, class.block_bytes()).ok())
                         .for_each(|found| visit(Ok(found)));

@@ -10,8 +10,8 @@ use crate::chunks::{Chunks, Extent};
 use crate::file::boot_id;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
-    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN,
-    WORKER_SLOTS,
+    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC,
+    MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN, WORKER_SLOTS,
 };
 use crate::recover::recover_intents;
 use crate::word::Sealed;
@@ -26,8 +26,9 @@ pub enum Shutdown {
     Crash,
 }
 
-/// A record that was being linked, or unlinked, when the crash came. The owner looks whether the index holds `new` (or, where `new` is
-/// null, whether it no longer holds `old`) and calls [`Worker::resolve_link`] before anything else.
+/// A record that was being linked, or unlinked, when the crash came. The owner looks whether the
+/// index holds `new` (or, where `new` is null, whether it no longer holds `old`) and calls
+/// [`Worker::resolve_link`] before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingLink {
     pub(crate) slot: usize,
@@ -83,8 +84,8 @@ pub struct Pool<M: Media> {
 }
 
 impl<M: Media> Pool<M> {
-    /// Lays out an empty pool over the whole region of `media`, whatever it holds. The magic word is written last, so a pool whose
-    /// creation was cut off is none.
+    /// Lays out an empty pool over the whole region of `media`, whatever it holds. The magic word
+    /// is written last, so a pool whose creation was cut off is none.
     ///
     /// # Errors
     /// [`PoolError::TooSmall`]; or as the medium reports.
@@ -94,7 +95,8 @@ impl<M: Media> Pool<M> {
             return Err(PoolError::TooSmall { bytes, min_bytes: MIN_POOL_BYTES });
         }
         let uuid = if media.region().file().is_some() { uuid::Uuid::new_v4().as_u128() } else { 0 };
-        let identity = IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
+        let identity =
+            IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
         let pool = Self::over(media, &identity);
         pool.lay_out(bytes)?;
         let header = pool.header()?;
@@ -108,8 +110,9 @@ impl<M: Media> Pool<M> {
         Ok(Arc::new(pool))
     }
 
-    /// Empties intents, anchor and extents, adds the extents that the region has room for, and marks the pool open. A pool that was there
-    /// before is none from the first fence on; what is not fenced here is with the identity.
+    /// Empties intents, anchor and extents, adds the extents that the region has room for, and
+    /// marks the pool open. A pool that was there before is none from the first fence on; what is
+    /// not fenced here is with the identity.
     fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
         let header = self.header()?;
         self.media.store(&header.identity.magic, 0);
@@ -131,7 +134,11 @@ impl<M: Media> Pool<M> {
     /// Stores `word` in every word of whole lines, and flushes them.
     pub(crate) fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
         for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
-            let line = self.media.region().at::<Line>(line).ok_or_else(|| PoolError::corrupt(line, Corruption::Pointer))?;
+            let line = self
+                .media
+                .region()
+                .at::<Line>(line)
+                .ok_or_else(|| PoolError::corrupt(line, Corruption::Pointer))?;
             for cell in &line.0 {
                 self.media.store(cell.view(), word);
             }
@@ -152,7 +159,8 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// What was decided when the pool on `media` was created. Nothing is written: whoever cannot use such a pool leaves it as it is.
+    /// What was decided when the pool on `media` was created. Nothing is written: whoever cannot
+    /// use such a pool leaves it as it is.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`].
@@ -167,11 +175,12 @@ impl<M: Media> Pool<M> {
         IdentityImage::read(&words).map_err(|e| e.unwrap_or_else(corrupt))
     }
 
-    /// Opens what `media` holds: checks the header, marks the pool open, undoes or completes what workers were doing when a crash came.
-    /// The cost does not depend on the size of the pool.
+    /// Opens what `media` holds: checks the header, marks the pool open, undoes or completes what
+    /// workers were doing when a crash came. The cost does not depend on the size of the pool.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OtherBoot`], or as the medium reports.
+    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OtherBoot`], or as the
+    /// medium reports.
     pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
         let identity = Self::identity_on(&media)?;
         let pool = Self::over(media, &identity);
@@ -182,14 +191,17 @@ impl<M: Media> Pool<M> {
         pool.media.flush(site!("pool.open.state"), &header.state);
         pool.media.fence(site!("pool.open.fence"));
         if shutdown == Shutdown::Clean {
-            pool.sync()?; // Before the first change: after a crash of the system the file must not claim to be clean.
+            // Before the first change: after a crash of the system the file must not claim to be
+            // clean.
+            pool.sync()?;
         }
         let (pending_links, pending_batches) = recover_intents(&pool)?;
         Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
     }
 
-    /// Opens what can be opened of a damaged pool, in memory that nobody else sees: whatever its state, whichever boot of the machine left it, and however much of its
-    /// tables can be read. What could not be is told.
+    /// Opens what can be opened of a damaged pool, in memory that nobody else sees: whatever its
+    /// state, whichever boot of the machine left it, and however much of its tables can be read.
+    /// What could not be is told.
     ///
     /// # Errors
     /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
@@ -201,7 +213,11 @@ impl<M: Media> Pool<M> {
             complaints.push(error);
             Default::default()
         });
-        Ok((Arc::new(pool), Opened { shutdown: Shutdown::Crash, pending_links, pending_batches }, complaints))
+        Ok((
+            Arc::new(pool),
+            Opened { shutdown: Shutdown::Crash, pending_links, pending_batches },
+            complaints,
+        ))
     }
 
     fn add_extents(&self) -> Result<(), PoolError> {
@@ -209,7 +225,8 @@ impl<M: Media> Pool<M> {
         let mut end = FIRST_EXTENT_CHUNK;
         for (i, cell) in header.extents.iter().enumerate() {
             let place = (std::mem::offset_of!(Header, extents) + i * 8) as u64;
-            let extent = Extent::unseal(self.media.load(cell), end).ok_or_else(|| PoolError::corrupt(place, Corruption::Word))?;
+            let extent = Extent::unseal(self.media.load(cell), end)
+                .ok_or_else(|| PoolError::corrupt(place, Corruption::Word))?;
             if extent.chunks == 0 {
                 break;
             }
@@ -231,7 +248,8 @@ impl<M: Media> Pool<M> {
             Some(STATE_OPEN) => {
                 let medium = self.media.region().medium();
                 let kept = matches!(medium, Medium::Dax | Medium::Anonymous);
-                let left_by: [Option<u64>; 3] = std::array::from_fn(|i| self.media.load(&header.boot_id[i]).open());
+                let left_by: [Option<u64>; 3] =
+                    std::array::from_fn(|i| self.media.load(&header.boot_id[i]).open());
                 if !kept && left_by != boot_id().map(Some) {
                     let medium = if medium == Medium::Tmpfs { "tmpfs" } else { "an ordinary file" };
                     return Err(PoolError::OtherBoot { medium });
@@ -242,7 +260,8 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// Boot id first, then the state. Where the boot id matters only the process can die, so the order of the program suffices.
+    /// Boot id first, then the state. Where the boot id matters only the process can die, so the
+    /// order of the program suffices.
     fn write_state(&self, header: &Header, state: u64) {
         let boot_id = if self.media.region().file().is_some() { boot_id() } else { [0; 3] };
         for (cell, part) in header.boot_id.iter().zip(boot_id) {
@@ -251,7 +270,8 @@ impl<M: Media> Pool<M> {
         self.media.store(&header.state, Sealed::of(state));
     }
 
-    /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written afterwards.
+    /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written
+    /// afterwards.
     ///
     /// # Errors
     /// As the medium reports; the pool then counts as crashed.
@@ -264,15 +284,22 @@ impl<M: Media> Pool<M> {
         self.sync()
     }
 
-    /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose stores are durable already.
+    /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose
+    /// stores are durable already.
     ///
     /// # Errors
-    /// As the system reports; what was not synced before must then be taken as lost by a crash of the system.
+    /// As the system reports; what was not synced before must then be taken as lost by a crash of
+    /// the system.
     pub fn sync(&self) -> Result<(), PoolError> {
-        self.media.region().sync().map_err(|source| PoolError::Io { action: "syncing", path: "the pool".into(), source })
+        self.media.region().sync().map_err(|source| PoolError::Io {
+            action: "syncing",
+            path: "the pool".into(),
+            source,
+        })
     }
 
-    // ---- reaching things ------------------------------------------------------------------------------------------
+    // ---- reaching things
+    // ------------------------------------------------------------------------------------------
 
     /// The media.
     #[inline(always)]
@@ -300,22 +327,30 @@ impl<M: Media> Pool<M> {
 
     pub(crate) fn intent(&self, slot: usize) -> Result<&Intent, PoolError> {
         let offset = INTENTS_OFFSET + (slot * size_of::<Intent>()) as u64;
-        self.media.region().at(offset).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
+        self.media
+            .region()
+            .at(offset)
+            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 
     /// The index's own 4 KiB in the header region (micro-logs, roots): zero words after creation.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the region is too short, [`PoolError::TooLarge`] if `T` is larger than 4 KiB.
+    /// [`PoolError::Corrupt`] if the region is too short, [`PoolError::TooLarge`] if `T` is larger
+    /// than 4 KiB.
     pub fn anchor<T: Persistent>(&self) -> Result<&T, PoolError> {
         let bytes = size_of::<T>() as u64;
         if bytes > CHUNK {
             return Err(PoolError::TooLarge { bytes, max_bytes: CHUNK });
         }
-        self.media.region().at(ANCHOR_OFFSET).ok_or_else(|| PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
+        self.media
+            .region()
+            .at(ANCHOR_OFFSET)
+            .ok_or_else(|| PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
     }
 
-    /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type: one look at a cached byte.
+    /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type: one
+    /// look at a cached byte.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the pointer does not lead to memory for nodes.
@@ -337,7 +372,11 @@ impl<M: Media> Pool<M> {
 
     /// The cell at `offset`, wherever it is beyond the header.
     pub(crate) fn cell(&self, offset: u64) -> Result<&PCell, PoolError> {
-        let cell = if offset < ANCHOR_OFFSET { None } else { self.media.region().get(PPtr::<PCell>::at(offset)) };
+        let cell = if offset < ANCHOR_OFFSET {
+            None
+        } else {
+            self.media.region().get(PPtr::<PCell>::at(offset))
+        };
         cell.ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 

@@ -10,14 +10,16 @@ use crate::{Corruption, Pool, PoolError};
 /// The longest record: 1 GiB of value, a key, and some room.
 pub const MAX_RECORD_BYTES: u64 = (1 << 30) + (1 << 17);
 
-/// Bytes before a record's content: its length (low half) and the CRC-32C of length and content (high half).
+/// Bytes before a record's content: its length (low half) and the CRC-32C of length and content
+/// (high half).
 pub(crate) const RECORD_HEADER_BYTES: u64 = WORD as u64;
 
 persistent! {
-    /// A byte string in the pool, reached through [`Pool::record`] only. A record is aligned to 8 bytes; the alignment of this type, which
-    /// exists to give pointers a type, is nominal.
+    /// A byte string in the pool, reached through [`Pool::record`] only. A record is aligned to 8
+    /// bytes; the alignment of this type, which exists to give pointers a type, is nominal.
     pub struct Record {
-        /// Low half: length of the content. High half: CRC-32C of the length's 4 bytes and the content.
+        /// Low half: length of the content. High half: CRC-32C of the length's 4 bytes and the
+        /// content.
         pub header: PCell,
     }
 }
@@ -25,8 +27,9 @@ persistent! {
 /// Bytes of content that are put together at a time when a record is written.
 const STAGED_BYTES: usize = 8 * LINE;
 
-/// The checksum of a record, part by part. CRC-32C and not the more common CRC-32, because processors have an instruction for it: a short record is
-/// checked in the time of a hit in the cache, and every reading checks one.
+/// The checksum of a record, part by part. CRC-32C and not the more common CRC-32, because
+/// processors have an instruction for it: a short record is checked in the time of a hit in the
+/// cache, and every reading checks one.
 #[derive(Clone, Copy)]
 struct Checksum(u32);
 
@@ -57,11 +60,16 @@ pub(crate) fn content_bytes(parts: &[&[u8]]) -> Result<u64, PoolError> {
 }
 
 impl<M: Media> Pool<M> {
-    /// Writes a record into an unpublished block and flushes its lines; durable at the next fence. One flush a line.
+    /// Writes a record into an unpublished block and flushes its lines; durable at the next fence.
+    /// One flush a line.
     pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
         let bytes = content_bytes(parts)?;
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
-        let cells = self.media().region().cells(offset, words).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self
+            .media()
+            .region()
+            .cells(offset, words)
+            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let (mut staged, mut filled) = ([0u8; STAGED_BYTES], 0);
         let (mut checksum, mut rest) = (Checksum::of_length(bytes as u32), &cells[1..]);
         let mut write = |content: &mut [u8; STAGED_BYTES], filled: usize| {
@@ -97,11 +105,12 @@ impl<M: Media> Pool<M> {
 
     /// The bytes of a record, after a check of its place, its length and its checksum.
     ///
-    /// The caller keeps the record from being freed while the slice lives: its guard is the lock of a serial engine, or the
-    /// reclamation epoch of a concurrent one.
+    /// The caller keeps the record from being freed while the slice lives: its guard is the lock of
+    /// a serial engine, or the reclamation epoch of a concurrent one.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their checksum.
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their
+    /// checksum.
     pub fn record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let bytes = self.record_unverified(pointer)?;
         let cells = self
@@ -115,23 +124,30 @@ impl<M: Media> Pool<M> {
         Ok(bytes)
     }
 
-    /// Like [`record`](Pool::record) without the checksum: for a compare with bytes that are known, where damage shows as a
-    /// difference.
+    /// Like [`record`](Pool::record) without the checksum: for a compare with bytes that are known,
+    /// where damage shows as a difference.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its block.
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
+    /// block.
     #[inline]
     pub fn record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let offset = pointer.offset();
         let room = self.record_room(offset)?;
-        let cells = self.media().region().cells(offset, 1).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self
+            .media()
+            .region()
+            .cells(offset, 1)
+            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&cells[0]) & u64::from(u32::MAX);
         if bytes > room - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
-        // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never written there but by `write_record`,
-        // before the block is published; and the caller keeps a published record from being freed and its block reused.
-        let content = unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
+        // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
+        // written there but by `write_record`, before the block is published; and the caller keeps
+        // a published record from being freed and its block reused.
+        let content =
+            unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
         let content = content.ok_or_else(|| PoolError::corrupt(offset, Corruption::Record))?;
         self.note_record_read(offset, bytes);
         Ok(content)
@@ -141,19 +157,28 @@ impl<M: Media> Pool<M> {
     fn record_cells(&self, pointer: PPtr<Record>) -> Result<(usize, &[PCell]), PoolError> {
         let offset = pointer.offset();
         let room = self.record_room(offset)?;
-        let header = self.media().region().cells(offset, 1).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
+        let header = self
+            .media()
+            .region()
+            .cells(offset, 1)
+            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&header[0]) & u64::from(u32::MAX);
         if bytes > room - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
-        let cells = self.media().region().cells(offset, words).ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
+        let cells = self
+            .media()
+            .region()
+            .cells(offset, words)
+            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         Ok((bytes as usize, cells))
     }
 
-    /// Whether a record holds exactly these bytes, without its checksum. Nothing is lent: every word is loaded through the media, so the
-    /// record may be freed and its block reused meanwhile. A caller who does not exclude that must find out afterwards whether it has
-    /// happened, and then ignore what this returned.
+    /// Whether a record holds exactly these bytes, without its checksum. Nothing is lent: every
+    /// word is loaded through the media, so the record may be freed and its block reused meanwhile.
+    /// A caller who does not exclude that must find out afterwards whether it has happened, and
+    /// then ignore what this returned.
     ///
     /// # Errors
     /// As [`record_unverified`](Pool::record_unverified).
@@ -165,16 +190,27 @@ impl<M: Media> Pool<M> {
         }
         let (words, rest) = expected.as_chunks::<WORD>();
         let (whole, last) = cells[1..].split_at(words.len());
-        let same = whole.iter().zip(words).all(|(cell, word)| self.media().load(cell) == u64::from_le_bytes(*word));
-        Ok(same && last.first().is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
+        let same = whole
+            .iter()
+            .zip(words)
+            .all(|(cell, word)| self.media().load(cell) == u64::from_le_bytes(*word));
+        Ok(same
+            && last
+                .first()
+                .is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
     }
 
-    /// How the bytes of a record compare with others, without its checksum. Nothing is lent, as in [`record_is`](Pool::record_is).
+    /// How the bytes of a record compare with others, without its checksum. Nothing is lent, as in
+    /// [`record_is`](Pool::record_is).
     ///
     /// # Errors
     /// As [`record_unverified`](Pool::record_unverified).
     #[inline]
-    pub fn compare_record(&self, pointer: PPtr<Record>, other: &[u8]) -> Result<Ordering, PoolError> {
+    pub fn compare_record(
+        &self,
+        pointer: PPtr<Record>,
+        other: &[u8],
+    ) -> Result<Ordering, PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
         let common = bytes.min(other.len());
         for (cell, part) in cells[1..].iter().zip(other[..common].chunks(WORD)) {
@@ -186,16 +222,22 @@ impl<M: Media> Pool<M> {
         Ok(bytes.cmp(&other.len()))
     }
 
-    /// A copy of the bytes of a record, after a check of its checksum. Nothing is lent, as in [`record_is`](Pool::record_is).
+    /// A copy of the bytes of a record, after a check of its checksum. Nothing is lent, as in
+    /// [`record_is`](Pool::record_is).
     ///
     /// # Errors
     /// As [`verify_record`](Pool::verify_record).
     pub fn copy_record(&self, pointer: PPtr<Record>) -> Result<Box<[u8]>, PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
         let expected = (self.media().load(&cells[0]) >> 32) as u32;
-        let mut copy: Vec<u8> = cells[1..].iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
+        let mut copy: Vec<u8> =
+            cells[1..].iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
         copy.truncate(bytes);
-        if checksum(&copy) == expected { Ok(copy.into()) } else { Err(PoolError::corrupt(pointer.offset(), Corruption::Record)) }
+        if checksum(&copy) == expected {
+            Ok(copy.into())
+        } else {
+            Err(PoolError::corrupt(pointer.offset(), Corruption::Record))
+        }
     }
 
     /// Checks the checksum of a record. Nothing is lent, as in [`record_is`](Pool::record_is).
@@ -216,18 +258,27 @@ impl<M: Media> Pool<M> {
             checksum = checksum.and(&line[..here]);
             left -= here;
         }
-        if checksum.0 == expected { Ok(()) } else { Err(PoolError::corrupt(pointer.offset(), Corruption::Record)) }
+        if checksum.0 == expected {
+            Ok(())
+        } else {
+            Err(PoolError::corrupt(pointer.offset(), Corruption::Record))
+        }
     }
 
-    /// A copy of the record in a block of `room` bytes, whose chunk's shadow is not asked: opening a pool looks at blocks before it is known
-    /// which of them are allocated.
+    /// A copy of the record in a block of `room` bytes, whose chunk's shadow is not asked: opening
+    /// a pool looks at blocks before it is known which of them are allocated.
     pub(crate) fn copy_within(&self, offset: u64, room: u64) -> Result<Vec<u8>, PoolError> {
         let damaged = || PoolError::corrupt(offset, Corruption::Record);
-        let cells = self.media().region().cells(offset, (room / WORD as u64) as usize).ok_or_else(damaged)?;
+        let cells = self
+            .media()
+            .region()
+            .cells(offset, (room / WORD as u64) as usize)
+            .ok_or_else(damaged)?;
         let header = self.media().load(cells.first().ok_or_else(damaged)?);
         let bytes = (header & u64::from(u32::MAX)) as usize;
         let words = cells[1..].get(..bytes.div_ceil(WORD)).ok_or_else(damaged)?;
-        let mut content: Vec<u8> = words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
+        let mut content: Vec<u8> =
+            words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
         content.truncate(bytes);
         if (header >> 32) as u32 == checksum(&content) { Ok(content) } else { Err(damaged()) }
     }
@@ -250,8 +301,13 @@ impl<M: Media> Pool<M> {
         match class {
             Some(class) => {
                 let within = offset % CHUNK;
-                let fits = within.is_multiple_of(class.block_bytes()) && within / class.block_bytes() < class.blocks() as u64;
-                if fits { Ok(class.block_bytes()) } else { Err(PoolError::corrupt(offset, Corruption::Pointer)) }
+                let fits = within.is_multiple_of(class.block_bytes())
+                    && within / class.block_bytes() < class.blocks() as u64;
+                if fits {
+                    Ok(class.block_bytes())
+                } else {
+                    Err(PoolError::corrupt(offset, Corruption::Pointer))
+                }
             }
             None => self.chunks().record_run_bytes(self.media(), offset),
         }

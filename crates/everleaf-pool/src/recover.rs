@@ -1,4 +1,5 @@
-//! What a crash left of the workers' intents. Every arm is idempotent: a crash in recovery is recovered like the first.
+//! What a crash left of the workers' intents. Every arm is idempotent: a crash in recovery is
+//! recovered like the first.
 
 use everleaf_pmem::{Media, PPtr, Site, site};
 
@@ -12,8 +13,11 @@ use crate::{Corruption, Pool, PoolError};
 
 const BLOCKS: Site = site!("pool.recover.blocks");
 
-/// Completes or undoes every exchange that was cut; returns the links, which only their owner can judge, and the batches, which only he can complete.
-pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<(Vec<PendingLink>, Vec<PendingBatch>), PoolError> {
+/// Completes or undoes every exchange that was cut; returns the links, which only their owner can
+/// judge, and the batches, which only he can complete.
+pub(crate) fn recover_intents<M: Media>(
+    pool: &Pool<M>,
+) -> Result<(Vec<PendingLink>, Vec<PendingBatch>), PoolError> {
     let (mut pending, mut batches) = (Vec::new(), Vec::new());
     for slot in 0..WORKER_SLOTS {
         let intent = pool.intent(slot)?;
@@ -28,7 +32,8 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<(Vec<PendingLi
                     settle(pool, intent, false)?;
                     continue;
                 }
-                let pointer = |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
+                let pointer =
+                    |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
                 pending.push(PendingLink { slot, new: pointer(new), old: pointer(old) });
             }
             // Between B2 and B6: it has happened.
@@ -46,13 +51,18 @@ pub(crate) fn recover_intents<M: Media>(pool: &Pool<M>) -> Result<(Vec<PendingLi
         }
     }
     // A new worker would write its own intents over these.
-    let slots = pending.iter().map(|link| link.slot).chain(batches.iter().map(|batch| batch.slot()));
+    let slots =
+        pending.iter().map(|link| link.slot).chain(batches.iter().map(|batch| batch.slot()));
     *pool.slots.lock() |= slots.fold(0, |taken, slot| taken | 1 << slot);
     Ok((pending, batches))
 }
 
 /// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
-pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
+pub(crate) fn finish_link<M: Media>(
+    pool: &Pool<M>,
+    slot: usize,
+    changed: bool,
+) -> Result<(), PoolError> {
     let intent = pool.intent(slot)?;
     let (old, new) = blocks(pool, intent)?;
     let freed = if changed { old } else { new };
@@ -67,9 +77,10 @@ pub(crate) fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) 
     Ok(())
 }
 
-/// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before it judges, which allocates.
-/// False if the crash came before L1 was wholly durable: then the chunk of `new` is not the one that the intent speaks of, nothing was
-/// linked, and there is nothing to judge.
+/// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before
+/// it judges, which allocates. False if the crash came before L1 was wholly durable: then the chunk
+/// of `new` is not the one that the intent speaks of, nothing was linked, and there is nothing to
+/// judge.
 fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
     let (old, new) = blocks(pool, intent)?;
     if let Some(new) = new
@@ -78,7 +89,8 @@ fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
         return Ok(false);
     }
     for block in [old, new].into_iter().flatten() {
-        pool.chunks().mark(pool.media(), BLOCKS, block, true)?; // Not fenced: a crash is recovered in the same way.
+        // Not fenced: a crash is recovered in the same way.
+        pool.chunks().mark(pool.media(), BLOCKS, block, true)?;
     }
     Ok(true)
 }
@@ -90,7 +102,8 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
     let (old, new) = blocks(pool, intent)?;
     for (block, allocated) in [(new, done), (old, !done)] {
         let Some(block) = block else { continue };
-        // A new block's chunk becomes one of such blocks with the fence of A1 or L1. If it is none, no bit of it was ever set.
+        // A new block's chunk becomes one of such blocks with the fence of A1 or L1. If it is none,
+        // no bit of it was ever set.
         if allocated || chunks.fits(media, block)? {
             chunks.mark(media, BLOCKS, block, allocated)?;
         }
@@ -103,7 +116,10 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
 }
 
 /// The blocks that an intent speaks of: old, new.
-fn blocks<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<(Option<Block>, Option<Block>), PoolError> {
+fn blocks<M: Media>(
+    pool: &Pool<M>,
+    intent: &Intent,
+) -> Result<(Option<Block>, Option<Block>), PoolError> {
     let media = pool.media();
     let read = |offset: Sealed, extent: Sealed| {
         let offset = offset.open().ok_or_else(|| corrupt(pool, intent))?;

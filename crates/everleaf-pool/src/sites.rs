@@ -2,7 +2,8 @@
 
 use everleaf_pmem::{Site, site};
 
-/// The barriers of creation, allocation, freeing, links, batches, runs, growth, recovery, opening and closing, in the order of the code.
+/// The barriers of creation, allocation, freeing, links, batches, runs, growth, recovery, opening
+/// and closing, in the order of the code.
 pub const SITES: &[Site] = &[
     site!("pool.create.void"),
     site!("pool.create.void.fence"),

@@ -5,8 +5,8 @@ use everleaf_pmem::Word;
 /// Bits of content in a [`Sealed`] word.
 pub(crate) const SEALED_BITS: u32 = 48;
 
-/// A p-atomic word that carries its own checksum. Neither the all-zero word nor the all-ones word is one: a page that was lost, and reads
-/// as zeros, is damage and not an empty table.
+/// A p-atomic word that carries its own checksum. Neither the all-zero word nor the all-ones word
+/// is one: a page that was lost, and reads as zeros, is damage and not an empty table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sealed(u64);
 

@@ -1,7 +1,8 @@
 //! Allocation: the order of persistence, in one place.
 //!
-//! An allocation, a release and a replacement are the same thing: an *exchange* of what a cell points to, from `old` to `new`, where
-//! either may be null. The worker's intent line says what is being done; the destination cell itself says whether it was done.
+//! An allocation, a release and a replacement are the same thing: an *exchange* of what a cell
+//! points to, from `old` to `new`, where either may be null. The worker's intent line says what is
+//! being done; the destination cell itself says whether it was done.
 //!
 //! ```text
 //! A1  intent := {old, new, destination}           flush, fence   Crash: the destination still holds old: undone by recovery.
@@ -10,12 +11,13 @@
 //! A3  intent := nothing                           flush          Crash: recovery repeats A2, which changes nothing.
 //! ```
 //!
-//! A3 needs no fence where only something was allocated: the worker's next fence, which every caller makes before it lets others
-//! see its structure, keeps a stale intent from being read after the destination has changed again. Where a block was freed, A3 is
-//! fenced before the block may be used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
+//! A3 needs no fence where only something was allocated: the worker's next fence, which every
+//! caller makes before it lets others see its structure, keeps a stale intent from being read after
+//! the destination has changed again. Where a block was freed, A3 is fenced before the block may be
+//! used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
 //!
-//! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry moves): see
-//! [`Worker::begin_link`]. A *batch* is many links with one commit point: `batch.rs`.
+//! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry
+//! moves): see [`Worker::begin_link`]. A *batch* is many links with one commit point: `batch.rs`.
 
 use std::sync::Arc;
 
@@ -31,8 +33,9 @@ use crate::recover::finish_link;
 use crate::word::Sealed;
 use crate::{Pool, PoolError, Record};
 
-/// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from. Handing a worker to another
-/// thread needs a fence of the old one in between; a lock under which each operation ends durably is enough.
+/// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from.
+/// Handing a worker to another thread needs a fence of the old one in between; a lock under which
+/// each operation ends durably is enough.
 pub struct Worker<M: Media> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) slot: usize,
@@ -60,7 +63,8 @@ impl<M: Media> Worker<M> {
         &self.pool
     }
 
-    /// Which of the pool's 64 workers this is: no two at a time have the same number, so it can choose a micro-log.
+    /// Which of the pool's 64 workers this is: no two at a time have the same number, so it can
+    /// choose a micro-log.
     pub fn slot(&self) -> usize {
         self.slot
     }
@@ -70,38 +74,56 @@ impl<M: Media> Worker<M> {
         self.link.is_some() || self.batch.is_some()
     }
 
-    // ---- exchanges ----------------------------------------------------------------------------------------------------
+    // ---- exchanges
+    // ---------------------------------------------------------------------------------------------
 
-    /// Allocates memory for a `T`, whose content is undefined, and writes its address to `destination`, which must be null and belong
-    /// to a structure that recovery reaches. 4 flushes, 2 fences. A crash leaves `destination` null and nothing allocated, or the block
+    /// Allocates memory for a `T`, whose content is undefined, and writes its address to
+    /// `destination`, which must be null and belong to a structure that recovery reaches. 4
+    /// flushes, 2 fences. A crash leaves `destination` null and nothing allocated, or the block
     /// allocated and `destination` pointing to it.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`]; nothing has changed then. [`PoolError::Corrupt`].
-    pub fn alloc_node_into<T: Persistent>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
+    pub fn alloc_node_into<T: Persistent>(
+        &mut self,
+        destination: &PCell<PPtr<T>>,
+    ) -> Result<(), PoolError> {
         self.alloc_sized_node_into(destination, size_of::<T>() as u64)
     }
 
-    /// As [`alloc_node_into`](Worker::alloc_node_into), for a node of `bytes` bytes that begins with a `T`. A whole chunk and more is a run.
+    /// As [`alloc_node_into`](Worker::alloc_node_into), for a node of `bytes` bytes that begins
+    /// with a `T`. A whole chunk and more is a run.
     ///
     /// # Errors
     /// As there.
-    pub fn alloc_sized_node_into<T: Persistent>(&mut self, destination: &PCell<PPtr<T>>, bytes: u64) -> Result<(), PoolError> {
-        let block = self.reserve(false, bytes.max(size_of::<T>() as u64), align_of::<T>() as u64)?;
+    pub fn alloc_sized_node_into<T: Persistent>(
+        &mut self,
+        destination: &PCell<PPtr<T>>,
+        bytes: u64,
+    ) -> Result<(), PoolError> {
+        let block =
+            self.reserve(false, bytes.max(size_of::<T>() as u64), align_of::<T>() as u64)?;
         self.exchange(destination.as_word(), None, Some(block))
     }
 
-    /// Writes a record of the concatenated `parts` and then its address to `destination`, which must be null. 4 flushes and one for each
-    /// line of the record, 2 fences. A crash leaves `destination` null and nothing allocated, or pointing to the whole record.
+    /// Writes a record of the concatenated `parts` and then its address to `destination`, which
+    /// must be null. 4 flushes and one for each line of the record, 2 fences. A crash leaves
+    /// `destination` null and nothing allocated, or pointing to the whole record.
     ///
     /// # Errors
-    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`].
-    pub fn alloc_record_into(&mut self, destination: &PCell<PPtr<Record>>, parts: &[&[u8]]) -> Result<(), PoolError> {
+    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then.
+    /// [`PoolError::Corrupt`].
+    pub fn alloc_record_into(
+        &mut self,
+        destination: &PCell<PPtr<Record>>,
+        parts: &[&[u8]],
+    ) -> Result<(), PoolError> {
         let block = self.reserve_record(parts)?;
         self.exchange(destination.as_word(), None, Some(block))
     }
 
-    /// Frees the block that `destination` points to and makes `destination` null; nothing if it is null already. 4 flushes, 3 fences.
+    /// Frees the block that `destination` points to and makes `destination` null; nothing if it is
+    /// null already. 4 flushes, 3 fences.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if it points to no block.
@@ -114,7 +136,12 @@ impl<M: Media> Worker<M> {
         self.exchange(destination.as_word(), Some(block), None)
     }
 
-    fn exchange(&mut self, destination: &PCell, old: Option<Block>, new: Option<Block>) -> Result<(), PoolError> {
+    fn exchange(
+        &mut self,
+        destination: &PCell,
+        old: Option<Block>,
+        new: Option<Block>,
+    ) -> Result<(), PoolError> {
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
@@ -122,13 +149,15 @@ impl<M: Media> Worker<M> {
             pool.chunks().begin_freeing(media, self.slot, block)?;
         }
 
-        // A1: the intent. The record behind `new` was flushed by the caller and becomes durable with the same fence.
-        // Crash: the destination holds `old`; recovery clears bit(new) and keeps bit(old).
+        // A1: the intent. The record behind `new` was flushed by the caller and becomes durable
+        // with the same fence. Crash: the destination holds `old`; recovery clears bit(new) and
+        // keeps bit(old).
         write_intent(media, intent, media.region().pointer_to(destination).offset(), old, new);
         media.flush(site!("pool.exchange.A1.intent"), &intent.tag);
         media.fence(site!("pool.exchange.A1.fence"));
 
-        // A2 COMMIT: the destination; with it both bits, in any order. Crash: recovery makes the bits agree with the destination.
+        // A2 COMMIT: the destination; with it both bits, in any order. Crash: recovery makes the
+        // bits agree with the destination.
         for (block, allocated) in [(new, true), (old, false)] {
             if let Some(block) = block {
                 pool.chunks().mark(media, site!("pool.exchange.A2.blocks"), block, allocated)?;
@@ -142,17 +171,20 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.exchange.A3.retire"), &intent.tag);
         if let Some(block) = old {
-            // The freed block may be anybody's from here on; then a stale intent would free it again.
+            // The freed block may be anybody's from here on; then a stale intent would free it
+            // again.
             media.fence(site!("pool.exchange.A3.fence"));
             pool.chunks().freed(media, self.slot, block)?;
         }
         Ok(())
     }
 
-    // ---- links ----------------------------------------------------------------------------------------------------------
+    // ---- links
+    // ---------------------------------------------------------------------------------------------
 
-    /// Begins to replace the record `old` (or none) in an index by a new record of the concatenated `parts` (or by none), and returns
-    /// the new record. The caller then changes its index durably, which is the commit, and calls [`end_link`](Worker::end_link).
+    /// Begins to replace the record `old` (or none) in an index by a new record of the concatenated
+    /// `parts` (or by none), and returns the new record. The caller then changes its index durably,
+    /// which is the commit, and calls [`end_link`](Worker::end_link).
     ///
     /// ```text
     /// L1  intent := {old, new, link}; the record      flush each, fence    Crash: the index does not hold new: new is freed.
@@ -162,14 +194,21 @@ impl<M: Media> Worker<M> {
     /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
     /// L4  intent := nothing                           flush, fence
     /// ```
-    /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3, 3.
+    /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3,
+    /// 3.
     ///
-    /// L4 is fenced even where nothing was freed: others see the new record already, and may free it before this thread fences again. The
-    /// stale intent would then take back a block that is somebody else's.
+    /// L4 is fenced even where nothing was freed: others see the new record already, and may free
+    /// it before this thread fences again. The stale intent would then take back a block that is
+    /// somebody else's.
     ///
     /// # Errors
-    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then. [`PoolError::Corrupt`] if `old` is no record.
-    pub fn begin_link(&mut self, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<PPtr<Record>, PoolError> {
+    /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then.
+    /// [`PoolError::Corrupt`] if `old` is no record.
+    pub fn begin_link(
+        &mut self,
+        old: PPtr<Record>,
+        parts: Option<&[&[u8]]>,
+    ) -> Result<PPtr<Record>, PoolError> {
         let old = match old.is_null() {
             true => None,
             false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset())?),
@@ -189,7 +228,8 @@ impl<M: Media> Worker<M> {
         Ok(PPtr::at(new.map_or(0, |block| block.offset)))
     }
 
-    /// Ends what [`begin_link`](Worker::begin_link) began: frees `old` if the index changed, else `new`.
+    /// Ends what [`begin_link`](Worker::begin_link) began: frees `old` if the index changed, else
+    /// `new`.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
@@ -213,7 +253,8 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes, 2 fences; idempotent.
+    /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes,
+    /// 2 fences; idempotent.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the intent is damaged.
@@ -221,11 +262,13 @@ impl<M: Media> Worker<M> {
         finish_link(&self.pool, pending.slot, changed)
     }
 
-    // ---- runs -----------------------------------------------------------------------------------------------------------
+    // ---- runs
+    // ---------------------------------------------------------------------------------------------
 
-    /// Allocates a run of at least `bytes` for nodes. `prepare` gets it, initialises what readers rely on, and flushes that; then the run is
-    /// published p-atomically in the chunk table, and [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak.
-    /// 1 flush and those of `prepare`, 2 fences.
+    /// Allocates a run of at least `bytes` for nodes. `prepare` gets it, initialises what readers
+    /// rely on, and flushes that; then the run is published p-atomically in the chunk table, and
+    /// [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1 flush and
+    /// those of `prepare`, 2 fences.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], or what `prepare` returns; nothing has changed then.
@@ -264,14 +307,20 @@ impl<M: Media> Worker<M> {
         pool.chunks().freed(pool.media(), self.slot, block)
     }
 
-    // ---- reserving, in DRAM -----------------------------------------------------------------------------------------
+    // ---- reserving, in DRAM
+    // -----------------------------------------------------------------------------------------
 
-    /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing persistent speaks of it yet.
+    /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing
+    /// persistent speaks of it yet.
     fn reserve(&mut self, record: bool, bytes: u64, align: u64) -> Result<Block, PoolError> {
         self.pool.media().count(Counter::Allocations, 1);
         let Some(class) = Class::for_bytes(bytes, align) else {
             let chunks = bytes.div_ceil(CHUNK);
-            return self.reserve_run(if record { Usage::RecordRun(chunks) } else { Usage::NodeRun(chunks) });
+            return self.reserve_run(if record {
+                Usage::RecordRun(chunks)
+            } else {
+                Usage::NodeRun(chunks)
+            });
         };
         let usage = if record { Usage::RecordBlocks(class) } else { Usage::NodeBlocks(class) };
         loop {
@@ -313,8 +362,15 @@ impl<M: Media> Worker<M> {
     }
 }
 
-/// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than what it speaks of.
-pub(crate) fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: Option<Block>, new: Option<Block>) {
+/// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than
+/// what it speaks of.
+pub(crate) fn write_intent<M: Media>(
+    media: &M,
+    intent: &Intent,
+    tag: u64,
+    old: Option<Block>,
+    new: Option<Block>,
+) {
     let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
     for (offset, extent, block) in words {
         media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));
@@ -327,7 +383,8 @@ pub(crate) fn write_intent<M: Media>(media: &M, intent: &Intent, tag: u64, old: 
 impl<M: Media> Drop for Worker<M> {
     fn drop(&mut self) {
         for chunk in self.owned.iter().flatten().flatten() {
-            // A damaged table is reported by the next operation or check; here the chunk merely stays unlisted.
+            // A damaged table is reported by the next operation or check; here the chunk merely
+            // stays unlisted.
             let _ = self.pool.chunks().disown(self.pool.media(), *chunk);
         }
         let _ = self.pool.chunks().disown_spares(self.pool.media(), self.slot);

@@ -40,9 +40,12 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             }
             // The crash comes before the intent is retired, whatever was done to the blocks.
             let events = cut.media().take_events();
-            let retired = |event: &&Event| matches!(event, Event::Store { offset: 4096, new: RETIRED, .. });
+            let retired =
+                |event: &&Event| matches!(event, Event::Store { offset: 4096, new: RETIRED, .. });
             let mut image = cut.media().image();
-            if let Some(Event::Store { offset, old: tag, .. }) = events.iter().rfind(retired).filter(|_| changed) {
+            if let Some(Event::Store { offset, old: tag, .. }) =
+                events.iter().rfind(retired).filter(|_| changed)
+            {
                 image[*offset as usize / 8] = *tag;
             }
 
@@ -50,14 +53,17 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             let [pending] = opened.pending_links[..] else { panic!("{:?}", opened.pending_links) };
             assert_eq!((pending.old, pending.new), (old, new));
             let mut worker = pool.worker().unwrap();
-            // What an index does when it is opened: it looks at the pool, and allocates; its intents are written elsewhere than the pending one.
+            // What an index does when it is opened: it looks at the pool, and allocates; its
+            // intents are written elsewhere than the pending one.
             let anchor = pool.anchor::<Anchor>().unwrap();
             worker.alloc_record_into(&anchor.record, &[b"of the index"]).unwrap();
             worker.free_from(&anchor.record).unwrap();
-            let runs: Vec<Run> = (0..8).map(|_| worker.alloc_run(4096, |_, _| Ok(())).unwrap()).collect();
+            let runs: Vec<Run> =
+                (0..8).map(|_| worker.alloc_run(4096, |_, _| Ok(())).unwrap()).collect();
             for run in &runs {
                 for (record, bytes) in [(old, old_bytes), (new, new_bytes)] {
-                    let apart = run.offset + run.bytes <= record.offset() || record.offset() + bytes as u64 <= run.offset;
+                    let apart = run.offset + run.bytes <= record.offset()
+                        || record.offset() + bytes as u64 <= run.offset;
                     assert!(apart, "{run:?} lies over the record at {record:?}");
                 }
             }
@@ -66,11 +72,15 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             worker.resolve_link(pending, changed).unwrap();
             let kept = if changed { new } else { old };
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
-            // What was freed serves again: the pool can be filled to the last chunk, and nothing lies over what is kept.
+            // What was freed serves again: the pool can be filled to the last chunk, and nothing
+            // lies over what is kept.
             while worker.alloc_run(4096, |_, _| Ok(())).is_ok() {}
             let runs = pool.runs().unwrap();
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
-            assert_eq!(pool.record(kept).unwrap(), if changed { vec![2; new_bytes] } else { vec![1; old_bytes] });
+            assert_eq!(
+                pool.record(kept).unwrap(),
+                if changed { vec![2; new_bytes] } else { vec![1; old_bytes] }
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Growth on a disk that is nearly full. A limit on the size of files stands in for the disk: a shell sets it for a second process of this test.
+//! Growth on a disk that is nearly full. A limit on the size of files stands in for the disk: a
+//! shell sets it for a second process of this test.
 
 mod common;
 
@@ -6,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use everleaf_pmem::{Cpu, Hardware, MapError, Media, PCell, PPtr, persistent};
-use everleaf_pool::{AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file};
+use everleaf_pool::{
+    AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file,
+};
 
 persistent! {
     struct Slots {
@@ -27,14 +30,22 @@ fn growth_on_a_nearly_full_disk_takes_what_is_left_in_few_steps() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = Command::new("sh");
     limited.args(["-c", LIMITED, "sh"]).arg(std::env::current_exe().unwrap());
-    limited.args(["--exact", "--ignored", "--nocapture", "in_the_second_process"]).env(FOLDER, folder.path());
+    limited
+        .args(["--exact", "--ignored", "--nocapture", "in_the_second_process"])
+        .env(FOLDER, folder.path());
     match limited.output() {
         Ok(output) if output.status.code() != Some(77) => {
             let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success() && said.contains("1 passed"),
+                "{said}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             assert!(folder.path().join("full.pool").exists(), "it made its pool");
         }
-        _ => println!("skipped: this system does not let a test limit the size of files (`ulimit -f`)"),
+        _ => println!(
+            "skipped: this system does not let a test limit the size of files (`ulimit -f`)"
+        ),
     }
 }
 
@@ -44,14 +55,27 @@ fn in_the_second_process() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let path = Path::new(&folder).join("full.pool");
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
-    let pool = Pool::create(hardware(create_file(&path, 1 << 20, 1 << 30).unwrap()), &format).unwrap();
+    let pool =
+        Pool::create(hardware(create_file(&path, 1 << 20, 1 << 30).unwrap()), &format).unwrap();
     let sizes = fill(&pool);
     let (limit, last) = (file_size_limit(), *sizes.last().unwrap());
-    assert!(last <= limit && last + LEAST > limit, "the last {LEAST} bytes may stay unused: {sizes:?} of {limit}");
-    assert!(sizes.windows(2).all(|pair| pair[1] - pair[0] >= LEAST), "a growth may take a place in the header: {sizes:?}");
+    assert!(
+        last <= limit && last + LEAST > limit,
+        "the last {LEAST} bytes may stay unused: {sizes:?} of {limit}"
+    );
+    assert!(
+        sizes.windows(2).all(|pair| pair[1] - pair[0] >= LEAST),
+        "a growth may take a place in the header: {sizes:?}"
+    );
     let places = common::extents(&path).len();
-    assert!(places <= 5, "steps are halved, and are no smaller than they must be: {places} places for {sizes:?}");
-    assert!(sizes.windows(3).any(|of| of[2] - of[1] < of[1] - of[0]), "the last steps were smaller ones: {sizes:?}");
+    assert!(
+        places <= 5,
+        "steps are halved, and are no smaller than they must be: {places} places for {sizes:?}"
+    );
+    assert!(
+        sizes.windows(3).any(|of| of[2] - of[1] < of[1] - of[0]),
+        "the last steps were smaller ones: {sizes:?}"
+    );
     let mut worker = pool.worker().unwrap();
     let cell = &pool.anchor::<Slots>().unwrap().records[0];
     worker.free_from(cell).unwrap();
@@ -62,7 +86,10 @@ fn in_the_second_process() {
     drop(pool);
     let (pool, _) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
     assert_eq!(audit(&pool), AuditReport::default());
-    assert_eq!(pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[0])).unwrap(), RECORD);
+    assert_eq!(
+        pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[0])).unwrap(),
+        RECORD
+    );
 }
 
 /// Fills the pool until the disk is full; the sizes that it has had.

@@ -23,7 +23,11 @@ fn hardware(region: Region) -> Hardware {
 }
 
 fn created(region: Region) -> Arc<Pool<Hardware>> {
-    Pool::create(hardware(region), &Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }).unwrap()
+    Pool::create(
+        hardware(region),
+        &Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] },
+    )
+    .unwrap()
 }
 
 fn opened(path: &Path) -> Arc<Pool<Hardware>> {
@@ -54,10 +58,19 @@ fn a_pool_grows_in_portions_and_takes_few_places_for_extents() {
     let pool = created(Region::anonymous(MIB, 16 << 30).unwrap());
     let sizes = grow(&pool, 100 << 10, 8 << 30);
     let steps = || sizes.windows(2).map(|pair| (pair[0], pair[1] - pair[0]));
-    assert!(steps().all(|(from, step)| step <= PORTION && step >= (from / 16).min(PORTION / 2)), "{sizes:?}");
-    assert!(steps().filter(|(from, _)| *from >= 64 * MIB).all(|(from, step)| (from + step) % (2 * MIB) == 0), "whole huge pages");
+    assert!(
+        steps().all(|(from, step)| step <= PORTION && step >= (from / 16).min(PORTION / 2)),
+        "{sizes:?}"
+    );
+    assert!(
+        steps()
+            .filter(|(from, _)| *from >= 64 * MIB)
+            .all(|(from, step)| (from + step) % (2 * MIB) == 0),
+        "whole huge pages"
+    );
     let header = pool.media().region().cells(256, 456).unwrap();
-    let places = header.iter().filter(|cell| pool.media().load(cell) & 0xffff_ffff_ffff != 0).count();
+    let places =
+        header.iter().filter(|cell| pool.media().load(cell) & 0xffff_ffff_ffff != 0).count();
     assert!(places < 140, "{places} places at 8 GiB: they must do for terabytes");
     clean(&pool);
 }
@@ -124,7 +137,10 @@ fn a_run_that_is_larger_than_any_extent_before_it_takes_no_more_than_it_needs() 
         let mut worker = pool.worker().unwrap();
         worker.alloc_run(run_bytes, |_, _| Ok(())).unwrap();
         let total_bytes = pool.space().unwrap().total_bytes;
-        assert!(total_bytes < run_bytes / 60 * 61 + 4 * MIB, "{total_bytes} for a run of {run_bytes}");
+        assert!(
+            total_bytes < run_bytes / 60 * 61 + 4 * MIB,
+            "{total_bytes} for a run of {run_bytes}"
+        );
         clean(&pool);
     }
 }

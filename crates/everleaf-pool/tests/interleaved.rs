@@ -1,10 +1,13 @@
-//! What others do between two steps of a worker, which the operating system may let happen at any of them.
+//! What others do between two steps of a worker, which the operating system may let happen at any
+//! of them.
 
 mod common;
 
 use std::sync::{Arc, Mutex};
 
-use everleaf_pmem::{Cpu, Hardware, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site, Word, persistent};
+use everleaf_pmem::{
+    Cpu, Hardware, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site, Word, persistent,
+};
 use everleaf_pool::{Format, KeyType, Pool, Record};
 
 persistent! {
@@ -71,7 +74,8 @@ impl Media for Interleaved {
 }
 
 fn pool() -> (Arc<Pool<Interleaved>>, Arc<Meanwhile>) {
-    let hardware = Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+    let hardware =
+        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
     let after_next_load = Arc::default();
     let media = Interleaved { hardware, after_next_load: Arc::clone(&after_next_load) };
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
@@ -83,8 +87,11 @@ fn a_block_of_a_batch_that_ends_while_another_looks_for_room_stays_the_batchs() 
     let (pool, after_next_load) = pool();
     let slots = pool.anchor::<Slots>().unwrap();
     let (mut batching, mut other) = (pool.worker().unwrap(), pool.worker().unwrap());
-    // Four records fill a chunk: the batch has the last block, whose bit is not set yet, and lets go of the chunk.
-    slots.records[..3].iter().for_each(|cell| batching.alloc_record_into(cell, &[&[1; 1000]]).unwrap());
+    // Four records fill a chunk: the batch has the last block, whose bit is not set yet, and lets
+    // go of the chunk.
+    slots.records[..3]
+        .iter()
+        .for_each(|cell| batching.alloc_record_into(cell, &[&[1; 1000]]).unwrap());
     batching.begin_batch();
     let staged = [2, 3].map(|byte| batching.stage(PPtr::at(0), Some(&[&[byte; 1000]])).unwrap());
     batching.log_batch().unwrap();

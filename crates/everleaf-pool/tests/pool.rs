@@ -5,7 +5,9 @@ mod common;
 use std::sync::Arc;
 
 use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
-use everleaf_pool::{Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file};
+use everleaf_pool::{
+    Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file,
+};
 
 persistent! {
     struct Slots {
@@ -35,7 +37,9 @@ fn records_of_every_size_are_written_read_and_freed() {
     let pool = pool(64 << 10, 64 << 20);
     let slots = pool.anchor::<Slots>().unwrap();
     let mut worker = pool.worker().unwrap();
-    for size in (0..300).chain([1000, 2039, 2040, 2041, 4087, 4088, 4089, 10_000, 1_000_000, 9_000_000]) {
+    for size in
+        (0..300).chain([1000, 2039, 2040, 2041, 4087, 4088, 4089, 10_000, 1_000_000, 9_000_000])
+    {
         let cell = &slots.records[size % 64];
         worker.free_from(cell).unwrap();
         let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + size) as u8).collect();
@@ -53,7 +57,8 @@ fn records_of_every_size_are_written_read_and_freed() {
     assert!(space.used_bytes < space.total_bytes / 20, "everything was freed: {space:?}");
 }
 
-/// Nodes of several sizes, runs of nodes and of records, and chunks that were given back and became the inside of a run.
+/// Nodes of several sizes, runs of nodes and of records, and chunks that were given back and became
+/// the inside of a run.
 #[test]
 fn the_parts_of_the_table_together_hold_every_node_once() {
     let pool = pool(1 << 20, 4 << 20);
@@ -72,8 +77,10 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
         }
     }
     let whole = pool.nodes().unwrap();
-    let allocated = slots.records.iter().enumerate().filter(|(i, _)| *i >= 40 || matches!(i % 4, 1 | 2));
-    let mut allocated: Vec<u64> = allocated.map(|(_, cell)| pool.media().load(cell).offset()).collect();
+    let allocated =
+        slots.records.iter().enumerate().filter(|(i, _)| *i >= 40 || matches!(i % 4, 1 | 2));
+    let mut allocated: Vec<u64> =
+        allocated.map(|(_, cell)| pool.media().load(cell).offset()).collect();
     allocated.sort_unstable();
     assert_eq!(whole, allocated);
     for parts in [1, 2, 3, 7, 64, 1000, 100_000] {
@@ -83,15 +90,24 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
         }
         assert_eq!(found, whole, "{parts} parts");
     }
-    let places_of = |nodes: &[u64]| nodes.iter().map(|node| node / 4096).collect::<std::collections::BTreeSet<_>>();
+    let places_of = |nodes: &[u64]| {
+        nodes.iter().map(|node| node / 4096).collect::<std::collections::BTreeSet<_>>()
+    };
     let all_places = places_of(&whole);
     assert!(all_places.len() > 8);
     for places in [1, 2, 5, 8, 64, usize::MAX] {
         let some = pool.sample_nodes(places);
-        assert!(some.is_sorted_by(|a, b| a < b) && some.iter().all(|node| whole.contains(node)), "{places}: {some:?}");
+        assert!(
+            some.is_sorted_by(|a, b| a < b) && some.iter().all(|node| whole.contains(node)),
+            "{places}: {some:?}"
+        );
         let found = places_of(&some);
-        assert!((places.min(all_places.len()) / 2..=places).contains(&found.len()) && !found.is_empty(), "{places}: {found:?}");
-        let of_each = found.iter().map(|place| some.iter().filter(|node| *node / 4096 == *place).count());
+        assert!(
+            (places.min(all_places.len()) / 2..=places).contains(&found.len()) && !found.is_empty(),
+            "{places}: {found:?}"
+        );
+        let of_each =
+            found.iter().map(|place| some.iter().filter(|node| *node / 4096 == *place).count());
         assert_eq!(of_each.max(), Some(4), "a few of each place: {some:?}");
     }
     assert_eq!(places_of(&pool.sample_nodes(usize::MAX)), all_places);
@@ -99,11 +115,17 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
 
 #[test]
 fn nodes_of_two_chunks_are_sampled_wherever_they_begin() {
-    for (first, bytes) in [(None, 64 << 20), (Some(64), 64 << 20), (Some(64), 65 << 20), (Some(64), 2 << 20)] {
+    for (first, bytes) in
+        [(None, 64 << 20), (Some(64), 64 << 20), (Some(64), 65 << 20), (Some(64), 2 << 20)]
+    {
         let pool = pool(bytes, bytes);
         let mut worker = pool.worker().unwrap();
         let cell = &pool.anchor::<Slots>().unwrap().records[0];
-        let mut fill = |node_bytes| worker.alloc_sized_node_into(cell, node_bytes).map(|()| pool.media().store(cell, PPtr::NULL));
+        let mut fill = |node_bytes| {
+            worker
+                .alloc_sized_node_into(cell, node_bytes)
+                .map(|()| pool.media().store(cell, PPtr::NULL))
+        };
         first.into_iter().for_each(|node_bytes| fill(node_bytes).unwrap());
         while fill(6848).is_ok() {}
         let sampled = pool.sample_nodes(64).len();
@@ -117,7 +139,11 @@ fn a_full_pool_refuses_and_serves_again_after_a_release() {
     let slots = pool.anchor::<Slots>().unwrap();
     let mut worker = pool.worker().unwrap();
     let big = vec![7; 4000];
-    let filled = slots.records.iter().take_while(|cell| worker.alloc_record_into(cell, &[&big]).is_ok()).count();
+    let filled = slots
+        .records
+        .iter()
+        .take_while(|cell| worker.alloc_record_into(cell, &[&big]).is_ok())
+        .count();
     assert!((8..16).contains(&filled), "{filled}");
     let refused = worker.alloc_record_into(&slots.records[filled], &[&big]);
     assert!(matches!(refused, Err(PoolError::PoolFull { .. })));
@@ -178,7 +204,8 @@ fn hardware(region: Region) -> Hardware {
 fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    let created = Pool::create(hardware(create_file(&path, 64 << 10, 64 << 20).unwrap()), &format()).unwrap();
+    let created =
+        Pool::create(hardware(create_file(&path, 64 << 10, 64 << 20).unwrap()), &format()).unwrap();
     assert!(matches!(create_file(&path, 64 << 10, 64 << 10), Err(PoolError::Exists { .. })));
     assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
     let mut worker = created.worker().unwrap();
@@ -187,10 +214,14 @@ fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     drop(worker);
     drop(created);
 
-    let (pool, opened) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
+    let (pool, opened) =
+        Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
     assert_eq!(opened.shutdown, Shutdown::Crash);
     assert_eq!(*pool.format(), format());
-    assert_eq!(pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[5])).unwrap(), [9; 100_000]);
+    assert_eq!(
+        pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[5])).unwrap(),
+        [9; 100_000]
+    );
     clean(&pool);
     pool.close().unwrap();
     drop(pool);
@@ -213,7 +244,10 @@ fn files_that_are_no_pools_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
     assert!(matches!(open_file(&path, OpenMode::ReadOnly), Err(PoolError::Missing { .. })));
-    assert!(matches!(open_file(directory.path(), OpenMode::ReadOnly), Err(PoolError::NotAFile { .. })));
+    assert!(matches!(
+        open_file(directory.path(), OpenMode::ReadOnly),
+        Err(PoolError::NotAFile { .. })
+    ));
     assert!(matches!(create_file(&path, 100, 100), Err(PoolError::TooSmall { .. })));
     assert!(!path.exists());
     for junk in [&b""[..], b"hello", &[0; 8192], &[0xff; 100_000]] {
@@ -221,7 +255,10 @@ fn files_that_are_no_pools_are_refused() {
         assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::NotAPool { .. })));
     }
     std::fs::remove_file(&path).unwrap();
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
+        .unwrap()
+        .close()
+        .unwrap();
     let good = std::fs::read(&path).unwrap();
 
     std::fs::write(&path, &good[..40_000]).unwrap();
@@ -231,7 +268,11 @@ fn files_that_are_no_pools_are_refused() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&path, &damaged).unwrap();
         let outcome = open_file(&path, OpenMode::ReadOnly);
-        assert!(matches!(outcome, Err(PoolError::Corrupt { .. })), "bit {bit} of the identity: {:?}", outcome.err());
+        assert!(
+            matches!(outcome, Err(PoolError::Corrupt { .. })),
+            "bit {bit} of the identity: {:?}",
+            outcome.err()
+        );
     }
 }
 
@@ -239,7 +280,8 @@ fn files_that_are_no_pools_are_refused() {
 fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    let pool = Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap();
+    let pool =
+        Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap();
     let forge = |path| {
         // The boot id stands after the state word; an id of zeros is nobody's.
         let mut bytes = std::fs::read(path).unwrap();
@@ -252,7 +294,10 @@ fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
     assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{:?}", refused.err());
 
     std::fs::remove_file(&path).unwrap();
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
+        .unwrap()
+        .close()
+        .unwrap();
     forge(&path);
     Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).expect("closed cleanly");
 }
@@ -262,9 +307,16 @@ fn a_pool_that_has_lost_its_name_is_opened_through_its_descriptor() {
     use std::os::fd::AsRawFd;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap().close().unwrap();
+    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
+        .unwrap()
+        .close()
+        .unwrap();
     let kept = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let path = format!("/proc/self/fd/{}", kept.as_raw_fd());
-    Pool::open(hardware(open_file(path.as_ref(), OpenMode::ReadWrite).unwrap())).unwrap().0.close().unwrap();
+    Pool::open(hardware(open_file(path.as_ref(), OpenMode::ReadWrite).unwrap()))
+        .unwrap()
+        .0
+        .close()
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! Many workers at a time: whose blocks are whose, and what becomes of the chunks that they came by.
+//! Many workers at a time: whose blocks are whose, and what becomes of the chunks that they came
+//! by.
 
 mod common;
 
@@ -26,7 +27,11 @@ fn clean(pool: &Pool<Hardware>) {
 /// Fills cells with records of a chunk each until the pool is full, and frees them.
 fn chunks_to_be_had(pool: &Pool<Hardware>, worker: &mut Worker<Hardware>) -> usize {
     let slots = pool.anchor::<Slots>().unwrap();
-    let had = slots.records.iter().take_while(|cell| worker.alloc_record_into(cell, &[&[7; 4000]]).is_ok()).count();
+    let had = slots
+        .records
+        .iter()
+        .take_while(|cell| worker.alloc_record_into(cell, &[&[7; 4000]]).is_ok())
+        .count();
     slots.records.iter().for_each(|cell| worker.free_from(cell).unwrap());
     had
 }
@@ -47,7 +52,10 @@ fn what_an_idle_worker_came_by_is_taken_back_where_memory_runs_out() {
     slots.records.iter().for_each(|cell| idle.free_from(cell).unwrap());
     clean(&pool);
     let had = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
-    assert!(had >= fresh - 1, "{had} of {fresh}: only the chunk that the idle worker allocates from is his");
+    assert!(
+        had >= fresh - 1,
+        "{had} of {fresh}: only the chunk that the idle worker allocates from is his"
+    );
     drop(idle);
     assert_eq!(chunks_to_be_had(&pool, &mut pool.worker().unwrap()), fresh);
 }
@@ -67,8 +75,10 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
     let pool = pool(max_bytes);
     let slots = pool.anchor::<Slots>().unwrap();
     let fresh = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
-    // Whoever has the lock of a cell fills it, or compares it with what it was filled with and empties it.
-    let contents: Vec<Mutex<Option<Vec<u8>>>> = slots.records.iter().map(|_| Mutex::new(None)).collect();
+    // Whoever has the lock of a cell fills it, or compares it with what it was filled with and
+    // empties it.
+    let contents: Vec<Mutex<Option<Vec<u8>>>> =
+        slots.records.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (pool, contents) = (&pool, &contents);
@@ -84,12 +94,18 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
                     let cell = &slots.records[at];
                     match content.take() {
                         Some(content) => {
-                            assert_eq!(pool.record(pool.media().load(cell)).unwrap(), content, "thread {thread}, turn {turn}");
+                            assert_eq!(
+                                pool.record(pool.media().load(cell)).unwrap(),
+                                content,
+                                "thread {thread}, turn {turn}"
+                            );
                             worker.free_from(cell).unwrap();
                         }
                         None => {
-                            let bytes = [20, 50, 500, 1500, 3000, 9000][(random >> 32) as usize % 6];
-                            let new: Vec<u8> = (0..bytes).map(|i| (i ^ turn ^ thread << 6) as u8).collect();
+                            let bytes =
+                                [20, 50, 500, 1500, 3000, 9000][(random >> 32) as usize % 6];
+                            let new: Vec<u8> =
+                                (0..bytes).map(|i| (i ^ turn ^ thread << 6) as u8).collect();
                             match worker.alloc_record_into(cell, &[&new]) {
                                 Ok(()) => *content = Some(new),
                                 Err(PoolError::PoolFull { .. }) => {}
@@ -117,7 +133,9 @@ fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
     let slots = pool.anchor::<Slots>().unwrap();
     let (mut batching, mut freeing) = (pool.worker().unwrap(), pool.worker().unwrap());
     // Four records fill a chunk, which stays the worker's.
-    slots.records[..4].iter().for_each(|cell| batching.alloc_record_into(cell, &[&[1; 1000]]).unwrap());
+    slots.records[..4]
+        .iter()
+        .for_each(|cell| batching.alloc_record_into(cell, &[&[1; 1000]]).unwrap());
     freeing.free_from(&slots.records[2]).unwrap();
     batching.begin_batch();
     let first = batching.stage(PPtr::at(0), Some(&[&[2; 1000]])).unwrap();
@@ -128,7 +146,9 @@ fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
         batching.abandon_batch().unwrap();
         done.send(second).unwrap();
     });
-    let second = is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("the search for a block ends");
+    let second = is_done
+        .recv_timeout(std::time::Duration::from_secs(20))
+        .expect("the search for a block ends");
     assert_ne!(first, second);
 }
 

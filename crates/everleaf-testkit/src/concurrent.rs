@@ -9,7 +9,7 @@ use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
 use crate::subject::{Content, ScriptKind, model, part_of, sentence, show};
-use crate::{EngineSubject, Level, Operation, Target, Trodden};
+use crate::{EngineSubject, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,12 +34,21 @@ impl fmt::Debug for Answer {
 }
 
 /// Runs an operation on an index.
-pub(crate) fn answer<K: ScriptKind>(index: &dyn Index<K>, operation: &Operation) -> Result<Answer, String> {
+pub(crate) fn answer<K: ScriptKind>(
+    index: &dyn Index<K>,
+    operation: &Operation,
+) -> Result<Answer, String> {
     match operation {
         Operation::Get(key) => index.get(K::borrow_key(key)).map(Answer::Value),
-        Operation::Insert(key, value) => index.insert(K::borrow_key(key), *value).map(Answer::Changed),
-        Operation::Update(key, value) => index.update(K::borrow_key(key), *value).map(Answer::Value),
-        Operation::Upsert(key, value) => index.upsert(K::borrow_key(key), *value).map(Answer::Value),
+        Operation::Insert(key, value) => {
+            index.insert(K::borrow_key(key), *value).map(Answer::Changed)
+        }
+        Operation::Update(key, value) => {
+            index.update(K::borrow_key(key), *value).map(Answer::Value)
+        }
+        Operation::Upsert(key, value) => {
+            index.upsert(K::borrow_key(key), *value).map(Answer::Value)
+        }
         Operation::Remove(key) => index.remove(K::borrow_key(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
         Operation::Batch(_) => return Err("an index has no batches; explore the store".to_owned()),
@@ -49,17 +58,21 @@ pub(crate) fn answer<K: ScriptKind>(index: &dyn Index<K>, operation: &Operation)
     .map_err(sentence)
 }
 
-/// What an operation does if nothing else runs. A store tells of a key that is replaced or removed only that it was there.
+/// What an operation does if nothing else runs. A store tells of a key that is replaced or removed
+/// only that it was there.
 fn specification(level: Level, content: &mut Content, operation: &Operation) -> Answer {
     let told = match operation {
         Operation::Thread { operation, .. } => return specification(level, content, operation),
         Operation::Insert(key, _) => Answer::Changed(!content.contains_key(key)),
-        Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) if level == Level::Store => {
+        Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key)
+            if level == Level::Store =>
+        {
             Answer::Changed(content.contains_key(key))
         }
-        Operation::Get(key) | Operation::Update(key, _) | Operation::Upsert(key, _) | Operation::Remove(key) => {
-            Answer::Value(content.get(key).copied())
-        }
+        Operation::Get(key)
+        | Operation::Update(key, _)
+        | Operation::Upsert(key, _)
+        | Operation::Remove(key) => Answer::Value(content.get(key).copied()),
         _ => Answer::Done,
     };
     model(content, operation);
@@ -86,17 +99,19 @@ impl ConcurrentEngineSubject {
         Self { subject: self.subject.with_transactions(transactions), ..self }
     }
 
-    /// The same with threads that use what `shared` makes of what was opened: an engine for one thread behind a lock, say.
+    /// The same with threads that use what `shared` makes of what was opened: an engine for one
+    /// thread behind a lock, say.
     #[must_use]
     pub fn sharing(self, shared: fn(Box<dyn Target>, &Traced) -> Box<dyn Target>) -> Self {
         Self { shared, ..self }
     }
 
-    /// The paths of its operations when they run one after another, as [`EngineSubject::paths`] tells them.
+    /// The paths of its operations when they run one after another, as [`EngineSubject::paths`]
+    /// tells them.
     ///
     /// # Errors
     /// What an operation says that fails.
-    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<PathTaken>, String> {
         self.subject.paths(len, max_len)
     }
 
@@ -104,7 +119,10 @@ impl ConcurrentEngineSubject {
         self.subject.level()
     }
 
-    fn with_target<R>(state: &Opened, use_it: impl FnOnce(&dyn Target) -> Result<R, String>) -> Result<R, String> {
+    fn with_target<R>(
+        state: &Opened,
+        use_it: impl FnOnce(&dyn Target) -> Result<R, String>,
+    ) -> Result<R, String> {
         // Threads share this lock; only an operation that runs alone takes it for itself.
         use_it(state.target.read().as_deref().ok_or("the pool is closed")?)
     }

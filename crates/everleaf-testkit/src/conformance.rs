@@ -1,4 +1,5 @@
-//! The conformance suite: what every index must do, written once against [`Index`] and compared with the model.
+//! The conformance suite: what every index must do, written once against [`Index`] and compared
+//! with the model.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -57,7 +58,14 @@ impl TestKeys for BytesKeys {
         number.to_be_bytes().into()
     }
     fn edges() -> Vec<Box<[u8]>> {
-        vec![[].into(), [0].into(), [0, 0].into(), [0xff].into(), vec![0xff; 9].into(), vec![b'x'; MAX_KEY_BYTES].into()]
+        vec![
+            [].into(),
+            [0].into(),
+            [0, 0].into(),
+            [0xff].into(),
+            vec![0xff; 9].into(),
+            vec![b'x'; MAX_KEY_BYTES].into(),
+        ]
     }
     fn too_long() -> Option<Box<[u8]>> {
         Some(vec![0; MAX_KEY_BYTES + 1].into())
@@ -81,7 +89,8 @@ where
         Self { index, model: Model::new(), seed }
     }
 
-    /// Runs everything; the index is left as the last step made it, and the model of that is returned.
+    /// Runs everything; the index is left as the last step made it, and the model of that is
+    /// returned.
     pub fn run(mut self, operations: usize) -> Model<K> {
         self.scans();
         self.random(operations, operations as u64 / 3 + 2);
@@ -99,13 +108,22 @@ where
         let (mut old, mut model_old) = ([7], [7]);
         let (done, expected) = match kind {
             0 => (index.insert_words(key, &[value]), self.model.insert_words(key, &[value])),
-            1 => (index.update_words(key, &[value], &mut old), self.model.update_words(key, &[value], &mut model_old)),
-            2 => (index.upsert_words(key, &[value], &mut old), self.model.upsert_words(key, &[value], &mut model_old)),
+            1 => (
+                index.update_words(key, &[value], &mut old),
+                self.model.update_words(key, &[value], &mut model_old),
+            ),
+            2 => (
+                index.upsert_words(key, &[value], &mut old),
+                self.model.upsert_words(key, &[value], &mut model_old),
+            ),
             3 => (index.remove_words(key, &mut old), self.model.remove_words(key, &mut model_old)),
             _ => (index.get_words(key, &mut old), self.model.get_words(key, &mut model_old)),
         };
         let name = ["insert", "update", "upsert", "remove", "get"][kind.min(4) as usize];
-        let (done, expected) = (done.unwrap_or_else(|e| panic!("{name} {key:?}: {e}, seed {seed}")), expected.unwrap());
+        let (done, expected) = (
+            done.unwrap_or_else(|e| panic!("{name} {key:?}: {e}, seed {seed}")),
+            expected.unwrap(),
+        );
         assert_eq!((done, old), (expected, model_old), "{name} {key:?} {value}, seed {seed}");
         assert_eq!(index.len(), self.model.len(), "length after {name} {key:?}, seed {seed}");
     }
@@ -136,7 +154,10 @@ where
             let refused = self.index.insert(K::borrow(&key), 1);
             assert!(matches!(refused, Err(IndexError::KeyTooLong { .. })), "{refused:?}");
         }
-        assert!(matches!(self.index.insert_words(K::borrow(&K::ordered(1)), &[1, 2]), Err(IndexError::ValueWords { .. })));
+        assert!(matches!(
+            self.index.insert_words(K::borrow(&K::ordered(1)), &[1, 2]),
+            Err(IndexError::ValueWords { .. })
+        ));
         self.compare();
     }
 
@@ -163,7 +184,8 @@ where
     /// The whole content, both ways, and the index's own check.
     fn compare(&self) {
         for direction in [Direction::Forward, Direction::Backward] {
-            let expected = collect(&self.model, |m, visit| m.scan(Bound::Unbounded, direction, visit));
+            let expected =
+                collect(&self.model, |m, visit| m.scan(Bound::Unbounded, direction, visit));
             let found = collect(self.index, |i, visit| i.scan(Bound::Unbounded, direction, visit));
             assert_eq!(found, expected, "{direction:?}, seed {}", self.seed);
         }
@@ -182,18 +204,23 @@ where
             let from = [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded][i % 3];
             for direction in [Direction::Forward, Direction::Backward] {
                 let limit = if i % 2 == 0 { usize::MAX } else { i };
-                let expected = collect_some(&self.model, limit, |m, visit| m.scan(from, direction, visit));
-                let found = collect_some(self.index, limit, |x, visit| x.scan(from, direction, visit));
+                let expected =
+                    collect_some(&self.model, limit, |m, visit| m.scan(from, direction, visit));
+                let found =
+                    collect_some(self.index, limit, |x, visit| x.scan(from, direction, visit));
                 assert_eq!(found, expected, "{direction:?} from {from:?}, seed {}", self.seed);
             }
         }
     }
 
-    /// What a scan shows is not replaced or removed before the visitor has returned: it may lead to what the visitor reads.
+    /// What a scan shows is not replaced or removed before the visitor has returned: it may lead to
+    /// what the visitor reads.
     fn shown_entries_stay(&mut self) {
         let (number, seed) = (self.model.len() / 2, self.seed);
         let key = K::ordered(number);
-        for (kind, direction) in [(1, Direction::Forward), (2, Direction::Backward), (3, Direction::Forward)] {
+        for (kind, direction) in
+            [(1, Direction::Forward), (2, Direction::Backward), (3, Direction::Forward)]
+        {
             self.step(2, K::borrow(&key), number);
             let (begun, returned) = (AtomicBool::new(false), AtomicBool::new(false));
             let write = || {
@@ -215,7 +242,10 @@ where
                             std::thread::yield_now();
                         }
                         std::thread::sleep(Duration::from_millis(2));
-                        assert!(!returned.load(Relaxed), "a shown entry was written, {direction:?}, seed {seed}");
+                        assert!(
+                            !returned.load(Relaxed),
+                            "a shown entry was written, {direction:?}, seed {seed}"
+                        );
                         assert_eq!(value, [number], "seed {seed}");
                     }
                     ControlFlow::Continue(())
@@ -246,7 +276,10 @@ where
 type Entries<K> = Vec<(<K as KeyKind>::Owned, Vec<u64>)>;
 type Visitor<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
 
-fn collect<K: KeyKind, T: ?Sized>(of: &T, scan: impl FnOnce(&T, &mut Visitor<'_, K>) -> Result<(), IndexError>) -> Entries<K> {
+fn collect<K: KeyKind, T: ?Sized>(
+    of: &T,
+    scan: impl FnOnce(&T, &mut Visitor<'_, K>) -> Result<(), IndexError>,
+) -> Entries<K> {
     collect_some::<K, T>(of, usize::MAX, scan)
 }
 

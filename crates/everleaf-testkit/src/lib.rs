@@ -1,4 +1,5 @@
-//! Conformance, crash scenarios, damage and torture, written once and run on every engine: by the tests and by the command line.
+//! Conformance, crash scenarios, damage and torture, written once and run on every engine: by the
+//! tests and by the command line.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,9 +18,9 @@ pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
 use subject::holds_a_pool;
-pub use subject::{EngineSubject, Level, PATHS, Path, Target, Trodden, WIDE_PATHS};
+pub use subject::{EngineSubject, Level, PATHS, Path, PathTaken, Target, WIDE_PATHS};
 pub use suite::{
-    ARGUED, Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport, argument, continue_suite,
-    directed_cases, every_mutant, full_suite, more_cases, run_suite,
+    ARGUED, Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport,
+    argument, continue_suite, directed_cases, every_mutant, full_suite, more_cases, run_suite,
 };
 pub use torture::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};

@@ -1,11 +1,14 @@
 //! Histories of real threads on one index, and whether some order explains them.
 //!
-//! Each call is recorded with the moments of its invocation and its return, drawn from one counter. A history is linearizable if each call can be
-//! given a moment between the two, so that one thread that makes the calls in the order of these moments is told the same. Calls that speak of
-//! several keys (a batch of finds, a scan) promise this of each of their keys, not of all at once; so a history is judged key by key, which also
-//! keeps the search short (Herlihy and Wing, 1990: linearizability is local).
+//! Each call is recorded with the moments of its invocation and its return, drawn from one counter.
+//! A history is linearizable if each call can be given a moment between the two, so that one thread
+//! that makes the calls in the order of these moments is told the same. Calls that speak of several
+//! keys (a batch of finds, a scan) promise this of each of their keys, not of all at once; so a
+//! history is judged key by key, which also keeps the search short (Herlihy and Wing, 1990:
+//! linearizability is local).
 //!
-//! The search is that of Wing and Gong (1993) with the memory of Lowe (2017): what is left depends only on how far each thread is and on the value.
+//! The search is that of Wing and Gong (1993) with the memory of Lowe (2017): what is left depends
+//! only on how far each thread is and on the value.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -38,7 +41,9 @@ impl Act {
     fn after(self, value: Option<u64>) -> Option<Option<u64>> {
         let (told, after) = match self {
             Act::Get(found) => (found == value, value),
-            Act::Insert(new, added) => (added == value.is_none(), if added { Some(new) } else { value }),
+            Act::Insert(new, added) => {
+                (added == value.is_none(), if added { Some(new) } else { value })
+            }
             Act::Update(new, old) => (old == value, old.map(|_| new)),
             Act::Upsert(new, old) => (old == value, Some(new)),
             Act::Remove(old) => (old == value, None),
@@ -58,7 +63,8 @@ pub struct Call {
     pub act: Act,
 }
 
-/// The calls on each key, thread by thread, each thread's in their order. All keys were absent at first.
+/// The calls on each key, thread by thread, each thread's in their order. All keys were absent at
+/// first.
 pub type History<Key> = BTreeMap<Key, Vec<Vec<Call>>>;
 
 /// The calls on a key that no order explains.
@@ -66,7 +72,8 @@ pub type History<Key> = BTreeMap<Key, Vec<Vec<Call>>>;
 pub struct NotLinearizable<Key> {
     /// The key.
     pub key: Key,
-    /// The next call of each thread where the search came furthest; none where a thread had made all of its calls.
+    /// The next call of each thread where the search came furthest; none where a thread had made
+    /// all of its calls.
     pub stuck: Vec<Option<Call>>,
     /// The value there.
     pub value: Option<u64>,
@@ -77,7 +84,8 @@ impl<Key: fmt::Debug> fmt::Display for NotLinearizable<Key> {
         let Self { key, stuck, value } = self;
         write!(
             f,
-            "no order explains what was told of {key:?}: when its value was {value:?}, none of these calls could be next: {stuck:?}"
+            "no order explains what was told of {key:?}: when its value was {value:?}, none of \
+            these calls could be next: {stuck:?}"
         )
     }
 }
@@ -102,7 +110,11 @@ impl<Key: fmt::Debug> fmt::Display for NotLinearizable<Key> {
 pub fn check<Key: Ord + Clone>(history: &History<Key>) -> Result<(), NotLinearizable<Key>> {
     for (key, threads) in history {
         if let Err((progress, value)) = explain(threads) {
-            let stuck = threads.iter().zip(&progress).map(|(calls, done)| calls.get(*done).copied()).collect();
+            let stuck = threads
+                .iter()
+                .zip(&progress)
+                .map(|(calls, done)| calls.get(*done).copied())
+                .collect();
             return Err(NotLinearizable { key: key.clone(), stuck, value });
         }
     }
@@ -125,7 +137,13 @@ fn explain(threads: &[Vec<Call>]) -> Result<(), Point> {
         if progress.iter().sum::<usize>() == calls {
             return Ok(());
         }
-        let next = || threads.iter().zip(&progress).enumerate().filter_map(|(i, (calls, done))| Some((i, calls.get(*done)?)));
+        let next = || {
+            threads
+                .iter()
+                .zip(&progress)
+                .enumerate()
+                .filter_map(|(i, (calls, done))| Some((i, calls.get(*done)?)))
+        };
         // A call that began after another had returned comes after it.
         let first_return = next().map(|(_, call)| call.returned).min().unwrap_or(0);
         for (thread, call) in next().filter(|(_, call)| call.invoked <= first_return) {
@@ -164,12 +182,26 @@ impl Recording {
         let clock = AtomicU64::new(0);
         let thread = |thread| {
             let random = StdRng::seed_from_u64(self.seed ^ thread << 32);
-            let mut recorder = Recorder { index, keys: &keys, clock: &clock, random, calls: vec![Vec::new(); keys.len()] };
-            (0..self.calls).try_for_each(|call| recorder.step(thread << 32 | call)).map(|()| recorder.calls)
+            let mut recorder = Recorder {
+                index,
+                keys: &keys,
+                clock: &clock,
+                random,
+                calls: vec![Vec::new(); keys.len()],
+            };
+            (0..self.calls)
+                .try_for_each(|call| recorder.step(thread << 32 | call))
+                .map(|()| recorder.calls)
         };
         let recorded: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..self.threads).map(|number| scope.spawn(move || thread(number))).collect();
-            running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            let running: Vec<_> =
+                (0..self.threads).map(|number| scope.spawn(move || thread(number))).collect();
+            running
+                .into_iter()
+                .map(|thread| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .collect()
         });
         let mut history = History::new();
         for calls in recorded {
@@ -202,7 +234,8 @@ impl<K: TestKeys> Recorder<'_, K> {
 
     /// One call; `value` is like no other.
     fn step(&mut self, value: u64) -> Result<(), IndexError> {
-        let (kind, key) = (self.random.random_range(0..20), self.random.random_range(0..self.keys.len()));
+        let (kind, key) =
+            (self.random.random_range(0..20), self.random.random_range(0..self.keys.len()));
         let at = K::borrow(&self.keys[key]);
         let invoked = self.now();
         let act = match kind {
@@ -226,7 +259,9 @@ impl<K: TestKeys> Recorder<'_, K> {
         let mut values = vec![None; keys.len()];
         self.index.get_many(&keys, &mut values)?;
         let returned = self.now();
-        (first..last).zip(values).for_each(|(key, found)| self.note(key, invoked, returned, Act::Get(found)));
+        (first..last)
+            .zip(values)
+            .for_each(|(key, found)| self.note(key, invoked, returned, Act::Get(found)));
         Ok(())
     }
 
@@ -239,7 +274,10 @@ impl<K: TestKeys> Recorder<'_, K> {
         let mut end = if forward { self.keys.len() } else { 0 };
         let bound = Bound::Included(K::borrow(&self.keys[from]));
         self.index.scan(bound, direction, &mut |key, words| {
-            let at = self.keys.binary_search(&K::to_owned(key)).expect("only keys that were inserted are shown");
+            let at = self
+                .keys
+                .binary_search(&K::to_owned(key))
+                .expect("only keys that were inserted are shown");
             values[at] = Some(words[0]);
             left -= 1;
             if left > 0 {

@@ -1,4 +1,5 @@
-//! Scenarios: operations one a line, as `everleaf explore --script` reads them, or drawn from a seed.
+//! Scenarios: operations one a line, as `everleaf explore --script` reads them, or drawn from a
+//! seed.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ use crate::lines::{batch_operations, parse_batch, parse_thread};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, batch, sync, epoch, crash, reopen, close, \
+        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, \
+        batch, sync, epoch, crash, reopen, close, \
           open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
@@ -46,7 +48,10 @@ pub enum ScriptError {
         operation: String,
     },
     /// Lines `thread` for an engine that is used by one thread at a time.
-    #[error("{engine} is single-threaded; remove `thread` from the script, or choose a concurrent engine")]
+    #[error(
+        "{engine} is single-threaded; remove `thread` from the script, or choose a concurrent \
+        engine"
+    )]
     SingleThreaded {
         /// The engine.
         engine: Engine,
@@ -104,10 +109,12 @@ pub enum Operation {
     Refused(Box<Operation>),
 }
 
-/// An operation that a power failure cuts in the preparation, so that the exploration begins with the recovery from it.
+/// An operation that a power failure cuts in the preparation, so that the exploration begins with
+/// the recovery from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The power fails when this barrier is first reached, everything stored before it being durable.
+    /// The power fails when this barrier is first reached, everything stored before it being
+    /// durable.
     pub site: String,
     /// What is cut.
     pub operation: Operation,
@@ -171,7 +178,8 @@ pub struct Scenario {
     pub keys: ScriptKeys,
     /// Done before anything is explored.
     pub prepare: Vec<Operation>,
-    /// Begun after the preparation and cut by a power failure; the first explored operation then opens what is left.
+    /// Begun after the preparation and cut by a power failure; the first explored operation then
+    /// opens what is left.
     pub cut: Option<Cut>,
     /// Explored, one after the other.
     pub explore: Vec<Operation>,
@@ -189,8 +197,14 @@ impl Scenario {
             .map(|(i, line)| (i + 1, line.split_whitespace().collect::<Vec<_>>()))
             .filter(|(_, words)| words.first().is_some_and(|word| !word.starts_with('#')))
             .collect();
-        let numeric = || lines.iter().flat_map(|(_, words)| key_words(words)).all(|key| key.parse::<u64>().is_ok());
-        let keys = keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
+        let numeric = || {
+            lines
+                .iter()
+                .flat_map(|(_, words)| key_words(words))
+                .all(|key| key.parse::<u64>().is_ok())
+        };
+        let keys =
+            keys.unwrap_or_else(|| if numeric() { ScriptKeys::U64 } else { ScriptKeys::Bytes });
         let mut scenario = Self { keys, prepare: Vec::new(), cut: None, explore: Vec::new() };
         let mut round = 0;
         for (line, words) in &lines {
@@ -213,7 +227,10 @@ impl Scenario {
     /// `explore`: what is above it prepares.
     fn prepare_so_far(&mut self, line: usize) -> Result<(), ScriptError> {
         if self.cut.is_some() {
-            return Err(ScriptError::Misplaced { line, rule: "what follows `cut` is explored anyway; leave out `explore`" });
+            return Err(ScriptError::Misplaced {
+                line,
+                rule: "what follows `cut` is explored anyway; leave out `explore`",
+            });
         }
         self.prepare.append(&mut self.explore);
         Ok(())
@@ -227,7 +244,8 @@ impl Scenario {
         if self.cut.is_some() {
             return Err(ScriptError::Misplaced {
                 line,
-                rule: "a script has one `cut` at most; put further crashes into scripts of their own",
+                rule: "a script has one `cut` at most; put further crashes into scripts of their \
+                    own",
             });
         }
         self.prepare.append(&mut self.explore);
@@ -236,7 +254,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow the tree beyond its leaves.
+    /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow
+    /// the tree beyond its leaves.
     pub fn random(keys: ScriptKeys, count: usize, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let space = (count as u64 / 2).max(6);
@@ -259,7 +278,9 @@ fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation
 pub(crate) fn script_key(keys: ScriptKeys, number: u64) -> Key {
     match keys {
         ScriptKeys::U64 => Key::U64([number, u64::MAX - number][usize::from(number % 5 == 4)]),
-        ScriptKeys::Bytes => Key::Bytes(format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes()),
+        ScriptKeys::Bytes => Key::Bytes(
+            format!("{}{number}", "key-with-a-tail-".repeat((number % 3) as usize)).into_bytes(),
+        ),
     }
 }
 
@@ -285,8 +306,13 @@ fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
     }
 }
 
-pub(crate) fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> Result<Option<Operation>, ScriptError> {
-    let number = |word: &str| word.parse().map_err(|_| ScriptError::NotANumber { line, word: word.into() });
+pub(crate) fn parse_operation(
+    line: usize,
+    words: &[&str],
+    keys: ScriptKeys,
+) -> Result<Option<Operation>, ScriptError> {
+    let number =
+        |word: &str| word.parse().map_err(|_| ScriptError::NotANumber { line, word: word.into() });
     let key = |word: &str| {
         Ok(match keys {
             ScriptKeys::U64 => Key::U64(number(word)?),
@@ -308,7 +334,10 @@ pub(crate) fn parse_operation(line: usize, words: &[&str], keys: ScriptKeys) -> 
         ["open"] => Operation::Open,
         ["create"] => Operation::Create,
         ["refused", ref operation @ ..] => {
-            let form = ScriptError::Form { line, form: "refused OPERATION, where OPERATION is insert, update, upsert or batch" };
+            let form = ScriptError::Form {
+                line,
+                form: "refused OPERATION, where OPERATION is insert, update, upsert or batch",
+            };
             if !matches!(operation.first(), Some(&("insert" | "update" | "upsert" | "batch"))) {
                 return Err(form);
             }
@@ -334,11 +363,18 @@ mod tests {
 
     #[test]
     fn a_script_reads_as_written() {
-        let text = "# first\ninsert 1 10\n\n insert 2 20\nepoch\nexplore\nupdate 1 11\nremove 2\nsync\n";
+        let text =
+            "# first\ninsert 1 10\n\n insert 2 20\nepoch\nexplore\nupdate 1 11\nremove 2\nsync\n";
         let scenario = Scenario::parse(text, None).unwrap();
         assert_eq!(scenario.keys, ScriptKeys::U64);
-        assert_eq!(scenario.prepare, [Operation::Insert(Key::U64(1), 10), Operation::Insert(Key::U64(2), 20)]);
-        assert_eq!(scenario.explore, [Operation::Update(Key::U64(1), 11), Operation::Remove(Key::U64(2)), Operation::Sync]);
+        assert_eq!(
+            scenario.prepare,
+            [Operation::Insert(Key::U64(1), 10), Operation::Insert(Key::U64(2), 20)]
+        );
+        assert_eq!(
+            scenario.explore,
+            [Operation::Update(Key::U64(1), 11), Operation::Remove(Key::U64(2)), Operation::Sync]
+        );
         assert_eq!(Scenario::parse("insert a 1", None).unwrap().keys, ScriptKeys::Bytes);
         assert_eq!(
             Scenario::parse("insert 7 1", Some(ScriptKeys::Bytes)).unwrap().explore[0],
@@ -349,11 +385,17 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named() {
         let error = |text| Scenario::parse(text, None).unwrap_err();
-        assert!(matches!(error("insert 1 1\nfrobnicate 2"), ScriptError::UnknownOperation { line: 2, .. }));
+        assert!(matches!(
+            error("insert 1 1\nfrobnicate 2"),
+            ScriptError::UnknownOperation { line: 2, .. }
+        ));
         assert!(matches!(error("insert 1"), ScriptError::Form { line: 1, .. }));
         assert!(matches!(error("insert 1 x"), ScriptError::NotANumber { line: 1, .. }));
         assert_eq!(error("insert 1 1\nexplore\n# nothing"), ScriptError::Empty);
-        assert!(matches!(Scenario::parse("insert a 1", Some(ScriptKeys::U64)), Err(ScriptError::NotANumber { .. })));
+        assert!(matches!(
+            Scenario::parse("insert a 1", Some(ScriptKeys::U64)),
+            Err(ScriptError::NotANumber { .. })
+        ));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Torture: a child process writes to a real pool file and is killed with SIGKILL at a random moment; the pool is reopened and compared
-//! with what the child had acknowledged.
+//! Torture: a child process writes to a real pool file and is killed with SIGKILL at a random
+//! moment; the pool is reopened and compared with what the child had acknowledged.
 //!
-//! Parent and child draw the same operations from the same seed, so an acknowledgement is one byte on a pipe: the number of the thread
-//! whose operation has returned. What each thread did after its last acknowledgement is at most one operation, which must have happened
-//! wholly or not at all: a put, a deletion, or a batch of both.
+//! Parent and child draw the same operations from the same seed, so an acknowledgement is one byte
+//! on a pipe: the number of the thread whose operation has returned. What each thread did after its
+//! last acknowledgement is at most one operation, which must have happened wholly or not at all: a
+//! put, a deletion, or a batch of both.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -77,7 +78,10 @@ pub enum TortureError {
     #[error("the tortured child process failed: {0}")]
     Child(io::Error),
     /// The child ended by itself, which it never should.
-    #[error("the tortured child process ended by itself before it was killed; run it with the same seed to see why")]
+    #[error(
+        "the tortured child process ended by itself before it was killed; run it with the same \
+        seed to see why"
+    )]
     ChildEnded,
     /// A single-threaded engine with several threads.
     #[error("{engine} is single-threaded; use --threads 1")]
@@ -138,7 +142,8 @@ impl Steps {
     }
 
     fn change(&mut self) -> Change {
-        let key = self.rng.random_range(0..KEYS_PER_THREAD) * u64::from(self.course.threads) + u64::from(self.thread);
+        let key = self.rng.random_range(0..KEYS_PER_THREAD) * u64::from(self.course.threads)
+            + u64::from(self.thread);
         if self.rng.random_range(0..10) < 7 {
             let mut value = vec![0; self.rng.random_range(0..MAX_VALUE_BYTES)];
             self.rng.fill(&mut value[..]);
@@ -152,15 +157,22 @@ impl Steps {
 fn key(key_type: KeyType, number: u64) -> OwnedKey {
     match key_type {
         KeyType::U64 => OwnedKey::U64(number),
-        KeyType::Bytes => OwnedKey::Bytes(format!("key-{number:07}-{}", "x".repeat(number as usize % 40)).into_bytes().into()),
+        KeyType::Bytes => OwnedKey::Bytes(
+            format!("key-{number:07}-{}", "x".repeat(number as usize % 40)).into_bytes().into(),
+        ),
     }
 }
 
-/// Runs in the child: writes until it is killed, and acknowledges each operation that returned with a byte on `acknowledge`.
+/// Runs in the child: writes until it is killed, and acknowledges each operation that returned with
+/// a byte on `acknowledge`.
 ///
 /// # Errors
 /// When the store refuses or the parent is gone.
-pub fn torture_child(pool: &Path, course: Course, acknowledge: impl Write + Send) -> Result<(), TortureError> {
+pub fn torture_child(
+    pool: &Path,
+    course: Course,
+    acknowledge: impl Write + Send,
+) -> Result<(), TortureError> {
     let store = Store::open(pool)?;
     let acknowledge = Mutex::new(acknowledge);
     let write = |thread: u8| -> Result<(), TortureError> {
@@ -173,8 +185,11 @@ pub fn torture_child(pool: &Path, course: Course, acknowledge: impl Write + Send
         }
     };
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..course.threads).map(|thread| scope.spawn(move || write(thread))).collect();
-        writers.into_iter().try_for_each(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded)))
+        let writers: Vec<_> =
+            (0..course.threads).map(|thread| scope.spawn(move || write(thread))).collect();
+        writers
+            .into_iter()
+            .try_for_each(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded)))
     })
 }
 
@@ -209,8 +224,9 @@ fn apply(state: &mut State, step: &Step) {
     }
 }
 
-/// Tortures an empty pool. `child` makes the command that runs [`torture_child`] by the given course on the given pool and its acknowledgements
-/// on standard output; `progress` is told of each kill.
+/// Tortures an empty pool. `child` makes the command that runs [`torture_child`] by the given
+/// course on the given pool and its acknowledgements on standard output; `progress` is told of each
+/// kill.
 ///
 /// # Errors
 /// When a child cannot be run; what is found in the pool is in the report.
@@ -227,7 +243,8 @@ pub fn torture(
     let mut rng = StdRng::seed_from_u64(options.seed);
     let mut states = vec![State::new(); usize::from(options.threads)];
     for kill in 0..options.kills {
-        let course = Course { threads: options.threads, batches: options.batches, seed: rng.random() };
+        let course =
+            Course { threads: options.threads, batches: options.batches, seed: rng.random() };
         let life = MAX_LIFE.mul_f64(rng.random_range(0.0..1.0));
         let acknowledged = run_and_kill(child(&options.pool, course), life, options.threads)?;
         report.kills += 1;
@@ -240,8 +257,13 @@ pub fn torture(
 }
 
 /// The operations acknowledged by each thread of a child that was killed after `life`.
-fn run_and_kill(mut command: Command, life: Duration, threads: u8) -> Result<Vec<u64>, TortureError> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(TortureError::Child)?;
+fn run_and_kill(
+    mut command: Command,
+    life: Duration,
+    threads: u8,
+) -> Result<Vec<u64>, TortureError> {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(TortureError::Child)?;
     let mut pipe = child.stdout.take().ok_or(TortureError::ChildEnded)?;
     let reader = std::thread::spawn(move || {
         let mut first = [0];
@@ -268,8 +290,14 @@ fn run_and_kill(mut command: Command, life: Duration, threads: u8) -> Result<Vec
     Ok(acknowledged)
 }
 
-/// Brings the states to what was acknowledged; the next operation of each thread, which may have happened.
-fn replay(states: &mut [State], acknowledged: &[u64], course: Course, report: &mut TortureReport) -> Vec<Step> {
+/// Brings the states to what was acknowledged; the next operation of each thread, which may have
+/// happened.
+fn replay(
+    states: &mut [State],
+    acknowledged: &[u64],
+    course: Course,
+    report: &mut TortureReport,
+) -> Vec<Step> {
     let mut cuts = Vec::new();
     for (thread, (state, count)) in states.iter_mut().zip(acknowledged).enumerate() {
         let mut steps = Steps::new(course, thread as u8);
@@ -293,7 +321,8 @@ fn holds(store: &Store, state: &State, step: &Step) -> bool {
     })
 }
 
-/// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations did.
+/// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations
+/// did.
 fn examine(pool: &Path, states: &mut [State], cuts: Vec<Step>, report: &mut TortureReport) {
     let start = Instant::now();
     let store = match Store::open(pool) {
@@ -315,7 +344,9 @@ fn examine(pool: &Path, states: &mut [State], cuts: Vec<Step>, report: &mut Tort
         if holds(&store, &after, &cut) {
             *state = after;
         }
-        expected.extend(state.iter().map(|(number, value)| (key(store.key_type(), *number), value.clone())));
+        expected.extend(
+            state.iter().map(|(number, value)| (key(store.key_type(), *number), value.clone())),
+        );
     }
     for entry in store.iter() {
         match entry {

@@ -1,11 +1,13 @@
-//! Batches under the explorer: all or nothing in every image, and every barrier of a batch is needed.
+//! Batches under the explorer: all or nothing in every image, and every barrier of a batch is
+//! needed.
 
 use everleaf::Engine;
 use everleaf_crash::{Mutant, Options, Report, explore};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 
 fn explored(engine: Engine, scenario: Scenario, options: &Options) -> Report {
-    let subject = EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), Level::Store, scenario);
+    let subject =
+        EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), Level::Store, scenario);
     let report = explore(&subject, options).expect("the operations run");
     assert!(report.violations.is_empty(), "{engine}: {}", report.violations[0]);
     assert_eq!(report.undeclared, [], "{engine}: every barrier is declared");
@@ -25,7 +27,8 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
     let script = format!("{prepare}explore\nbatch {}\n", puts.join("; "));
     for engine in [Engine::FpTree, Engine::FpTreeConcurrent] {
         let options = Options { recovery_depth: 0, ..options(3) };
-        let report = explored(engine, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);
+        let report =
+            explored(engine, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);
         println!("{engine}: {} crash points, {} images", report.crash_points, report.images);
         assert!(report.images > 3000, "{}", report.images);
     }
@@ -35,17 +38,30 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
 fn every_barrier_of_a_batch_is_needed() {
     let full = "insert 10 10\ninsert 20 20\ninsert 30 30\ninsert 40 40\n";
     let mut killed = std::collections::BTreeSet::new();
-    // What follows a batch takes the blocks that it has freed: a batch that is done again is found out.
+    // What follows a batch takes the blocks that it has freed: a batch that is done again is found
+    // out.
     let plain = format!("{full}explore\nbatch insert 15 1; update 20 2; remove 30\ninsert 50 30\n");
-    let apart = format!("{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 30\n");
-    let cut = |site: &str| format!("{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\n");
+    let apart = format!(
+        "{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 30\n"
+    );
+    let cut = |site: &str| {
+        format!(
+            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\n"
+        )
+    };
     for script in [plain, apart, cut("B3.blocks"), cut("B6.fence")] {
         let options = Options { mutate: true, ..options(16) };
-        let report = explored(Engine::FpTree, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);
-        let without = |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
+        let report = explored(
+            Engine::FpTree,
+            Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(),
+            &options,
+        );
+        let without =
+            |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
         killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
     }
-    let of_batches = |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
+    let of_batches =
+        |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
     let sites = everleaf_pool::SITES.iter().map(|site| site.name()).filter(of_batches);
     let survivors: Vec<&str> = sites.filter(|name| !killed.contains(name)).collect();
     assert_eq!(survivors, Vec::<&str>::new());

@@ -1,4 +1,5 @@
-//! Subjects with threads: an engine for one thread behind a lock is sound in every interleaving, and answers are those of the specification.
+//! Subjects with threads: an engine for one thread behind a lock is sound in every interleaving,
+//! and answers are those of the specification.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everleaf::Engine;
 use everleaf_crash::{ConcurrentSubject, Options, Report, explore_threads};
 use everleaf_pmem::{Media, Traced};
-use everleaf_testkit::{Answer, ConcurrentEngineSubject, EngineSubject, Key, Level, Operation, Scenario, ScriptKeys, Target};
+use everleaf_testkit::{
+    Answer, ConcurrentEngineSubject, EngineSubject, Key, Level, Operation, Scenario, ScriptKeys,
+    Target,
+};
 
 /// A target behind one lock, whose holder others wait for as the scheduler wants it.
 struct Locked {
@@ -49,8 +53,14 @@ fn behind_a_lock(target: Box<dyn Target>, media: &Traced) -> Box<dyn Target> {
 }
 
 fn explored(scenario: Scenario, options: &Options) -> Report {
-    let subject = EngineSubject::new(Engine::FpTree, EngineSubject::tiny_parameters(Engine::FpTree), Level::Index, scenario);
-    explore_threads(&ConcurrentEngineSubject::new(subject).sharing(behind_a_lock), options).expect("it runs")
+    let subject = EngineSubject::new(
+        Engine::FpTree,
+        EngineSubject::tiny_parameters(Engine::FpTree),
+        Level::Index,
+        scenario,
+    );
+    explore_threads(&ConcurrentEngineSubject::new(subject).sharing(behind_a_lock), options)
+        .expect("it runs")
 }
 
 fn options() -> Options {
@@ -67,9 +77,13 @@ fn options() -> Options {
 
 #[test]
 fn a_tree_behind_one_lock_is_sound_in_every_interleaving() {
-    let script = "insert 5 1\ninsert 3 1\ninsert 7 1\nexplore\nthread 1 insert 4 2\nthread 2 remove 4\nreopen\nthread 1 get 4\nthread 2 insert 6 1";
+    let script = "insert 5 1\ninsert 3 1\ninsert 7 1\nexplore\nthread 1 insert 4 2\nthread 2 \
+        remove 4\nreopen\nthread 1 get 4\nthread 2 insert 6 1";
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        let report = explored(Scenario::parse(script, Some(keys)).unwrap(), &Options { preemption_bound: 1, ..options() });
+        let report = explored(
+            Scenario::parse(script, Some(keys)).unwrap(),
+            &Options { preemption_bound: 1, ..options() },
+        );
         assert_eq!(report.violations.first().map(ToString::to_string), None);
         assert!(report.interleavings > Some(50), "{:?}", report.interleavings);
         assert_eq!((report.operations, report.interleavings_left_out), (5, 0));
@@ -88,7 +102,8 @@ fn random_programs_of_threads_survive() {
 
 #[test]
 fn answers_are_those_of_the_specification() {
-    let script = "insert 1 1\ninsert 1 2\nget 1\nupdate 1 3\nupdate 2 3\nupsert 2 4\nupsert 2 5\nremove 1\nremove 1\nget 1\nsync";
+    let script = "insert 1 1\ninsert 1 2\nget 1\nupdate 1 3\nupdate 2 3\nupsert 2 4\nupsert 2 \
+        5\nremove 1\nremove 1\nget 1\nsync";
     let scenario = Scenario::parse(script, None).unwrap();
     for level in [Level::Index, Level::Store] {
         let tiny = EngineSubject::tiny_parameters(Engine::FpTree);
@@ -97,7 +112,11 @@ fn answers_are_those_of_the_specification() {
         let opened = subject.prepare(Traced::new(96 << 10, 96 << 10, 1).unwrap()).unwrap();
         let mut content = BTreeMap::new();
         for (place, operation) in scenario.explore.iter().enumerate() {
-            assert_eq!(subject.run(&opened, place).unwrap(), subject.apply(&mut content, place), "{operation}");
+            assert_eq!(
+                subject.run(&opened, place).unwrap(),
+                subject.apply(&mut content, place),
+                "{operation}"
+            );
             assert_eq!(subject.content(&opened).unwrap(), content);
         }
     }

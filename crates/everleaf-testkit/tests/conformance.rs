@@ -38,7 +38,11 @@ where
             let (index, opened) = registry::open_index::<K, _>(&pool, shutdown).unwrap();
             assert_eq!((opened, index.len()), (engine, model.len()), "{engine}, seed {seed}");
             for (key, value) in model.map() {
-                assert_eq!(index.get(K::borrow(key)).unwrap(), Some(value[0]), "{engine}, seed {seed}");
+                assert_eq!(
+                    index.get(K::borrow(key)).unwrap(),
+                    Some(value[0]),
+                    "{engine}, seed {seed}"
+                );
             }
             audited(&pool, &*index);
         }
@@ -52,7 +56,9 @@ fn audited<K: TestKeys>(pool: &Pool<Hardware>, index: &dyn Index<K>) {
 }
 
 fn levels() -> impl Iterator<Item = SimdLevel> {
-    [SimdLevel::Scalar, SimdLevel::Sse2, SimdLevel::Avx512].into_iter().filter(|level| *level <= Cpu::detect().simd)
+    [SimdLevel::Scalar, SimdLevel::Sse2, SimdLevel::Avx512]
+        .into_iter()
+        .filter(|level| *level <= Cpu::detect().simd)
 }
 
 #[test]

@@ -1,13 +1,23 @@
-//! The explorer on the engines of this release: a smoke part of what `everleaf explore` does at length.
+//! The explorer on the engines of this release: a smoke part of what `everleaf explore` does at
+//! length.
 
 use everleaf::Engine;
 use everleaf_crash::{Options, Report, explore};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 
 fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> Report {
-    let subject = EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), level, scenario);
+    let subject =
+        EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), level, scenario);
     let (len, max_len) = (96 << 10, 256 << 10);
-    let options = Options { len, max_len, budget: 24, recovery_budget: 4, recoveries: 96, mutate, ..Options::default() };
+    let options = Options {
+        len,
+        max_len,
+        budget: 24,
+        recovery_budget: 4,
+        recoveries: 96,
+        mutate,
+        ..Options::default()
+    };
     let report = explore(&subject, &options).expect("the operations run");
     assert!(report.violations.is_empty(), "{engine}, {level:?}: {}", report.violations[0]);
     assert_eq!(report.undeclared, [], "{engine}: every barrier is declared");
@@ -27,7 +37,8 @@ fn every_engine_survives_random_operations() {
 #[test]
 fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair]
+        {
             explored(engine, Level::Store, Scenario::random(keys, 25, 13), false);
         }
     }
@@ -35,11 +46,17 @@ fn the_store_survives_random_operations() {
 
 #[test]
 fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
-    let fill = |from: u64, to: u64| (from..to).map(|i| format!("insert {} {i}\n", i * 7 % 13 + i)).collect::<String>();
-    let empty = |from: u64, to: u64| (from..to).map(|i| format!("remove {}\n", i * 7 % 13 + i)).collect::<String>();
-    let script = format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
+    let fill = |from: u64, to: u64| {
+        (from..to).map(|i| format!("insert {} {i}\n", i * 7 % 13 + i)).collect::<String>()
+    };
+    let empty = |from: u64, to: u64| {
+        (from..to).map(|i| format!("remove {}\n", i * 7 % 13 + i)).collect::<String>()
+    };
+    let script =
+        format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
+        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair]
+        {
             explored(engine, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
         }
     }
@@ -47,17 +64,24 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
 
 #[test]
 fn barriers_of_plain_operations_are_needed() {
-    let script = "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 1\ninsert 2 1\ninsert 6 1\nremove 5\n\
+    let script = "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 \
+        1\ninsert 2 1\ninsert 6 1\nremove 5\n\
          insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 25 1\ninsert 15 1\ninsert 12 1\ninsert 35 1\ninsert 32 1\n";
     for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
         let report = explored(engine, Level::Index, Scenario::parse(script, None).unwrap(), true);
         let operation = |name: &str| {
             let of_operations = ["fptree.insert", "fptree.update", "fptree.remove", "fptree.split"];
-            // It orders what another thread does next: explorations with threads show that it is needed.
-            of_operations.iter().any(|part| name.starts_with(part)) && name != "fptree.split.C5.fence"
+            // It orders what another thread does next: explorations with threads show that it is
+            // needed.
+            of_operations.iter().any(|part| name.starts_with(part))
+                && name != "fptree.split.C5.fence"
         };
-        let survivors: Vec<&str> =
-            report.survivors.iter().map(|mutant| mutant.site().name()).filter(|name| operation(name)).collect();
+        let survivors: Vec<&str> = report
+            .survivors
+            .iter()
+            .map(|mutant| mutant.site().name())
+            .filter(|name| operation(name))
+            .collect();
         assert_eq!(survivors, Vec::<&str>::new());
         assert!(report.mutants_killed.unwrap_or(0) >= 15, "{:?}", report.mutants_killed);
     }

@@ -1,4 +1,5 @@
-//! What real threads were told by each engine that they may share can be explained by some order of their calls.
+//! What real threads were told by each engine that they may share can be explained by some order of
+//! their calls.
 
 use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
 use everleaf_index::{Index, Model, SerialIndex, Serialized};
@@ -21,10 +22,21 @@ fn explained<K: TestKeys>(index: &dyn Index<K>, name: &str, seed: u64) {
 
 fn run<K: TestKeys + StoreKey>(engine: Engine) {
     for seed in 0..ROUNDS {
-        let parameters = if seed % 3 == 0 { EngineParameters::default() } else { EngineSubject::tiny_parameters(engine) };
-        let media = Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
-        let pool = Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap()).unwrap();
-        explained(&*registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap(), engine.name(), seed);
+        let parameters = if seed % 3 == 0 {
+            EngineParameters::default()
+        } else {
+            EngineSubject::tiny_parameters(engine)
+        };
+        let media =
+            Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+        let pool =
+            Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap())
+                .unwrap();
+        explained(
+            &*registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap(),
+            engine.name(),
+            seed,
+        );
     }
 }
 
@@ -57,14 +69,30 @@ fn what_no_order_explains_is_found() {
     let (insert, remove) = (call(0, 1, Act::Insert(1, true)), call(2, 9, Act::Remove(Some(1))));
     // A reader beside the removal may see it or not, but not see the key come back.
     let see = |first, second| vec![call(3, 4, Act::Get(first)), call(5, 6, Act::Get(second))];
-    for (first, second, legal) in [(None, None, true), (Some(1), None, true), (Some(1), Some(1), true), (None, Some(1), false)] {
-        assert_eq!(judge(vec![vec![insert, remove], see(first, second)]), legal, "{first:?} then {second:?}");
+    for (first, second, legal) in [
+        (None, None, true),
+        (Some(1), None, true),
+        (Some(1), Some(1), true),
+        (None, Some(1), false),
+    ] {
+        assert_eq!(
+            judge(vec![vec![insert, remove], see(first, second)]),
+            legal,
+            "{first:?} then {second:?}"
+        );
     }
     // Two threads cannot both have added a key, or removed it, or replaced the same value.
-    let twice = |act: fn(u64) -> Act| vec![vec![insert, call(2, 9, act(2))], vec![call(3, 8, act(3))]];
+    let twice =
+        |act: fn(u64) -> Act| vec![vec![insert, call(2, 9, act(2))], vec![call(3, 8, act(3))]];
     assert!(!judge(twice(|value| Act::Insert(value, true))));
     assert!(!judge(twice(|_| Act::Remove(Some(1)))));
     assert!(!judge(twice(|value| Act::Upsert(value, Some(1)))));
-    assert!(judge(vec![vec![insert, call(2, 9, Act::Update(2, Some(3)))], vec![call(3, 8, Act::Update(3, Some(1)))]]));
-    assert!(!judge(vec![vec![insert], vec![call(2, 3, Act::Update(2, None))]]), "the key was there before");
+    assert!(judge(vec![
+        vec![insert, call(2, 9, Act::Update(2, Some(3)))],
+        vec![call(3, 8, Act::Update(3, Some(1)))]
+    ]));
+    assert!(
+        !judge(vec![vec![insert], vec![call(2, 3, Act::Update(2, None))]]),
+        "the key was there before"
+    );
 }

@@ -1,4 +1,5 @@
-//! The allocator under several threads: each allocates and frees records in slots of the anchor, in every interleaving with few preemptions, with every crash.
+//! The allocator under several threads: each allocates and frees records in slots of the anchor, in
+//! every interleaving with few preemptions, with every crash.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ persistent! {
 enum Act {
     Alloc(usize, usize),
     Free(usize),
-    /// A record of so many bytes is linked in place of what is there, as a store does with its index.
+    /// A record of so many bytes is linked in place of what is there, as a store does with its
+    /// index.
     Link(usize, usize),
 }
 
@@ -40,7 +42,9 @@ fn act(state: &Opened, act: Act) -> Result<(), String> {
     let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
     let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
     match act {
-        Act::Alloc(slot, bytes) => worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]]),
+        Act::Alloc(slot, bytes) => {
+            worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]])
+        }
         Act::Free(slot) => worker.free_from(&slots.records[slot]),
         Act::Link(slot, bytes) => link(&mut worker, &slots.records[slot], &vec![slot as u8; bytes]),
     }
@@ -48,7 +52,11 @@ fn act(state: &Opened, act: Act) -> Result<(), String> {
 }
 
 /// The slot is an index of one word: one p-atomic store is its commit.
-fn link(worker: &mut Worker<Traced>, slot: &PCell<PPtr<Record>>, content: &[u8]) -> Result<(), PoolError> {
+fn link(
+    worker: &mut Worker<Traced>,
+    slot: &PCell<PPtr<Record>>,
+    content: &[u8],
+) -> Result<(), PoolError> {
     let pool = Arc::clone(worker.pool());
     let new = worker.begin_link(pool.media().load(slot), Some(&[content]))?;
     pool.media().store(slot, new);
@@ -67,7 +75,10 @@ impl ConcurrentSubject for Program {
         let mut first = 0;
         let mut thread = |(i, acts): (usize, &Vec<Act>)| {
             first += acts.len();
-            ThreadOperations { thread: i as u16 + 1, operations: (first - acts.len()..first).collect() }
+            ThreadOperations {
+                thread: i as u16 + 1,
+                operations: (first - acts.len()..first).collect(),
+            }
         };
         vec![Step::Concurrent(self.threads.iter().enumerate().map(&mut thread).collect())]
     }
@@ -85,7 +96,8 @@ impl ConcurrentSubject for Program {
         let state = opened(pool);
         let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
         for pending in found.pending_links {
-            let linked = slots.records.iter().any(|cell| state.pool.media().load(cell) == pending.new);
+            let linked =
+                slots.records.iter().any(|cell| state.pool.media().load(cell) == pending.new);
             let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
             worker.resolve_link(pending, linked).map_err(|e| e.to_string())?;
         }
@@ -93,7 +105,9 @@ impl ConcurrentSubject for Program {
     }
     fn content(&self, Opened { pool, .. }: &Opened) -> Result<Self::Content, String> {
         let (mut content, mut audit) = (Vec::new(), Audit::new());
-        for (slot, cell) in pool.anchor::<Slots>().map_err(|e| e.to_string())?.records.iter().enumerate() {
+        for (slot, cell) in
+            pool.anchor::<Slots>().map_err(|e| e.to_string())?.records.iter().enumerate()
+        {
             let pointer = pool.media().load(cell);
             if pointer.is_null() {
                 content.push(None);
@@ -118,7 +132,11 @@ impl ConcurrentSubject for Program {
         act(state, Act::Alloc(15, 40))?;
         act(state, Act::Free(0))?;
         let content = self.content(state)?;
-        if (content[15], content[0]) == (Some(40), None) { Ok(()) } else { Err(format!("what follows went wrong: {content:?}")) }
+        if (content[15], content[0]) == (Some(40), None) {
+            Ok(())
+        } else {
+            Err(format!("what follows went wrong: {content:?}"))
+        }
     }
     fn apply(&self, content: &mut Self::Content, operation: usize) {
         match *self.threads.iter().flatten().nth(operation).expect("one of the acts") {
@@ -136,7 +154,10 @@ impl ConcurrentSubject for Program {
 }
 
 fn explored(before: &[Act], threads: &[&[Act]], bound: usize) -> Report {
-    let program = Program { before: before.to_vec(), threads: threads.iter().map(|acts| acts.to_vec()).collect() };
+    let program = Program {
+        before: before.to_vec(),
+        threads: threads.iter().map(|acts| acts.to_vec()).collect(),
+    };
     let options = Options {
         len: 64 << 10,
         max_len: 128 << 10,
@@ -167,10 +188,16 @@ fn one_thread_frees_what_shares_a_word_with_what_another_one_allocates() {
 
 #[test]
 fn a_freed_block_is_not_taken_while_an_intent_still_speaks_of_it() {
-    // The first thread owns the chunk; the second frees a block of it, and is held up between the bit and the end of its intent.
+    // The first thread owns the chunk; the second frees a block of it, and is held up between the
+    // bit and the end of its intent.
     explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Alloc(2, 20)], &[Act::Free(0)]], 2);
-    explored(&[Act::Alloc(0, 20), Act::Alloc(1, 20)], &[&[Act::Link(2, 20)], &[Act::Link(0, 20)]], 2);
-    // The same with a chunk of two blocks that nobody owns: it becomes empty, and would be one of smaller blocks next.
+    explored(
+        &[Act::Alloc(0, 20), Act::Alloc(1, 20)],
+        &[&[Act::Link(2, 20)], &[Act::Link(0, 20)]],
+        2,
+    );
+    // The same with a chunk of two blocks that nobody owns: it becomes empty, and would be one of
+    // smaller blocks next.
     let full = [Act::Alloc(0, 1800), Act::Alloc(1, 1800), Act::Alloc(2, 1800)];
     explored(&full, &[&[Act::Free(0)], &[Act::Free(1), Act::Alloc(3, 20)]], 2);
 }
@@ -182,6 +209,7 @@ fn a_thread_takes_the_chunk_that_another_one_gives_back() {
 
 #[test]
 fn two_threads_grow_the_pool_at_once() {
-    let report = explored(&[Act::Alloc(0, 49_000)], &[&[Act::Alloc(1, 20)], &[Act::Alloc(2, 20)]], 0);
+    let report =
+        explored(&[Act::Alloc(0, 49_000)], &[&[Act::Alloc(1, 20)], &[Act::Alloc(2, 20)]], 0);
     assert!(report.sites_reached.iter().any(|site| site.name() == "pool.grow.extent"), "it grew");
 }

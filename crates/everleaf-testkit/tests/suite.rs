@@ -1,5 +1,6 @@
-//! The directed part of the suite: no crash state is lost, every barrier and every path is reached, and something breaks in
-//! each mutant but those that are argued for. `everleaf explore --suite` explores the rest.
+//! The directed part of the suite: no crash state is lost, every barrier and every path is reached,
+//! and something breaks in each mutant but those that are argued for. `everleaf explore --suite`
+//! explores the rest.
 
 use std::collections::BTreeSet;
 

@@ -1,27 +1,40 @@
-//! The concurrent FPTree with transactions, simulated ones where the processor has none: it conforms, what threads were told by it can
-//! be explained by some order of their calls, and it survives crashes under every interleaving.
+//! The concurrent FPTree with transactions, simulated ones where the processor has none: it
+//! conforms, what threads were told by it can be explained by some order of their calls, and it
+//! survives crashes under every interleaving.
 
-use everleaf::{BytesKeys, Engine, EngineParameters, Invented, Simulation, StoreKey, Transactions, U64Keys, registry};
+use everleaf::{
+    BytesKeys, Engine, EngineParameters, InjectedAborts, Simulation, StoreKey, Transactions,
+    U64Keys, registry,
+};
 use everleaf_crash::{Options, explore_threads};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex};
 use everleaf_pmem::{AbortCause, Cpu, Hardware, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::linearizability::{Recording, check};
-use everleaf_testkit::{ConcurrentEngineSubject, Conformance, EngineSubject, Level, Scenario, ScriptKeys, TestKeys};
+use everleaf_testkit::{
+    ConcurrentEngineSubject, Conformance, EngineSubject, Level, Scenario, ScriptKeys, TestKeys,
+};
 
 const ENGINE: Engine = Engine::FpTreeConcurrent;
 
 /// Without aborts, with some, with many, and with nothing but page faults.
-const ABORTS: [Invented; 4] = [Invented::Nothing, Invented::OneIn(30), Invented::OneIn(3), Invented::Always(AbortCause::Unknown)];
+const ABORTS: [InjectedAborts; 4] = [
+    InjectedAborts::Nothing,
+    InjectedAborts::OneIn(30),
+    InjectedAborts::OneIn(3),
+    InjectedAborts::Always(AbortCause::Unknown),
+];
 
-/// What is to be tried: the processor's transactions (version locks where it has none), none, and simulated ones.
+/// What is to be tried: the processor's transactions (version locks where it has none), none, and
+/// simulated ones.
 fn schemes(seed: u64) -> Vec<Transactions> {
     let simulated = ABORTS.map(|aborts| Transactions::Simulated(Simulation { seed, aborts }));
     [Transactions::Auto, Transactions::Off].into_iter().chain(simulated).collect()
 }
 
 fn pool<K: StoreKey>(parameters: &EngineParameters) -> std::sync::Arc<Pool<Hardware>> {
-    let media = Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+    let media =
+        Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
     Pool::create(media, &registry::pool_format(ENGINE, K::TYPE, parameters, 1).unwrap()).unwrap()
 }
 
@@ -41,9 +54,16 @@ fn told<K: TestKeys>(index: &dyn Index<K>, chosen: Transactions, has_rtm: bool) 
     };
     let counts = statistics.conflicts.transactions;
     println!("{chosen:?}: {counts:?}");
-    assert_eq!((statistics.concurrency, counts.begun() > 0), (expected, expected != Concurrency::VersionLocks));
+    assert_eq!(
+        (statistics.concurrency, counts.begun() > 0),
+        (expected, expected != Concurrency::VersionLocks)
+    );
     if let Transactions::Simulated(Simulation { aborts, .. }) = chosen {
-        assert_eq!(counts.committed > 0, !matches!(aborts, Invented::Always(_)), "{counts:?}");
+        assert_eq!(
+            counts.committed > 0,
+            !matches!(aborts, InjectedAborts::Always(_)),
+            "{counts:?}"
+        );
     }
 }
 
@@ -55,7 +75,9 @@ where
         for parameters in [EngineSubject::tiny_parameters(ENGINE), EngineParameters::default()] {
             println!("seed {seed}");
             let pool = pool::<K>(&parameters);
-            let index = registry::create_index_with::<K, _>(&pool, ENGINE, &parameters, 1, transactions).unwrap();
+            let index =
+                registry::create_index_with::<K, _>(&pool, ENGINE, &parameters, 1, transactions)
+                    .unwrap();
             let model = Conformance::new(&*index, seed).run(2000);
             audited(&pool, &*index);
             told(&*index, transactions, pool.media().has_rtm());
@@ -84,10 +106,17 @@ fn explained<K: TestKeys + StoreKey>() {
         for transactions in schemes(seed) {
             let tiny = EngineSubject::tiny_parameters(ENGINE);
             let parameters = if seed % 3 == 0 { EngineParameters::default() } else { tiny };
-            let index =
-                registry::create_index_with::<K, _>(&pool::<K>(&parameters), ENGINE, &parameters, 1, transactions).unwrap();
+            let index = registry::create_index_with::<K, _>(
+                &pool::<K>(&parameters),
+                ENGINE,
+                &parameters,
+                1,
+                transactions,
+            )
+            .unwrap();
             let keys = [3, 12, 60, 300][seed as usize % 4];
-            let history = Recording { threads: 2 + seed % 3, calls: 2000, keys, seed }.run(&*index).unwrap();
+            let history =
+                Recording { threads: 2 + seed % 3, calls: 2000, keys, seed }.run(&*index).unwrap();
             if let Err(e) = check(&history) {
                 panic!("{transactions:?}, seed {seed}: {e}");
             }
@@ -107,7 +136,8 @@ fn histories_with_byte_string_keys_are_linearizable() {
 
 #[test]
 fn crashes_under_interleavings_of_transactions_are_survived() {
-    let full = "insert 10 1\ninsert 30 1\ninsert 50 1\ninsert 70 1\ninsert 20 1\ninsert 40 1\nexplore\n";
+    let full =
+        "insert 10 1\ninsert 30 1\ninsert 50 1\ninsert 70 1\ninsert 20 1\ninsert 40 1\nexplore\n";
     let meetings = [
         "thread 1 insert 15 6\nthread 2 insert 25 8\n",
         "thread 1 insert 15 6\nthread 2 get 40\n",
@@ -116,15 +146,36 @@ fn crashes_under_interleavings_of_transactions_are_survived() {
     ];
     for (seed, aborts) in (0..).zip(ABORTS) {
         for (i, meeting) in meetings.iter().enumerate() {
-            let keys = if (seed + i as u64).is_multiple_of(2) { ScriptKeys::U64 } else { ScriptKeys::Bytes };
+            let keys = if (seed + i as u64).is_multiple_of(2) {
+                ScriptKeys::U64
+            } else {
+                ScriptKeys::Bytes
+            };
             let scenario = Scenario::parse(&format!("{full}{meeting}"), Some(keys)).unwrap();
-            let subject = EngineSubject::new(ENGINE, EngineSubject::tiny_parameters(ENGINE), Level::Index, scenario)
-                .with_transactions(Transactions::Simulated(Simulation { seed, aborts }));
+            let subject = EngineSubject::new(
+                ENGINE,
+                EngineSubject::tiny_parameters(ENGINE),
+                Level::Index,
+                scenario,
+            )
+            .with_transactions(Transactions::Simulated(Simulation { seed, aborts }));
             let (len, max_len) = (96 << 10, 256 << 10);
-            let options = Options { len, max_len, budget: 16, recovery_budget: 3, interleavings: 60, ..Options::default() };
-            let report = explore_threads(&ConcurrentEngineSubject::new(subject), &options).expect("the operations run");
+            let options = Options {
+                len,
+                max_len,
+                budget: 16,
+                recovery_budget: 3,
+                interleavings: 60,
+                ..Options::default()
+            };
+            let report = explore_threads(&ConcurrentEngineSubject::new(subject), &options)
+                .expect("the operations run");
             assert!(report.violations.is_empty(), "{aborts:?}: {}", report.violations[0]);
-            assert!(report.interleavings.is_some_and(|run| run >= 30), "{:?}", report.interleavings);
+            assert!(
+                report.interleavings.is_some_and(|run| run >= 30),
+                "{:?}",
+                report.interleavings
+            );
         }
     }
 }

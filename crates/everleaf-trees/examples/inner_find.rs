@@ -1,8 +1,10 @@
-//! What a search through the volatile inner nodes costs: `cargo run --release -p everleaf-trees --example inner_find [CHILDREN]`.
+//! What a search through the volatile inner nodes costs: `cargo run --release -p everleaf-trees
+//! --example inner_find [CHILDREN]`.
 //!
-//! `chained`: each key depends on the child found before, so searches do not overlap (latency). `free`: they may overlap.
-//! `leaf`: chained, and after each search two lines of a random 1 KiB leaf are read, as a tree does; the cost of the
-//! leaf alone is measured too, in column `leaf only`. `many`: 16 keys at a time.
+//! `chained`: each key depends on the child found before, so searches do not overlap (latency).
+//! `free`: they may overlap. `leaf`: chained, and after each search two lines of a random 1 KiB
+//! leaf are read, as a tree does; the cost of the leaf alone is measured too, in column `leaf
+//! only`. `many`: 16 keys at a time.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -44,14 +46,21 @@ fn u64_keys<const CAPACITY: usize>(children: u64, leaves: &DramArena) -> Result<
     let mut sorted: Vec<(u64, u64)> = (1..children).map(|child| (mix(child), child)).collect();
     sorted.sort_unstable();
     let build = ns(1, || {
-        black_box(Inner::<U64Keys, CAPACITY>::build(simd, 0, sorted.iter().copied(), 70).map(|inner| inner.len()).unwrap_or(0));
+        black_box(
+            Inner::<U64Keys, CAPACITY>::build(simd, 0, sorted.iter().copied(), 70)
+                .map(|inner| inner.len())
+                .unwrap_or(0),
+        );
     });
     let mut child = 0;
-    let chained = ns(FINDS, || (0..FINDS).for_each(|number| child = inner.find(mix(number ^ child << 32))));
+    let chained =
+        ns(FINDS, || (0..FINDS).for_each(|number| child = inner.find(mix(number ^ child << 32))));
     let free = ns(FINDS, || (0..FINDS).for_each(|number| child ^= inner.find(mix(number))));
     let read = |leaf: u64, word: u64| {
         let first = leaves.line(leaf as u32 * 16).0[word as usize % 8].load(Relaxed);
-        first + leaves.line(leaf as u32 * 16 + 2 + (word as u32 + first as u32) % 14).0[3].load(Relaxed)
+        first
+            + leaves.line(leaf as u32 * 16 + 2 + (word as u32 + first as u32) % 14).0[3]
+                .load(Relaxed)
     };
     let leaf = ns(FINDS, || {
         (0..FINDS).for_each(|number| {
@@ -70,19 +79,24 @@ fn u64_keys<const CAPACITY: usize>(children: u64, leaves: &DramArena) -> Result<
     let mut found = [0; 16];
     let many = ns(FINDS, || {
         for number in 0..FINDS / 16 {
-            let keys: [u64; 16] = std::array::from_fn(|i| mix((number * 16 + i as u64) ^ (found[i] << 32)));
+            let keys: [u64; 16] =
+                std::array::from_fn(|i| mix((number * 16 + i as u64) ^ (found[i] << 32)));
             inner.find_many(&keys, &mut found);
         }
     });
     let height = inner.height();
     println!(
-        "{CAPACITY:8} {height:6} {chained:8.1} {free:6.1} {leaf:6.1} {leaf_only:9.1} {many:6.1} {insert:7.1} {:9.2} {bytes:11.1}",
+        "{CAPACITY:8} {height:6} {chained:8.1} {free:6.1} {leaf:6.1} {leaf_only:9.1} {many:6.1} \
+        {insert:7.1} {:9.2} {bytes:11.1}",
         build / 1e6
     );
     Ok(())
 }
 
-fn byte_keys<const CAPACITY: usize>(children: u64, key: impl Fn(u64) -> [u8; 16]) -> Result<(), InnerError> {
+fn byte_keys<const CAPACITY: usize>(
+    children: u64,
+    key: impl Fn(u64) -> [u8; 16],
+) -> Result<(), InnerError> {
     let mut inner = Inner::<BytesKeys, CAPACITY>::new(Cpu::detect().simd, 0)?;
     let start = Instant::now();
     for child in 1..children {
@@ -90,12 +104,17 @@ fn byte_keys<const CAPACITY: usize>(children: u64, key: impl Fn(u64) -> [u8; 16]
     }
     let insert = start.elapsed().as_nanos() as f64 / children as f64;
     let mut child = 0;
-    let chained = ns(FINDS, || (0..FINDS).for_each(|number| child = inner.find(&key(mix(number ^ child << 32)))));
-    let nothing = ns(FINDS, || (0..FINDS).for_each(|number| child = u64::from(key(mix(number ^ child << 32))[15])));
+    let chained = ns(FINDS, || {
+        (0..FINDS).for_each(|number| child = inner.find(&key(mix(number ^ child << 32))))
+    });
+    let nothing = ns(FINDS, || {
+        (0..FINDS).for_each(|number| child = u64::from(key(mix(number ^ child << 32))[15]))
+    });
     let mut found = [0; 16];
     let many = ns(FINDS, || {
         for number in 0..FINDS / 16 {
-            let keys: [[u8; 16]; 16] = std::array::from_fn(|i| key(mix((number * 16 + i as u64) ^ (found[i] << 32))));
+            let keys: [[u8; 16]; 16] =
+                std::array::from_fn(|i| key(mix((number * 16 + i as u64) ^ (found[i] << 32))));
             inner.find_many(&keys.each_ref().map(|key| &key[..]), &mut found);
         }
     });
@@ -109,9 +128,12 @@ fn main() -> Result<(), InnerError> {
     let children = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(255_000);
     let leaves = DramArena::reserve(children * 1024 + (1 << 20))?;
     leaves.ensure(children as usize * 16 + 64)?;
-    (0..leaves.lines() as u32).step_by(16).for_each(|line| leaves.line(line).0[0].store(0, Relaxed));
+    (0..leaves.lines() as u32)
+        .step_by(16)
+        .for_each(|line| leaves.line(line).0[0].store(0, Relaxed));
     println!(
-        "{children} children, u64 keys; ns an operation\ncapacity height  chained   free   leaf leaf only   many  insert build, ms bytes/child"
+        "{children} children, u64 keys; ns an operation\ncapacity height  chained   free   leaf \
+        leaf only   many  insert build, ms bytes/child"
     );
     u64_keys::<16>(children, &leaves)?;
     u64_keys::<32>(children, &leaves)?;

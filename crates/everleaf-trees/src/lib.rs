@@ -1,4 +1,5 @@
-//! The persistent B+-trees of Everleaf, one room a family, and the pure mechanism that they share ([`support`]).
+//! The persistent B+-trees of Everleaf, one room a family, and the pure mechanism that they share
+//! ([`support`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! People by number, and an index of their towns: both change in one batch, so neither ever speaks of what the other does not know.
+//! People by number, and an index of their towns: both change in one batch, so neither ever speaks
+//! of what the other does not know.
 //!
 //! `cargo run -p everleaf --example secondary_index`
 
@@ -14,7 +15,11 @@ struct People {
 
 impl People {
     fn over(store: Store) -> Result<Self, Error> {
-        Ok(Self { by_number: store.tree_with("people", KeyType::U64)?, by_town: store.tree("people by town")?, store })
+        Ok(Self {
+            by_number: store.tree_with("people", KeyType::U64)?,
+            by_town: store.tree("people by town")?,
+            store,
+        })
     }
 
     fn index_key(town: &str, number: u64) -> Vec<u8> {
@@ -22,11 +27,13 @@ impl People {
     }
 
     fn town(&self, number: u64) -> Result<Option<String>, Error> {
-        let text = self.by_number.get(number)?.map(|text| String::from_utf8_lossy(&text).into_owned());
+        let text =
+            self.by_number.get(number)?.map(|text| String::from_utf8_lossy(&text).into_owned());
         Ok(text.and_then(|text| text.split_once(", ").map(|(_, town)| town.to_owned())))
     }
 
-    /// One thread changes a person at a time; several would keep each other out by `compare_and_swap` on the person.
+    /// One thread changes a person at a time; several would keep each other out by
+    /// `compare_and_swap` on the person.
     fn put(&self, number: u64, name: &str, town: &str) -> Result<(), Error> {
         let mut batch = self.store.batch();
         if let Some(before) = self.town(number)? {
@@ -59,7 +66,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     people.put(1, "Ann", "York")?;
     assert_eq!((people.living_in("Bath")?, people.living_in("York")?), (vec![3], vec![1, 2]));
     for number in people.living_in("York")? {
-        println!("{number}: {}", String::from_utf8(people.by_number.get(number)?.unwrap_or_default())?);
+        println!(
+            "{number}: {}",
+            String::from_utf8(people.by_number.get(number)?.unwrap_or_default())?
+        );
     }
     people.store.close()?;
     Ok(())

@@ -1,4 +1,5 @@
-//! A shop's carts: stock and carts in trees of their own, changed together or not at all; carts that nobody pays for expire.
+//! A shop's carts: stock and carts in trees of their own, changed together or not at all; carts
+//! that nobody pays for expire.
 //!
 //! `cargo run -p everleaf --example shopping_cart`
 
@@ -27,10 +28,13 @@ impl Shop {
         Ok(self.stock.get(article)?.map_or(0, |count| number(&count)))
     }
 
-    /// Takes one from the stock and puts it into a cart. Two customers who want the last one: one of them gets it.
+    /// Takes one from the stock and puts it into a cart. Two customers who want the last one: one
+    /// of them gets it.
     fn take(&self, customer: &str, article: &str) -> Result<bool, Error> {
         loop {
-            let Some(before) = self.stock.get(article)?.filter(|count| number(count) > 0) else { return Ok(false) };
+            let Some(before) = self.stock.get(article)?.filter(|count| number(count) > 0) else {
+                return Ok(false);
+            };
             let after = (number(&before) - 1).to_le_bytes();
             if self.stock.compare_and_swap(article, Some(&before), Some(&after))? {
                 let line = format!("{customer}/{article}");
@@ -45,13 +49,16 @@ impl Shop {
     fn cart(&self, customer: &str) -> Result<Vec<(String, u64)>, Error> {
         let prefix = format!("{customer}/");
         let line = |(key, count): everleaf::Entry| match key.as_ref() {
-            everleaf::Key::Bytes(key) => (String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), number(&count)),
+            everleaf::Key::Bytes(key) => {
+                (String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), number(&count))
+            }
             everleaf::Key::U64(_) => unreachable!("the keys of this tree are byte strings"),
         };
         self.carts.prefix(&prefix).map(|entry| entry.map(line)).collect()
     }
 
-    /// Makes an order of a cart: the order is there and the cart is empty, or neither, whatever happens.
+    /// Makes an order of a cart: the order is there and the cart is empty, or neither, whatever
+    /// happens.
     fn order(&self, customer: &str, number: u64) -> Result<(), Error> {
         let orders = self.store.tree_with("orders", everleaf::KeyType::U64)?;
         let mut batch = self.store.batch();
@@ -73,7 +80,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let shop = Shop::open(&folder.path().join("shop.pool"))?;
     shop.stock.put_many([("apple", 2u64.to_le_bytes()), ("pear", 1u64.to_le_bytes())])?;
-    for (customer, article) in [("ann", "apple"), ("ann", "pear"), ("bob", "pear"), ("ann", "apple"), ("bob", "apple")] {
+    for (customer, article) in
+        [("ann", "apple"), ("ann", "pear"), ("bob", "pear"), ("ann", "apple"), ("bob", "apple")]
+    {
         let taken = if shop.take(customer, article)? { "takes" } else { "finds no" };
         println!("{customer} {taken} {article}");
     }
@@ -83,7 +92,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(shop.cart("ann")?.is_empty());
     println!(
         "order 1:\n{}",
-        String::from_utf8(shop.store.tree_with("orders", everleaf::KeyType::U64)?.get(1)?.unwrap_or_default())?
+        String::from_utf8(
+            shop.store.tree_with("orders", everleaf::KeyType::U64)?.get(1)?.unwrap_or_default()
+        )?
     );
     shop.store.close()?;
     Ok(())

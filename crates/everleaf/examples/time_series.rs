@@ -9,9 +9,13 @@ const DAY: u64 = 24 * 60 * 60;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let store = CreateOptions::new().key_type(KeyType::U64).size_bytes(1 << 20).create(folder.path().join("series.pool"))?;
+    let store = CreateOptions::new()
+        .key_type(KeyType::U64)
+        .size_bytes(1 << 20)
+        .create(folder.path().join("series.pool"))?;
 
-    // A measurement a minute for ten days. A batch costs less than its entries one by one, and a crash leaves no hour in part.
+    // A measurement a minute for ten days. A batch costs less than its entries one by one, and a
+    // crash leaves no hour in part.
     for hour in 0..10 * 24u64 {
         let minutes = (0..60).map(|minute| hour * 3600 + minute * 60);
         let measured = |time: u64| (time as f64 / DAY as f64 * std::f64::consts::TAU).sin();

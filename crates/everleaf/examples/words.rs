@@ -1,4 +1,5 @@
-//! Counts words: `cargo run --release -p everleaf --example words -- POOL < TEXT`. Run it again, and it goes on counting.
+//! Counts words: `cargo run --release -p everleaf --example words -- POOL < TEXT`. Run it again,
+//! and it goes on counting.
 
 use std::io::BufRead;
 use std::path::Path;

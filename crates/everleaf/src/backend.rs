@@ -1,6 +1,8 @@
-//! The seam between [`Store`](crate::Store) and its trees, which know neither media nor kinds of keys, and the parts that do.
+//! The seam between [`Store`](crate::Store) and its trees, which know neither media nor kinds of
+//! keys, and the parts that do.
 //!
-//! Keys are here as the index has them: [`keyspace`](crate::keyspace) makes them of what callers give.
+//! Keys are here as the index has them: [`keyspace`](crate::keyspace) makes them of what callers
+//! give.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -52,8 +54,8 @@ pub struct Written {
 /// What a scan calls for each entry: the key and its value; `Break` ends the scan.
 pub type Visit<'v> = dyn FnMut(Key<'_>, Found<'_>) -> ControlFlow<()> + 'v;
 
-/// A store on some media, with some kind of keys and some engine. The methods mean what those of the same name in
-/// [`Store`](crate::Store) mean.
+/// A store on some media, with some kind of keys and some engine. The methods mean what those of
+/// the same name in [`Store`](crate::Store) mean.
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait Backend: Send + Sync {
     fn engine(&self) -> Engine;
@@ -63,17 +65,33 @@ pub trait Backend: Send + Sync {
     /// The time that values expire by, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
     /// Stores a value, or removes the key, if the condition holds.
-    fn write(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error>;
+    fn write(
+        &self,
+        key: Key<'_>,
+        condition: Condition<'_>,
+        new: Option<NewValue<'_>>,
+    ) -> Result<Written, Error>;
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
     /// Shows the value under the lock of the key; returns whether there is one.
     fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error>;
     /// Shows the values of those keys that are present, with their positions.
-    fn get_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error>;
+    fn get_many(
+        &self,
+        keys: &[Key<'_>],
+        show: &mut dyn FnMut(usize, Found<'_>),
+    ) -> Result<(), Error>;
     /// Keys of one tree, expired ones included.
     fn keys_in(&self, space: Space) -> Result<u64, Error>;
-    /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit` must not call the store.
-    fn scan(&self, from: Bound<Key<'_>>, direction: Direction, expired: bool, visit: &mut Visit<'_>) -> Result<(), Error>;
+    /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
+    /// must not call the store.
+    fn scan(
+        &self,
+        from: Bound<Key<'_>>,
+        direction: Direction,
+        expired: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error>;
     /// Begins to keep the values that writes replace, so that the state of this moment can be read.
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error>;
     fn end_snapshot(&self, images: &Arc<Images>);
@@ -81,6 +99,7 @@ pub trait Backend: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error>;
     fn sync(&self) -> Result<(), Error>;
-    /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`] afterwards.
+    /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`]
+    /// afterwards.
     fn close(&self) -> Result<(), Error>;
 }

@@ -27,15 +27,19 @@ pub struct Write {
     pub(crate) expires_ms: Option<u64>,
 }
 
-/// Writes that are gathered, in DRAM, until [`commit`](Batch::commit) does all of them or none, whatever happens: a crash at any instruction,
-/// a full pool, a full disk. They may be of several trees of a store.
+/// Writes that are gathered, in DRAM, until [`commit`](Batch::commit) does all of them or none,
+/// whatever happens: a crash at any instruction, a full pool, a full disk. They may be of several
+/// trees of a store.
 ///
-/// The writes count in their order: a later one sees what an earlier one did, and only the last state of each key is ever stored. Who reads a key of the batch
-/// meanwhile sees all of the batch or nothing of it, and an iterator takes each of its steps (some hundred entries) before the batch or after it.
+/// The writes count in their order: a later one sees what an earlier one did, and only the last
+/// state of each key is ever stored. Who reads a key of the batch meanwhile sees all of the batch
+/// or nothing of it, and an iterator takes each of its steps (some hundred entries) before the
+/// batch or after it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+/// #     .create(folder.path().join("a.pool"))?;
 /// # store.put("alice", b"100")?;
 /// let journal = store.tree("journal")?;
 /// let mut batch = store.batch();
@@ -72,7 +76,8 @@ impl Batch {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let (stock, sold) = (store.tree("stock")?, store.tree("sold")?);
     /// let mut batch = store.batch();
     /// batch.on(&stock)?.delete("the last apple")?;
@@ -103,7 +108,12 @@ impl Batch {
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn put_until<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], expires: SystemTime) -> Result<(), Error> {
+    pub fn put_until<'k>(
+        &mut self,
+        key: impl Into<Key<'k>>,
+        value: &[u8],
+        expires: SystemTime,
+    ) -> Result<(), Error> {
         self.here().put_until(key, value, expires)
     }
 
@@ -111,7 +121,12 @@ impl Batch {
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn put_for<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], life: Duration) -> Result<(), Error> {
+    pub fn put_for<'k>(
+        &mut self,
+        key: impl Into<Key<'k>>,
+        value: &[u8],
+        life: Duration,
+    ) -> Result<(), Error> {
         self.here().put_for(key, value, life)
     }
 
@@ -149,19 +164,22 @@ impl Batch {
         self.writes.is_empty()
     }
 
-    /// Does all writes, durably when it returns; tells of each whether it took place: a refused insertion, update or removal is no error and the others take place.
+    /// Does all writes, durably when it returns; tells of each whether it took place: a refused
+    /// insertion, update or removal is no error and the others take place.
     ///
-    /// Beyond the lines of the records, and with `fptree` and `u64` keys, n new keys cost about 2.3 n flushes and 2 n fences; by themselves they would cost
-    /// 5 n and 4 n. The pool must have room for all new values while the old ones are still there.
+    /// Beyond the lines of the records, and with `fptree` and `u64` keys, n new keys cost about 2.3
+    /// n flushes and 2 n fences; by themselves they would cost 5 n and 4 n. The pool must have room
+    /// for all new values while the old ones are still there.
     ///
     /// # Errors
-    /// [`Error::is_full`] and all others: nothing was written. [`Error::Interrupted`]: damage was met after the point of no return; opening the store again
-    /// completes the batch.
+    /// [`Error::is_full`] and all others: nothing was written. [`Error::Interrupted`]: damage was
+    /// met after the point of no return; opening the store again completes the batch.
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let mut batch = store.batch();
     /// batch.put("key", b"value")?;
     /// batch.update("nothing", b"value")?;
@@ -170,7 +188,11 @@ impl Batch {
     /// ```
     pub fn commit(self) -> Result<Vec<bool>, Error> {
         let written = self.backend.apply(&self.writes)?;
-        Ok(written.into_iter().zip(&self.writes).map(|(written, write)| took_place(written, write.kind)).collect())
+        Ok(written
+            .into_iter()
+            .zip(&self.writes)
+            .map(|(written, write)| took_place(written, write.kind))
+            .collect())
     }
 }
 
@@ -179,7 +201,13 @@ fn took_place(written: Written, kind: Kind) -> bool {
 }
 
 impl BatchOn<'_> {
-    fn add(&mut self, key: Key<'_>, kind: Kind, value: &[u8], expires_ms: Option<u64>) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        key: Key<'_>,
+        kind: Kind,
+        value: &[u8],
+        expires_ms: Option<u64>,
+    ) -> Result<(), Error> {
         check_value(value)?;
         let key = self.space.encode(key)?.as_key().to_owned();
         self.batch.writes.push(Write { key, kind, value: value.into(), expires_ms });
@@ -198,7 +226,12 @@ impl BatchOn<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn put_until<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], expires: SystemTime) -> Result<(), Error> {
+    pub fn put_until<'k>(
+        &mut self,
+        key: impl Into<Key<'k>>,
+        value: &[u8],
+        expires: SystemTime,
+    ) -> Result<(), Error> {
         self.add(key.into(), Kind::Put, value, Some(to_ms(expires)))
     }
 
@@ -206,8 +239,17 @@ impl BatchOn<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn put_for<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8], life: Duration) -> Result<(), Error> {
-        let expires_ms = self.batch.backend.now_ms().saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
+    pub fn put_for<'k>(
+        &mut self,
+        key: impl Into<Key<'k>>,
+        value: &[u8],
+        life: Duration,
+    ) -> Result<(), Error> {
+        let expires_ms = self
+            .batch
+            .backend
+            .now_ms()
+            .saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
         self.add(key.into(), Kind::Put, value, Some(expires_ms))
     }
 

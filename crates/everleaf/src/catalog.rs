@@ -1,4 +1,5 @@
-//! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`), and whether it is being dropped.
+//! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`),
+//! and whether it is being dropped.
 
 use std::sync::Arc;
 
@@ -9,16 +10,19 @@ use crate::view::View;
 use crate::{Error, Key, Scan, Store, Tree};
 
 impl Store {
-    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes, up to 65,534 of them; a store with byte-string keys has room for
-    /// 65,536 trees, one with `u64` keys has none.
+    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes,
+    /// up to 65,534 of them; a store with byte-string keys has room for 65,536 trees, one with
+    /// `u64` keys has none.
     ///
     /// # Errors
-    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys, [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
+    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys,
+    /// [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
     /// orders.put("1", b"ann: 3 apples")?;
     /// customers.put("ann", b"1")?;
@@ -29,7 +33,8 @@ impl Store {
         self.tree_with(name, KeyType::Bytes)
     }
 
-    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12 bytes.
+    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12
+    /// bytes.
     ///
     /// # Errors
     /// As there.
@@ -37,7 +42,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::KeyType;
     ///
     /// let squares = store.tree_with("squares", KeyType::U64)?;
@@ -53,7 +59,8 @@ impl Store {
             Some(entry) if !entry.dropping => entry,
             cut => {
                 if let Some(entry) = cut {
-                    self.finish_drop(name, entry)?; // What is put into the new tree must not go with the old one.
+                    // What is put into the new tree must not go with the old one.
+                    self.finish_drop(name, entry)?;
                 }
                 let number = free_number(&catalog)?;
                 let entry = CatalogEntry { number, key_type, dropping: false };
@@ -75,7 +82,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// assert!(store.existing_tree("words")?.is_none());
     /// store.tree("words")?;
     /// assert!(store.existing_tree("words")?.is_some());
@@ -96,7 +104,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.tree("words")?;
     /// store.tree("cities")?;
     /// assert_eq!(store.tree_names()?, [b"cities".to_vec(), b"words".to_vec()]);
@@ -114,8 +123,10 @@ impl Store {
         Ok(names)
     }
 
-    /// Removes a tree with all that is in it; false if there is none. From the first moment on the tree is not there, at any crash point; its entries are then removed as by
-    /// [`delete_range`](Tree::delete_range), by the next opening if a crash or an error comes in between. Others must have stopped using it.
+    /// Removes a tree with all that is in it; false if there is none. From the first moment on the
+    /// tree is not there, at any crash point; its entries are then removed as by
+    /// [`delete_range`](Tree::delete_range), by the next opening if a crash or an error comes in
+    /// between. Others must have stopped using it.
     ///
     /// # Errors
     /// As [`delete_range`](Tree::delete_range).
@@ -123,7 +134,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.tree("words")?.put("leaf", b"")?;
     /// assert!(store.drop_tree("words")?);
     /// assert!(!store.drop_tree("words")?, "it is gone");
@@ -147,7 +159,8 @@ impl Store {
         self.catalog()?.delete(name).map(drop)
     }
 
-    /// Ends the drops that a crash or an error cut. One that meets damage stays cut: what else is in the store must not be out of reach for it.
+    /// Ends the drops that a crash or an error cut. One that meets damage stays cut: what else is
+    /// in the store must not be out of reach for it.
     pub(crate) fn finish_drops(&self) -> Result<(), Error> {
         let Ok(catalog) = self.catalog() else { return Ok(()) };
         let mut cut = Vec::new();
@@ -162,7 +175,8 @@ impl Store {
         }
         for (name, entry) in cut {
             let Key::Bytes(name) = name.as_ref() else { continue };
-            self.finish_drop(name, entry).or_else(|error| if error.is_corruption() { Ok(()) } else { Err(error) })?;
+            self.finish_drop(name, entry)
+                .or_else(|error| if error.is_corruption() { Ok(()) } else { Err(error) })?;
         }
         Ok(())
     }
@@ -186,6 +200,8 @@ fn free_number(catalog: &View) -> Result<u16, Error> {
         used.push(read_entry(&entry?.1)?.number);
     }
     used.sort_unstable();
-    let free = (0..=u16::MAX).zip(used.iter().map(Some).chain(std::iter::repeat(None))).find(|(n, used)| Some(n) != *used);
+    let free = (0..=u16::MAX)
+        .zip(used.iter().map(Some).chain(std::iter::repeat(None)))
+        .find(|(n, used)| Some(n) != *used);
     free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
 }

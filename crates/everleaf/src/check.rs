@@ -1,11 +1,13 @@
-//! Checking a store: the index's own invariants, the values, and that no block is lost or used twice.
+//! Checking a store: the index's own invariants, the values, and that no block is lost or used
+//! twice.
 //!
-//! - S1: every entry of the index leads to a record that matches its checksum and holds this entry's key.
+//! - S1: every entry of the index leads to a record that matches its checksum and holds this
+//!   entry's key.
 //! - S2: entries come in key order, and there are as many as the index says.
 //! - S3: every block of the pool is reached exactly once, or is free.
 //!
-//! What a check cannot see: an entry that is missing altogether where nothing tells of it, and damage that left a value with
-//! its checksum right.
+//! What a check cannot see: an entry that is missing altogether where nothing tells of it, and
+//! damage that left a value with its checksum right.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -22,7 +24,8 @@ const MAX_SENTENCES: usize = 1000;
 /// Entries between two calls of whoever watches.
 const STEP: u64 = 256;
 
-/// The index's own invariants are tested in one step; `watch` is called before it, and after each step of the entries.
+/// The index's own invariants are tested in one step; `watch` is called before it, and after each
+/// step of the entries.
 pub(crate) fn check<M: Media, K: StoreKey>(
     pool: &Pool<M>,
     index: &dyn Index<K>,
@@ -36,7 +39,9 @@ pub(crate) fn check<M: Media, K: StoreKey>(
     let keys = check_values(pool, index, &mut audit, &mut violations, watch, &mut progress)?;
     if keys != found.keys || keys != index.len() {
         let (counted, len) = (found.keys, index.len());
-        violations.push(format!("S2: a scan gives {keys} keys, the index counts {counted} and says it has {len}"));
+        violations.push(format!(
+            "S2: a scan gives {keys} keys, the index counts {counted} and says it has {len}"
+        ));
     }
     let audited = pool.finish_audit(audit);
     violations.extend(audited.violations.into_iter().map(|violation| format!("S3: {violation}")));
@@ -81,15 +86,21 @@ fn check_values<M: Media, K: StoreKey>(
                 progress.bytes += (record.key.len() + record.value.len()) as u64;
                 audit.reach(offset);
             }
-            Ok(_) => violations.push(format!("S1: the record at {offset:#x} does not belong to key {key}, which leads to it")),
-            Err(error) => violations.push(format!("S1: the value of key {key} cannot be read: {error}")),
+            Ok(_) => violations.push(format!(
+                "S1: the record at {offset:#x} does not belong to key {key}, which leads to it"
+            )),
+            Err(error) => {
+                violations.push(format!("S1: the value of key {key} cannot be read: {error}"))
+            }
         }
         ControlFlow::Continue(())
     });
     stopped?;
     match scanned {
         Err(error) => violations.push(format!("S2: the scan ended early: {error}")),
-        Ok(()) if disordered => violations.push("S2: the rest of the keys was not looked at".to_owned()),
+        Ok(()) if disordered => {
+            violations.push("S2: the rest of the keys was not looked at".to_owned())
+        }
         Ok(()) => {}
     }
     Ok(progress.entries)

@@ -12,7 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// let clock = Clock::manual(0);
-/// let store = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone()).create(folder.path().join("a.pool"))?;
+/// let store = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone())
+///     .create(folder.path().join("a.pool"))?;
 /// store.put_for("session", b"of user 7", Duration::from_secs(60))?;
 /// clock.advance(Duration::from_secs(59));
 /// assert!(store.contains("session")?);
@@ -32,7 +33,8 @@ impl Clock {
         Self::default()
     }
 
-    /// A clock that stands at so many milliseconds since 1970 until it is moved: for tests. Clones are the same clock.
+    /// A clock that stands at so many milliseconds since 1970 until it is moved: for tests. Clones
+    /// are the same clock.
     pub fn manual(now_ms: u64) -> Self {
         Self { manual_ms: Some(Arc::new(AtomicU64::new(now_ms))) }
     }
@@ -68,5 +70,6 @@ impl Eq for Clock {}
 
 /// Milliseconds since 1970; 0 for earlier times.
 pub(crate) fn to_ms(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -7,8 +7,9 @@
 //! end     a frame of length 0, then the number of entries (u64) and its CRC-32 (u32)
 //! ```
 //!
-//! All numbers are little-endian; keys are those of the index (docs/format.md), a `u64` as 8 bytes, big-endian. Entries come in key order. Each frame is checked
-//! before anything of it is stored, and a dump without its end was cut off.
+//! All numbers are little-endian; keys are those of the index (docs/format.md), a `u64` as 8 bytes,
+//! big-endian. Entries come in key order. Each frame is checked before anything of it is stored,
+//! and a dump without its end was cut off.
 
 use std::io::{Read, Write};
 use std::ops::Bound;
@@ -45,7 +46,8 @@ fn damaged(what: impl Into<String>) -> Error {
 }
 
 impl Store {
-    /// Writes everything in the store, as it is at one moment, to `output`, while others go on reading and writing. What has expired is left out.
+    /// Writes everything in the store, as it is at one moment, to `output`, while others go on
+    /// reading and writing. What has expired is left out.
     ///
     /// # Errors
     /// [`Error::Stream`], [`Error::Aborted`], damage.
@@ -64,7 +66,9 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn dump(&self, output: &mut dyn Write, watch: &mut Watch<'_>) -> Result<Progress, Error> {
-        let mut write = |bytes: &[u8]| output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source });
+        let mut write = |bytes: &[u8]| {
+            output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source })
+        };
         let key_type = u32::from(self.backend().key_type() == KeyType::Bytes).to_le_bytes();
         let head = [&MAGIC[..], &VERSION.to_le_bytes(), &key_type].concat();
         write(&head)?;
@@ -98,12 +102,12 @@ impl Store {
         Ok(progress)
     }
 
-    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and any engine. If that fails the store is empty again: nobody else may
-    /// write to it meanwhile.
+    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and
+    /// any engine. If that fails the store is empty again: nobody else may write to it meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off, [`Error::WrongKeyType`], [`Error::Stream`], [`Error::Aborted`],
-    /// [`Error::is_full`].
+    /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off,
+    /// [`Error::WrongKeyType`], [`Error::Stream`], [`Error::Aborted`], [`Error::is_full`].
     pub fn restore(&self, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
@@ -122,7 +126,12 @@ impl Store {
     fn clear(&self) -> Result<(), Error> {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let mut cursor = Cursor::new(Arc::clone(self.backend()), None, everything).with_expired();
-        let removal = |entry: Fetched| Removal { key: entry.key, kind: Kind::Delete, value: Box::default(), expires_ms: None };
+        let removal = |entry: Fetched| Removal {
+            key: entry.key,
+            kind: Kind::Delete,
+            value: Box::default(),
+            expires_ms: None,
+        };
         while !cursor.exhausted {
             let fetched = cursor.fetch(Direction::Forward, BATCH_ENTRIES)?;
             self.remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;
@@ -142,7 +151,10 @@ fn append(frame: &mut Vec<u8>, entry: &Fetched) {
     frame.extend_from_slice(&entry.value);
 }
 
-fn write_frame(write: &mut impl FnMut(&[u8]) -> Result<(), Error>, frame: &mut Vec<u8>) -> Result<(), Error> {
+fn write_frame(
+    write: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+    frame: &mut Vec<u8>,
+) -> Result<(), Error> {
     let length = (frame.len() as u32).to_le_bytes();
     write(&length)?;
     write(&crc(&[&length, frame]))?;
@@ -155,13 +167,19 @@ fn read_array<const N: usize>(input: &mut dyn Read) -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     match input.read_exact(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => Err(damaged("it ends too early")),
+        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Err(damaged("it ends too early"))
+        }
         Err(source) => Err(Error::Stream { action: "reading", source }),
     }
 }
 
 /// Stores what a dump holds; what was stored before an error stays.
-pub(crate) fn read_dump(store: &Store, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+pub(crate) fn read_dump(
+    store: &Store,
+    input: &mut dyn Read,
+    watch: &mut Watch<'_>,
+) -> Result<Progress, Error> {
     let key_type = read_head(input)?;
     let expected = store.backend().key_type();
     if key_type != expected {
@@ -193,7 +211,9 @@ fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
     let head: [u8; 16] = read_array(input)?;
     let (magic, rest) = head.split_at(8);
     if magic == POOL_MAGIC {
-        return Err(damaged("it is a pool; `everleaf dump` makes a dump of it, `everleaf copy` another pool"));
+        return Err(damaged(
+            "it is a pool; `everleaf dump` makes a dump of it, `everleaf copy` another pool",
+        ));
     }
     if magic != MAGIC {
         return Err(damaged("it does not begin like one"));
@@ -219,7 +239,10 @@ fn read_frame(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
     }
     let mut frame = Vec::new();
     // No more than there is: a damaged length must not take the memory.
-    input.take(bytes).read_to_end(&mut frame).map_err(|source| Error::Stream { action: "reading", source })?;
+    input
+        .take(bytes)
+        .read_to_end(&mut frame)
+        .map_err(|source| Error::Stream { action: "reading", source })?;
     if frame.len() as u64 != bytes {
         return Err(damaged("it ends too early"));
     }
@@ -233,7 +256,8 @@ fn parse_frame(frame: &[u8], key_type: KeyType) -> Result<Vec<Fetched>, Error> {
     let mut entries = Vec::new();
     let mut rest = frame;
     while !rest.is_empty() {
-        let (entry, behind) = parse_entry(rest, key_type).ok_or_else(|| damaged("an entry does not fit its frame"))?;
+        let (entry, behind) = parse_entry(rest, key_type)
+            .ok_or_else(|| damaged("an entry does not fit its frame"))?;
         entries.push(entry);
         rest = behind;
     }
@@ -242,7 +266,9 @@ fn parse_frame(frame: &[u8], key_type: KeyType) -> Result<Vec<Fetched>, Error> {
 
 fn parse_entry(bytes: &[u8], key_type: KeyType) -> Option<(Fetched, &[u8])> {
     let (head, mut rest) = bytes.split_first_chunk::<ENTRY_HEAD>()?;
-    let length = |at: usize| head[at..at + 4].iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
+    let length = |at: usize| {
+        head[at..at + 4].iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte))
+    };
     let mut expires_ms = None;
     match head[0] {
         0 => {}

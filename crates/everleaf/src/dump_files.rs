@@ -1,4 +1,5 @@
-//! Dumps in files, and pools from dumps: both are there whole or not at all under their name, whatever ends the process.
+//! Dumps in files, and pools from dumps: both are there whole or not at all under their name,
+//! whatever ends the process.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read};
@@ -13,10 +14,12 @@ use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Error, Store};
 
 impl Store {
-    /// As [`dump`](Store::dump), to a new file at `path`, which has this name when it is complete and on its medium.
+    /// As [`dump`](Store::dump), to a new file at `path`, which has this name when it is complete
+    /// and on its medium.
     ///
     /// # Errors
-    /// [`PoolError::Exists`], [`PoolError::Io`] if the file cannot be made; as [`dump`](Store::dump). No file is left then.
+    /// [`PoolError::Exists`], [`PoolError::Io`] if the file cannot be made; as
+    /// [`dump`](Store::dump). No file is left then.
     ///
     /// # Examples
     /// ```
@@ -32,7 +35,11 @@ impl Store {
     /// assert_eq!(everleaf::Store::open(path("b.pool"))?.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dump_file(&self, path: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    pub fn dump_file(
+        &self,
+        path: impl AsRef<Path>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         self.dump_to(path.as_ref(), watch)
     }
 
@@ -46,13 +53,18 @@ impl Store {
     }
 }
 
-/// Fills the empty pool at `path` from a dump. A pool with the same engine, parameters and sizes is filled beside it, and takes its place when it is complete: until then,
-/// and if anything is wrong with the dump, the pool at `path` is as empty as it was. The disk must have room for both. (A DAX device is filled in place, by
-/// [`Store::restore`], since nothing can take its place.)
+/// Fills the empty pool at `path` from a dump. A pool with the same engine, parameters and sizes is
+/// filled beside it, and takes its place when it is complete: until then, and if anything is wrong
+/// with the dump, the pool at `path` is as empty as it was. The disk must have room for both. (A
+/// DAX device is filled in place, by [`Store::restore`], since nothing can take its place.)
 ///
 /// # Errors
 /// As [`Store::open`] and [`Store::restore`]; [`Error::is_full`].
-pub fn restore(path: impl AsRef<Path>, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+pub fn restore(
+    path: impl AsRef<Path>,
+    input: &mut dyn Read,
+    watch: &mut Watch<'_>,
+) -> Result<Progress, Error> {
     restore_at(path.as_ref(), input, watch)
 }
 
@@ -71,20 +83,27 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
         return Err(Error::NotEmpty);
     }
     let unfinished = Unfinished::instead_of(&path);
-    let options = CreateOptions::new().engine(empty.engine()).key_type(empty.key_type()).parameters(empty.backend().parameters());
+    let options = CreateOptions::new()
+        .engine(empty.engine())
+        .key_type(empty.key_type())
+        .parameters(empty.backend().parameters());
     let options = options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
-    // The name is dropped before the pool, which is closed then: that can take long, and whoever has aborted the work may not wait for it.
+    // The name is dropped before the pool, which is closed then: that can take long, and whoever
+    // has aborted the work may not wait for it.
     let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);
-    let progress = read_dump(&filled, input, watch)?; // If it fails there is no need to empty the pool: it goes.
+    // If it fails there is no need to empty the pool: it goes.
+    let progress = read_dump(&filled, input, watch)?;
     filled.close()?;
-    belong_as(unfinished.part(), &metadata).map_err(failed("setting the owner of", unfinished.part()))?;
+    belong_as(unfinished.part(), &metadata)
+        .map_err(failed("setting the owner of", unfinished.part()))?;
     unfinished.replace()?;
     Ok(progress)
 }
 
 /// Gives a file the owner and the permissions of another, as far as this process may.
 fn belong_as(path: &Path, other: &Metadata) -> io::Result<()> {
-    let _ = std::os::unix::fs::chown(path, Some(other.uid()), Some(other.gid())); // Mostly they are our own.
+    // Mostly they are our own.
+    let _ = std::os::unix::fs::chown(path, Some(other.uid()), Some(other.gid()));
     fs::set_permissions(path, other.permissions())
 }
 

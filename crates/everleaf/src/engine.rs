@@ -7,11 +7,13 @@ use everleaf_pool::KeyType;
 
 use crate::Error;
 
-/// A tree design. Every name is known; [`Engine::is_available`] says which ones this release can make a pool of.
+/// A tree design. Every name is known; [`Engine::is_available`] says which ones this release can
+/// make a pool of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Engine {
-    /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a time.
+    /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a
+    /// time.
     FpTree,
     /// FPTree for many writers (selective concurrency).
     #[default]
@@ -54,7 +56,8 @@ pub enum Engine {
     MasstreeTransient,
     /// Masstree with external logging only.
     MasstreeLogging,
-    /// The standard library's `BTreeMap`, the peer of the benchmarks: it persists nothing, so no pool can be made of it.
+    /// The standard library's `BTreeMap`, the peer of the benchmarks: it persists nothing, so no
+    /// pool can be made of it.
     BTreeMap,
 }
 
@@ -62,10 +65,12 @@ pub enum Engine {
 pub const DEFAULT_ENGINE: &str = "fptree-c";
 
 /// Parameters of the FPTree family.
-const FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
+const FPTREE_PARAMETERS: &[&str] =
+    &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
 
 /// Parameters of the concurrent FPTree, which has no leaf groups.
-const CONCURRENT_FPTREE_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
+const CONCURRENT_FPTREE_PARAMETERS: &[&str] =
+    &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
 
 /// Parameters of Circ-Tree and FAST+FAIR, whose nodes are all alike.
 const SORTED_PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS];
@@ -170,15 +175,21 @@ impl Engine {
         }
     }
 
-    /// Whether it is one of those whose nodes, all alike, keep their entries sorted, and that have one code: Circ-Tree, FAST+FAIR, their twins.
+    /// Whether it is one of those whose nodes, all alike, keep their entries sorted, and that have
+    /// one code: Circ-Tree, FAST+FAIR, their twins.
     const fn is_sorted(self) -> bool {
         matches!(
             self,
-            Engine::CircTree | Engine::CircTreeLinear | Engine::FastFair | Engine::VolatileStandard | Engine::VolatileCircular
+            Engine::CircTree
+                | Engine::CircTreeLinear
+                | Engine::FastFair
+                | Engine::VolatileStandard
+                | Engine::VolatileCircular
         )
     }
 
-    /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured, never a pool that is opened again.
+    /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured,
+    /// never a pool that is opened again.
     pub const fn is_volatile_twin(self) -> bool {
         matches!(self, Engine::VolatileStandard | Engine::VolatileCircular)
     }
@@ -205,7 +216,10 @@ impl FromStr for Engine {
 
     /// Finds an engine by its name, available or not.
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|engine| engine.name() == name).ok_or_else(|| Error::unavailable(name))
+        Self::ALL
+            .into_iter()
+            .find(|engine| engine.name() == name)
+            .ok_or_else(|| Error::unavailable(name))
     }
 }
 
@@ -259,7 +273,8 @@ impl EngineParameters {
             (Self::INNER_KEYS, self.inner_keys.is_some()),
             (Self::GROUP_BYTES, self.group_bytes.is_some()),
         ];
-        match given.into_iter().find(|(name, given)| *given && !engine.parameters().contains(name)) {
+        match given.into_iter().find(|(name, given)| *given && !engine.parameters().contains(name))
+        {
             Some((parameter, _)) => Err(Error::UnknownParameter { parameter, engine }),
             None => Ok(()),
         }
@@ -294,7 +309,8 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
-        let sentence = "engine bogus is not available in this release; choose one of fptree, fptree-c, ptree, circtree, circtree-ls, fastfair";
+        let sentence = "engine bogus is not available in this release; choose one of fptree, \
+            fptree-c, ptree, circtree, circtree-ls, fastfair";
         assert_eq!("bogus".parse::<Engine>().unwrap_err().to_string(), sentence);
         let error = Engine::Masstree.require_available().unwrap_err();
         assert_eq!(error.to_string(), sentence.replace("bogus", "masstree"));
@@ -306,9 +322,15 @@ mod tests {
         let parameters = EngineParameters::default().leaf_slots(8);
         assert!(parameters.check_for(Engine::FpTree).is_ok());
         let error = parameters.group_bytes(4096).check_for(Engine::FpTreeConcurrent).unwrap_err();
-        assert_eq!(error.to_string(), "--group-bytes is no parameter of engine fptree-c; leave it out");
+        assert_eq!(
+            error.to_string(),
+            "--group-bytes is no parameter of engine fptree-c; leave it out"
+        );
         let error = parameters.check_for(Engine::BTreeMap).unwrap_err();
-        assert_eq!(error.to_string(), "--leaf-slots is no parameter of engine btreemap; leave it out");
+        assert_eq!(
+            error.to_string(),
+            "--leaf-slots is no parameter of engine btreemap; leave it out"
+        );
         assert!(EngineParameters::default().check_for(Engine::BTreeMap).is_ok());
     }
 }

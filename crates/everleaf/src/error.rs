@@ -8,8 +8,8 @@ use crate::{Engine, key_type_name};
 /// The longest value: 1 GiB.
 pub const MAX_VALUE_BYTES: u64 = 1 << 30;
 
-/// An operation of a store could not be done. A write that returns an error has changed nothing, unless the variant says
-/// otherwise.
+/// An operation of a store could not be done. A write that returns an error has changed nothing,
+/// unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,8 @@ pub enum Error {
     #[error(transparent)]
     Index(IndexError),
     /// A key of the other kind.
-    #[error("this store has {name} keys, the key given is none; give one, or create a store with the other kind of keys",
+    #[error("this store has {name} keys, the key given is none; give one, or create a store with \
+        the other kind of keys",
         name = key_type_name(*.expected))]
     WrongKeyType {
         /// What the store was made for.
@@ -35,14 +36,19 @@ pub enum Error {
         available: String,
     },
     /// The pool was made with an engine that this release does not have.
-    #[error("the pool was made with engine {name}, which this release does not have; open it with the release that made it")]
+    #[error(
+        "the pool was made with engine {name}, which this release does not have; open it with the \
+        release that made it"
+    )]
     EngineOfPool {
         /// The name in the pool's header.
         name: String,
     },
-    /// The pool was made with a size of nodes that this release does not have, or its header is damaged in a way that its checksum does not show.
+    /// The pool was made with a size of nodes that this release does not have, or its header is
+    /// damaged in a way that its checksum does not show.
     #[error(
-        "the pool was made with engine {name} and {parameter} = {value}, which this release does not have (it has {offered}); open it with the \
+        "the pool was made with engine {name} and {parameter} = {value}, which this release does \
+        not have (it has {offered}); open it with the \
          release that made it, or restore a backup"
     )]
     ParameterOfPool {
@@ -56,7 +62,10 @@ pub enum Error {
         offered: String,
     },
     /// The pool was laid out for another engine, another kind of keys or other sizes.
-    #[error("the pool was laid out for engine {name} with other parameters; lay it out with the format of the index to be made")]
+    #[error(
+        "the pool was laid out for engine {name} with other parameters; lay it out with the format \
+        of the index to be made"
+    )]
     OtherFormat {
         /// The name in the pool's header.
         name: String,
@@ -80,28 +89,34 @@ pub enum Error {
     /// A write to a store that was opened to read.
     #[error("the store was opened read-only; open it for writing first")]
     ReadOnly,
-    /// An earlier write met damage or panicked midway. It has happened wholly or not at all, and which of the two is decided when the pool is
-    /// opened the next time; until then nothing more is written.
+    /// An earlier write met damage or panicked midway. It has happened wholly or not at all, and
+    /// which of the two is decided when the pool is opened the next time; until then nothing more
+    /// is written.
     #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
     Interrupted,
     /// A tree of one store, where one of another is wanted.
     #[error("the tree belongs to another store; use one of this store")]
     OtherStore,
     /// A store with `u64` keys has no named trees.
-    #[error("a store with u64 keys has no named trees; create one with byte-string keys, whose trees may have u64 keys")]
+    #[error(
+        "a store with u64 keys has no named trees; create one with byte-string keys, whose trees \
+        may have u64 keys"
+    )]
     NoTrees,
     /// All numbers of trees are taken.
     #[error("a store has at most 65536 trees; drop one first")]
     TooManyTrees,
     /// So much was written that a snapshot's limit was exceeded, or the snapshot is over.
     #[error(
-        "the snapshot is lost: more than {limit_bytes} bytes were replaced since it began, or it was dropped; take another one"
+        "the snapshot is lost: more than {limit_bytes} bytes were replaced since it began, or it \
+        was dropped; take another one"
     )]
     SnapshotLost {
         /// The limit.
         limit_bytes: u64,
     },
-    /// Long work was ended by whoever watched its progress. What it was making is not there, but for what a stream has been given.
+    /// Long work was ended by whoever watched its progress. What it was making is not there, but
+    /// for what a stream has been given.
     #[error("it was stopped on request")]
     Aborted,
     /// A dump cannot be read as one.
@@ -134,7 +149,11 @@ fn named(name: &str) -> String {
 /// Refuses a value that is too long.
 pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
     let bytes = value.len() as u64;
-    if bytes > MAX_VALUE_BYTES { Err(Error::ValueTooLong { bytes, max_bytes: MAX_VALUE_BYTES }) } else { Ok(()) }
+    if bytes > MAX_VALUE_BYTES {
+        Err(Error::ValueTooLong { bytes, max_bytes: MAX_VALUE_BYTES })
+    } else {
+        Ok(())
+    }
 }
 
 impl Error {
@@ -149,21 +168,28 @@ impl Error {
 
     /// Whether this says that data is damaged.
     pub const fn is_corruption(&self) -> bool {
-        matches!(self, Self::Pool(PoolError::Corrupt { .. }) | Self::Index(IndexError::Corrupt { .. }))
+        matches!(
+            self,
+            Self::Pool(PoolError::Corrupt { .. }) | Self::Index(IndexError::Corrupt { .. })
+        )
     }
 
     /// Whether this says that no room is left, in the pool or on the disk.
     pub fn is_full(&self) -> bool {
         use everleaf_pmem::MapError;
         match self {
-            Self::Pool(PoolError::Io { source, .. } | PoolError::Map(MapError::System { source, .. }))
+            Self::Pool(
+                PoolError::Io { source, .. } | PoolError::Map(MapError::System { source, .. }),
+            )
             | Self::Stream { source, .. } => {
                 use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
                 matches!(source.kind(), StorageFull | FileTooLarge | QuotaExceeded)
             }
             Self::Pool(
                 PoolError::PoolFull { .. }
-                | PoolError::Map(MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. }),
+                | PoolError::Map(
+                    MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. },
+                ),
             ) => true,
             _ => false,
         }
@@ -171,7 +197,8 @@ impl Error {
 }
 
 impl From<IndexError> for Error {
-    /// An index passes on what its pool said; here it is the pool's error again, so that a caller finds it in one place.
+    /// An index passes on what its pool said; here it is the pool's error again, so that a caller
+    /// finds it in one place.
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Pool(error) => Self::Pool(error),

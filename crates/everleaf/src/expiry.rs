@@ -1,6 +1,7 @@
 //! Giving back the room of what has expired: at once, or by a thread.
 //!
-//! Reading treats an expired value as absent without removing it; writing the key frees it. What nobody writes any more is found here.
+//! Reading treats an expired value as absent without removing it; writing the key frees it. What
+//! nobody writes any more is found here.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -28,7 +29,10 @@ pub struct Swept {
 }
 
 /// Looks at all entries once, as long as `go_on` says so.
-pub(crate) fn sweep(backend: &Arc<dyn Backend>, go_on: &mut dyn FnMut() -> bool) -> Result<Swept, Error> {
+pub(crate) fn sweep(
+    backend: &Arc<dyn Backend>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Swept, Error> {
     if !backend.capabilities().writable {
         return Err(Error::ReadOnly);
     }
@@ -37,17 +41,22 @@ pub(crate) fn sweep(backend: &Arc<dyn Backend>, go_on: &mut dyn FnMut() -> bool)
     loop {
         let (mut last, mut expired, mut looked_at) = (None, Vec::new(), 0);
         let now_ms = backend.now_ms();
-        backend.scan(from.as_ref().map(OwnedKey::as_ref), Direction::Forward, true, &mut |key, found| {
-            looked_at += 1;
-            if is_expired(found.expires_ms, now_ms) {
-                expired.push(key.to_owned());
-            }
-            if looked_at < LOOKED_AT && expired.len() < BATCH_ENTRIES {
-                return ControlFlow::Continue(());
-            }
-            last = Some(key.to_owned());
-            ControlFlow::Break(())
-        })?;
+        backend.scan(
+            from.as_ref().map(OwnedKey::as_ref),
+            Direction::Forward,
+            true,
+            &mut |key, found| {
+                looked_at += 1;
+                if is_expired(found.expires_ms, now_ms) {
+                    expired.push(key.to_owned());
+                }
+                if looked_at < LOOKED_AT && expired.len() < BATCH_ENTRIES {
+                    return ControlFlow::Continue(());
+                }
+                last = Some(key.to_owned());
+                ControlFlow::Break(())
+            },
+        )?;
         swept.looked_at += looked_at as u64;
         for key in expired {
             swept.removed += u64::from(backend.write(key.as_ref(), Condition::Expired, None)?.done);

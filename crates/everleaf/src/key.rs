@@ -69,7 +69,9 @@ impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::U64(key) => write!(f, "{key}"),
-            Key::Bytes(key) if key.len() > SHOWN_BYTES => write!(f, "\"{}...\"", key[..SHOWN_BYTES].escape_ascii()),
+            Key::Bytes(key) if key.len() > SHOWN_BYTES => {
+                write!(f, "\"{}...\"", key[..SHOWN_BYTES].escape_ascii())
+            }
             Key::Bytes(key) => write!(f, "\"{}\"", key.escape_ascii()),
         }
     }
@@ -152,7 +154,8 @@ impl From<Box<[u8]>> for OwnedKey {
     }
 }
 
-/// A kind of key that stores have: how [`Key`], which is either kind, becomes a key of this kind and back.
+/// A kind of key that stores have: how [`Key`], which is either kind, becomes a key of this kind
+/// and back.
 pub trait StoreKey: LeafKey + NodeKey {
     /// Its name in the header.
     const TYPE: KeyType;

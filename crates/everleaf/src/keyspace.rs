@@ -1,6 +1,7 @@
 //! Named trees: how the keys of many trees share one index.
 //!
-//! A pool has one index, ordered by byte strings (or by `u64`, then it has no named trees). Every key in it belongs to one *space*:
+//! A pool has one index, ordered by byte strings (or by `u64`, then it has no named trees). Every
+//! key in it belongs to one *space*:
 //!
 //! ```text
 //! a key of the store itself   its bytes; where they begin with ff: ff 00 and the bytes after the ff
@@ -8,8 +9,9 @@
 //! an entry of the catalog     ff 02, and the tree's name
 //! ```
 //!
-//! K1: the keys of a space lie together. K2: their order in the index is their order in the space. So one order of persistence, one leak
-//! audit and one batch serve all trees of a pool, and dropping a tree is the removal of a range.
+//! K1: the keys of a space lie together. K2: their order in the index is their order in the space.
+//! So one order of persistence, one leak audit and one batch serve all trees of a pool, and
+//! dropping a tree is the removal of a range.
 
 use std::ops::Bound;
 
@@ -64,7 +66,8 @@ impl Space {
         }
     }
 
-    /// The space that a key of the index belongs to, but for the kind of keys of a named tree; none if it is none of this version.
+    /// The space that a key of the index belongs to, but for the kind of keys of a named tree; none
+    /// if it is none of this version.
     pub(crate) fn of_encoded(key: Key<'_>) -> Option<Self> {
         match key {
             Key::U64(_) => Some(Self::Numbers),
@@ -87,7 +90,11 @@ impl Space {
         let length = |key: Key<'_>| if let Key::Bytes(bytes) = key { bytes.len() } else { 0 };
         let (bytes, encoded_bytes) = (length(key), length(encoded.as_key()));
         if encoded_bytes > MAX_KEY_BYTES {
-            return Err(IndexError::KeyTooLong { bytes, max_bytes: MAX_KEY_BYTES - (encoded_bytes - bytes) }.into());
+            return Err(IndexError::KeyTooLong {
+                bytes,
+                max_bytes: MAX_KEY_BYTES - (encoded_bytes - bytes),
+            }
+            .into());
         }
         Ok(encoded)
     }
@@ -96,9 +103,13 @@ impl Space {
     fn place(self, key: Key<'_>) -> Result<Encoded<'_>, Error> {
         Ok(match (self, key) {
             (Self::Numbers, Key::U64(_)) => Encoded::Same(key),
-            (Self::Own, Key::Bytes([ESCAPE, rest @ ..])) => Encoded::Built([&[ESCAPE, OWN], rest].concat()),
+            (Self::Own, Key::Bytes([ESCAPE, rest @ ..])) => {
+                Encoded::Built([&[ESCAPE, OWN], rest].concat())
+            }
             (Self::Own, Key::Bytes(_)) => Encoded::Same(key),
-            (Self::Named(_, KeyType::U64), Key::U64(number)) => Encoded::Built([&*self.prefix(), &number.to_be_bytes()].concat()),
+            (Self::Named(_, KeyType::U64), Key::U64(number)) => {
+                Encoded::Built([&*self.prefix(), &number.to_be_bytes()].concat())
+            }
             (Self::Named(_, KeyType::Bytes) | Self::Catalog, Key::Bytes(bytes)) => {
                 Encoded::Built([&*self.prefix(), bytes].concat())
             }
@@ -106,7 +117,8 @@ impl Space {
         })
     }
 
-    /// The key of this space that a key of the index stands for; none if it belongs to another space.
+    /// The key of this space that a key of the index stands for; none if it belongs to another
+    /// space.
     pub(crate) fn decode(self, key: Key<'_>) -> Option<OwnedKey> {
         self.show(key, |key| key.to_owned())
     }
@@ -124,7 +136,9 @@ impl Space {
     pub(crate) fn show<R>(self, key: Key<'_>, show: impl FnOnce(Key<'_>) -> R) -> Option<R> {
         let rest = match (self, key) {
             (Self::Numbers, Key::U64(_)) => return Some(show(key)),
-            (Self::Own, Key::Bytes([ESCAPE, OWN, rest @ ..])) => return Some(show(Key::Bytes(&[&[ESCAPE], rest].concat()))),
+            (Self::Own, Key::Bytes([ESCAPE, OWN, rest @ ..])) => {
+                return Some(show(Key::Bytes(&[&[ESCAPE], rest].concat())));
+            }
             (Self::Own, Key::Bytes([ESCAPE, ..])) => return None,
             (Self::Own, Key::Bytes(_)) => return Some(show(key)),
             (Self::Named(number, _), Key::Bytes([ESCAPE, NAMED, high, low, rest @ ..])) => {
@@ -138,7 +152,9 @@ impl Space {
         };
         match self.key_type() {
             KeyType::Bytes => Some(show(Key::Bytes(rest))),
-            KeyType::U64 => rest.try_into().ok().map(|bytes| show(Key::U64(u64::from_be_bytes(bytes)))),
+            KeyType::U64 => {
+                rest.try_into().ok().map(|bytes| show(Key::U64(u64::from_be_bytes(bytes))))
+            }
         }
     }
 
@@ -146,9 +162,14 @@ impl Space {
     ///
     /// # Errors
     /// [`Error::WrongKeyType`].
-    pub(crate) fn encode_bound(self, bound: Bound<&OwnedKey>, lower: bool) -> Result<Bound<OwnedKey>, Error> {
+    pub(crate) fn encode_bound(
+        self,
+        bound: Bound<&OwnedKey>,
+        lower: bool,
+    ) -> Result<Bound<OwnedKey>, Error> {
         // A bound may be longer than any key that is stored: it still has its place among them.
-        let encoded = |key: &OwnedKey| self.place(key.as_ref()).map(|encoded| encoded.as_key().to_owned());
+        let encoded =
+            |key: &OwnedKey| self.place(key.as_ref()).map(|encoded| encoded.as_key().to_owned());
         Ok(match (bound, lower) {
             (Bound::Included(key), _) => Bound::Included(encoded(key)?),
             (Bound::Excluded(key), _) => Bound::Excluded(encoded(key)?),
@@ -159,7 +180,9 @@ impl Space {
             (Bound::Unbounded, false) => match self {
                 Self::Numbers => Bound::Unbounded,
                 Self::Own => Bound::Excluded(OwnedKey::from(vec![ESCAPE, NAMED])),
-                _ => Bound::Excluded(OwnedKey::from(successor(&self.prefix()).unwrap_or_else(|| vec![ESCAPE; 3]))),
+                _ => Bound::Excluded(OwnedKey::from(
+                    successor(&self.prefix()).unwrap_or_else(|| vec![ESCAPE; 3]),
+                )),
             },
         })
     }
@@ -182,7 +205,8 @@ impl Encoded<'_> {
     }
 }
 
-/// The least byte string that is greater than every one that begins with `prefix`; none if there is no such string.
+/// The least byte string that is greater than every one that begins with `prefix`; none if there is
+/// no such string.
 pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut successor = prefix[..=last].to_vec();
@@ -237,7 +261,12 @@ mod tests {
         }
         let mut keys: Vec<Vec<u8>> = vec![vec![]];
         for byte in [0, 1, 2, 0x61, 0xfe, 0xff] {
-            keys.extend(keys.clone().into_iter().filter(|key| key.len() < 3).map(|key| [key, vec![byte]].concat()));
+            keys.extend(
+                keys.clone()
+                    .into_iter()
+                    .filter(|key| key.len() < 3)
+                    .map(|key| [key, vec![byte]].concat()),
+            );
         }
         keys.sort();
         keys.dedup();
@@ -251,7 +280,11 @@ mod tests {
                 let encoded = space.encode(key.as_ref()).unwrap().as_key().to_owned();
                 assert_eq!(space.decode(encoded.as_ref()).as_ref(), Some(&key));
                 for other in SPACES.into_iter().filter(|other| *other != space) {
-                    assert_eq!(other.decode(encoded.as_ref()), None, "{key:?} of {space:?} in {other:?}");
+                    assert_eq!(
+                        other.decode(encoded.as_ref()),
+                        None,
+                        "{key:?} of {space:?} in {other:?}"
+                    );
                 }
             }
         }
@@ -260,14 +293,17 @@ mod tests {
     #[test]
     fn keys_keep_their_order_and_lie_within_the_bounds_of_their_space() {
         for space in SPACES {
-            let encoded: Vec<OwnedKey> =
-                keys(space.key_type()).iter().map(|key| space.encode(key.as_ref()).unwrap().as_key().to_owned()).collect();
+            let encoded: Vec<OwnedKey> = keys(space.key_type())
+                .iter()
+                .map(|key| space.encode(key.as_ref()).unwrap().as_key().to_owned())
+                .collect();
             assert!(encoded.is_sorted_by(|a, b| a < b), "{space:?}");
             for other in SPACES {
                 let lower = other.encode_bound(Bound::Unbounded, true).unwrap();
                 let upper = other.encode_bound(Bound::Unbounded, false).unwrap();
                 for key in &encoded {
-                    let within = std::ops::RangeBounds::contains(&(lower.as_ref(), upper.as_ref()), key);
+                    let within =
+                        std::ops::RangeBounds::contains(&(lower.as_ref(), upper.as_ref()), key);
                     assert_eq!(within, space == other, "{key:?} of {space:?} in {other:?}");
                 }
             }
@@ -276,14 +312,20 @@ mod tests {
 
     #[test]
     fn the_longest_key_of_each_space_fits_the_index_and_a_longer_one_is_refused() {
-        for (space, first, max) in
-            [(Space::Own, b'a', MAX_KEY_BYTES), (Space::Own, ESCAPE, MAX_KEY_BYTES - 1), (SPACES[1], b'a', MAX_KEY_BYTES - 4)]
-        {
+        for (space, first, max) in [
+            (Space::Own, b'a', MAX_KEY_BYTES),
+            (Space::Own, ESCAPE, MAX_KEY_BYTES - 1),
+            (SPACES[1], b'a', MAX_KEY_BYTES - 4),
+        ] {
             let key = vec![first; max];
-            assert!(matches!(space.encode(Key::Bytes(&key)).unwrap().as_key(), Key::Bytes(k) if k.len() == MAX_KEY_BYTES));
+            assert!(
+                matches!(space.encode(Key::Bytes(&key)).unwrap().as_key(), Key::Bytes(k) if k.len() == MAX_KEY_BYTES)
+            );
             let longer = vec![first; max + 1];
             let refused = space.encode(Key::Bytes(&longer)).err().unwrap();
-            assert!(matches!(refused, Error::Index(IndexError::KeyTooLong { max_bytes, .. }) if max_bytes == max));
+            assert!(
+                matches!(refused, Error::Index(IndexError::KeyTooLong { max_bytes, .. }) if max_bytes == max)
+            );
         }
     }
 

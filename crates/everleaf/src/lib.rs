@@ -1,5 +1,6 @@
-//! An embedded, ordered key-value store for byte-addressable persistent memory: it restarts in milliseconds, survives a crash at any
-//! store instruction, and keeps its keys in one of several published B+-tree designs.
+//! An embedded, ordered key-value store for byte-addressable persistent memory: it restarts in
+//! milliseconds, survives a crash at any store instruction, and keeps its keys in one of several
+//! published B+-tree designs.
 //!
 //! ```
 //! use everleaf::Store;
@@ -23,23 +24,33 @@
 //! # }
 //! ```
 //!
-//! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values** are bytes, up to 1 GiB.
-//! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened wholly or not at all. On persistent memory (a
-//!   file on a DAX file system, or a DAX device) this holds for power failures; on tmpfs and ordinary files for the death of the process.
+//! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values**
+//!   are bytes, up to 1 GiB.
+//! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened
+//!   wholly or not at all. On persistent memory (a file on a DAX file system, or a DAX device) this
+//!   holds for power failures; on tmpfs and ordinary files for the death of the process.
 //!   [`Store::statistics`] says which.
-//! * **Threads.** A [`Store`] is shared by reference. Readers and, with a concurrent engine, writers run side by side.
-//! * **Ranges** go both ways and live beside writers, see [`Range`]; a [`Snapshot`] shows one moment.
-//! * **Batches** happen together or not at all, across all [trees](Store::tree) of a store, see [`Batch`].
-//! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key; [`Store::check`] looks for all of it.
+//! * **Threads.** A [`Store`] is shared by reference. Readers and, with a concurrent engine,
+//!   writers run side by side.
+//! * **Ranges** go both ways and live beside writers, see [`Range`]; a [`Snapshot`] shows one
+//!   moment.
+//! * **Batches** happen together or not at all, across all [trees](Store::tree) of a store, see
+//!   [`Batch`].
+//! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key;
+//!   [`Store::check`] looks for all of it.
 //!
 //! # How it is made
-//! A value is a record in the pool (`everleaf-pool`), with its key in front; the index (`everleaf-trees`) maps the key to the record's
-//! offset. The order in which the two become durable is in `link.rs`.
+//! A value is a record in the pool (`everleaf-pool`), with its key in front; the index
+//! (`everleaf-trees`) maps the key to the record's offset. The order in which the two become
+//! durable is in `link.rs`.
 //!
-//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) ·
-//! `transfer` `dump` `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
-//! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
-//! `statistics` · `error`.
+//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
+//! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
+//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and
+//! parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the
+//! store and its media, keys and engine) · `attached` (an index and a pool made one) · `link` (the
+//! order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check`
+//! · `statistics` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -75,8 +86,13 @@ pub use clock::Clock;
 pub use dump_files::restore;
 pub use engine::{DEFAULT_ENGINE, Engine, EngineParameters, key_type_name};
 pub use error::{Error, MAX_VALUE_BYTES};
-pub use everleaf_index::{BytesKeys, Concurrency, Conflicts, Direction, IndexError, MAX_KEY_BYTES, U64Keys};
-pub use everleaf_pmem::{Durability, FlushInstruction, Invented, Medium, Simulation, TransactionCounts, Transactions};
+pub use everleaf_index::{
+    BytesKeys, Concurrency, Conflicts, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
+};
+pub use everleaf_pmem::{
+    Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
+    Transactions,
+};
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 pub use expiry::Swept;
 pub use key::{Key, OwnedKey, StoreKey};

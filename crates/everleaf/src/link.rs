@@ -1,7 +1,9 @@
-//! Writing: how a value record is attached to the index, detached from it, and what recovery makes of a cut.
+//! Writing: how a value record is attached to the index, detached from it, and what recovery makes
+//! of a cut.
 //!
-//! A value is a record of the pool, the index maps its key to the record's offset. One write exchanges `old` (the record that the
-//! index holds, or null) for `new` (a new record, or null for a removal):
+//! A value is a record of the pool, the index maps its key to the record's offset. One write
+//! exchanges `old` (the record that the index holds, or null) for `new` (a new record, or null for
+//! a removal):
 //!
 //! ```text
 //! P1         the worker's intent {old, new} and the new record are durable     begin_link
@@ -9,18 +11,22 @@
 //! P3         old is freed, the intent is cleared                               end_link
 //! ```
 //!
-//! A crash before P1 leaves nothing. From then on the pool hands the intent over when it is opened, and the index decides: if it holds
-//! `new`, the crash came after P2 and `old` is freed; if not, it came before and `new` is freed.
+//! A crash before P1 leaves nothing. From then on the pool hands the intent over when it is opened,
+//! and the index decides: if it holds `new`, the crash came after P2 and `old` is freed; if not, it
+//! came before and `new` is freed.
 //!
-//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number, chosen by a hash) for himself from before
-//! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same lock together with other readers, so the
-//! record that is lent to him is not freed. A scan needs no lock of a key: the index lets go of an entry's record only in P2, which waits
-//! until the scan is past it.
+//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number,
+//! chosen by a hash) for himself from before
+//! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same
+//! lock together with other readers, so the record that is lent to him is not freed. A scan needs
+//! no lock of a key: the index lets go of an entry's record only in P2, which waits until the scan
+//! is past it.
 //!
 //! A batch is several such links with one commit point: `link/batch.rs`.
 //!
-//! A write that fails midway (the pool is full, or damage is met) is settled in the same way at once. If even that fails, or if it
-//! panics, no more is written and the pool is left marked as not closed: opening it recovers.
+//! A write that fails midway (the pool is full, or damage is met) is settled in the same way at
+//! once. If even that fails, or if it panics, no more is written and the pool is left marked as not
+//! closed: opening it recovers.
 
 use std::hash::{Hash, Hasher};
 use std::ops::{Bound, ControlFlow};
@@ -40,7 +46,8 @@ use crate::{Error, StoreKey};
 
 pub(crate) use self::batch::Change;
 
-/// Locks of keys: many more than threads, so that two keys that are written at a time seldom share one.
+/// Locks of keys: many more than threads, so that two keys that are written at a time seldom share
+/// one.
 const KEY_LOCKS: usize = 1024;
 /// Workers that a store uses at a time: half of the pool's, the others are for its index.
 const SEATS: usize = 32;
@@ -114,8 +121,9 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.exclusive(&self.batches)
     }
 
-    /// Takes a lock together with others. Blocking is fair: a writer that waits lets no more readers in, else those of a key that is always being read would keep it
-    /// waiting for ever. Under the explorer, which schedules, nobody may block.
+    /// Takes a lock together with others. Blocking is fair: a writer that waits lets no more
+    /// readers in, else those of a key that is always being read would keep it waiting for ever.
+    /// Under the explorer, which schedules, nobody may block.
     fn shared<'l>(&self, lock: &'l RwLock<()>) -> RwLockReadGuard<'l, ()> {
         if M::OBSERVES_READS { self.wait_for(|| lock.try_read()) } else { lock.read() }
     }
@@ -146,8 +154,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         opened.pending_batches.iter().try_for_each(|batch| self.resolve_batch(batch))
     }
 
-    /// The record that the index holds for `key`, if there is one. Only a record of this very key is ever given, since it
-    /// may be freed next. The caller has the key's lock.
+    /// The record that the index holds for `key`, if there is one. Only a record of this very key
+    /// is ever given, since it may be freed next. The caller has the key's lock.
     pub(crate) fn linked(&self, key: K::Ref<'_>) -> Result<Option<Linked>, Error> {
         let Some(offset) = self.index.get(key)? else { return Ok(None) };
         let record = self.pool.record_unverified(PPtr::at(offset))?;
@@ -169,9 +177,18 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     }
 
     /// Links a new record in place of `old`. The caller has the key's lock.
-    pub(crate) fn replace(&self, key: K::Ref<'_>, old: PPtr<Record>, new: NewValue<'_>) -> Result<(), Error> {
+    pub(crate) fn replace(
+        &self,
+        key: K::Ref<'_>,
+        old: PPtr<Record>,
+        new: NewValue<'_>,
+    ) -> Result<(), Error> {
         let bytes = KeyBytes::of(K::widen(key));
-        self.exchange(key, old, Some(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value]))
+        self.exchange(
+            key,
+            old,
+            Some(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value]),
+        )
     }
 
     /// Removes `key` and frees its record `old`. The caller has the key's lock.
@@ -179,18 +196,29 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.exchange(key, old, None)
     }
 
-    fn exchange(&self, key: K::Ref<'_>, old: PPtr<Record>, parts: Option<&[&[u8]]>) -> Result<(), Error> {
+    fn exchange(
+        &self,
+        key: K::Ref<'_>,
+        old: PPtr<Record>,
+        parts: Option<&[&[u8]]>,
+    ) -> Result<(), Error> {
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
         let mut worker = self.workers.lease()?;
-        // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved by `resolve`.
+        // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved
+        // by `resolve`.
         let new = worker.begin_link(old, parts)?;
         let unsettled = Unsettled(&self.interrupted);
         // P2 COMMIT: the index.
-        let changed = if new.is_null() { self.index.remove(key) } else { self.index.upsert(key, new.offset()) };
+        let changed = if new.is_null() {
+            self.index.remove(key)
+        } else {
+            self.index.upsert(key, new.offset())
+        };
         let linked = changed.is_ok() || holds(&*self.index, key, old, new)?;
-        // P3: old is freed, or new if the index refused. Crash: the intent is still there and is resolved in the same way.
+        // P3: old is freed, or new if the index refused. Crash: the intent is still there and is
+        // resolved in the same way.
         worker.end_link(linked)?;
         std::mem::forget(unsettled);
         changed?;
@@ -215,20 +243,30 @@ impl Drop for Unsettled<'_> {
 }
 
 /// Whether the index is past the commit of an exchange of `old` for `new`.
-fn holds<K: StoreKey>(index: &dyn Index<K>, key: K::Ref<'_>, old: PPtr<Record>, new: PPtr<Record>) -> Result<bool, Error> {
+fn holds<K: StoreKey>(
+    index: &dyn Index<K>,
+    key: K::Ref<'_>,
+    old: PPtr<Record>,
+    new: PPtr<Record>,
+) -> Result<bool, Error> {
     let found = index.get(key)?;
     Ok(if new.is_null() { found != Some(old.offset()) } else { found == Some(new.offset()) })
 }
 
 /// The same of a link that a crash cut: the records themselves say whose they are.
 ///
-/// `old` is asked first, which is whole in every state; `new` may be torn, since the crash may have come while it was written. Where
-/// neither can be read the whole index is searched for the link; only a crash within the few instructions before P1, or damage, makes
-/// that necessary.
-fn is_linked<M: Media, K: StoreKey>(pool: &Pool<M>, index: &dyn Index<K>, link: PendingLink) -> Result<bool, Error> {
+/// `old` is asked first, which is whole in every state; `new` may be torn, since the crash may have
+/// come while it was written. Where neither can be read the whole index is searched for the link;
+/// only a crash within the few instructions before P1, or damage, makes that necessary.
+fn is_linked<M: Media, K: StoreKey>(
+    pool: &Pool<M>,
+    index: &dyn Index<K>,
+    link: PendingLink,
+) -> Result<bool, Error> {
     for record in [link.old, link.new] {
         let content = if record.is_null() { None } else { pool.record(record).ok() };
-        let key = content.and_then(ValueRecord::parse).and_then(|found| key_of_bytes(found.key, K::TYPE));
+        let key =
+            content.and_then(ValueRecord::parse).and_then(|found| key_of_bytes(found.key, K::TYPE));
         if let Some(key) = key {
             return holds(index, K::narrow(key)?, link.old, link.new);
         }

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
-use everleaf_pool::{DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file};
+use everleaf_pmem::{
+    Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions,
+};
+use everleaf_pool::{
+    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file,
+};
 
 use crate::attached::Attached;
 use crate::backend::Backend;
@@ -26,7 +30,8 @@ pub(crate) const GROUP_UNIT: u64 = 4096;
 /// # let path = folder.path().join("numbers.pool");
 /// use everleaf::{CreateOptions, Engine, KeyType};
 ///
-/// let store = CreateOptions::new().engine(Engine::FpTree).key_type(KeyType::U64).size_bytes(1 << 20).create(&path)?;
+/// let store = CreateOptions::new().engine(Engine::FpTree).key_type(KeyType::U64).size_bytes(1 << 20)
+///     .create(&path)?;
 /// store.put(42, b"the answer")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -36,15 +41,18 @@ pub struct CreateOptions {
     pub engine: Engine,
     /// The kind of keys. Default: byte strings.
     pub key_type: KeyType,
-    /// Bytes of the file at first, all of them allocated at once; at least 64 KiB. Default: 256 MiB.
+    /// Bytes of the file at first, all of them allocated at once; at least 64 KiB. Default: 256
+    /// MiB.
     pub size_bytes: u64,
-    /// Bytes that the file may grow to. Default: as much as addresses can be reserved for, at most 1 TiB.
+    /// Bytes that the file may grow to. Default: as much as addresses can be reserved for, at most
+    /// 1 TiB.
     pub max_size_bytes: Option<u64>,
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
-    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default: those of the processor, if it has them.
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default:
+    /// those of the processor, if it has them.
     pub transactions: Transactions,
 }
 
@@ -117,21 +125,26 @@ impl CreateOptions {
         self
     }
 
-    /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is durable when this returns; if it fails,
-    /// no file is left.
+    /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is
+    /// durable when this returns; if it fails, no file is left.
     ///
     /// # Errors
-    /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which parameters there are, [`PoolError::Exists`],
-    /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
+    /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which
+    /// parameters there are, [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system
+    /// says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.create_at(path.as_ref())
     }
 
-    /// Not generic, so that the engines are compiled here, once, and not in every crate that makes a store.
+    /// Not generic, so that the engines are compiled here, once, and not in every crate that makes
+    /// a store.
     fn create_at(&self, path: &Path) -> Result<Store, Error> {
         self.format()?; // Before a file is made.
-        let region = create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
-        let is_file = region.file().is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
+        let region =
+            create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
+        let is_file = region
+            .file()
+            .is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
         let created = hardware(region, FlushChoice::Auto).and_then(|media| self.create_on(media));
         if created.is_err() && is_file {
             let _ = std::fs::remove_file(path); // The reason is what matters to the caller.
@@ -140,7 +153,12 @@ impl CreateOptions {
     }
 
     fn format(&self) -> Result<Format, Error> {
-        registry::pool_format(self.engine.require_available()?, self.key_type, &self.sized_parameters(), 1)
+        registry::pool_format(
+            self.engine.require_available()?,
+            self.key_type,
+            &self.sized_parameters(),
+            1,
+        )
     }
 
     /// The parameters, with groups of leaves that leave a small pool room for other things.
@@ -148,24 +166,36 @@ impl CreateOptions {
         let mut parameters = self.parameters;
         let grouped = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
         if grouped && parameters.group_bytes.is_none() && self.size_bytes < SMALL_POOL_BYTES {
-            parameters.group_bytes = Some((self.size_bytes / 16 / GROUP_UNIT * GROUP_UNIT).max(GROUP_UNIT));
+            parameters.group_bytes =
+                Some((self.size_bytes / 16 / GROUP_UNIT * GROUP_UNIT).max(GROUP_UNIT));
         }
         parameters
     }
 
-    /// Makes a store over the whole region of any media, whatever it holds: for benchmarks and for the explorer. The pool is handed out
-    /// too, as the way to the media.
+    /// Makes a store over the whole region of any media, whatever it holds: for benchmarks and for
+    /// the explorer. The pool is handed out too, as the way to the media.
     ///
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
     pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let pool = Pool::create(media, &self.format()?)?;
-        let (parameters, clock, its) = (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
+        let (parameters, clock, its) =
+            (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
         let backend: Arc<dyn Backend> = match self.key_type {
-            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(its, self.engine, &parameters, self.transactions, clock)?),
-            KeyType::Bytes => {
-                Arc::new(Attached::<M, BytesKeys>::create(its, self.engine, &parameters, self.transactions, clock)?)
-            }
+            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(
+                its,
+                self.engine,
+                &parameters,
+                self.transactions,
+                clock,
+            )?),
+            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::create(
+                its,
+                self.engine,
+                &parameters,
+                self.transactions,
+                clock,
+            )?),
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -178,24 +208,26 @@ pub enum FlushChoice {
     /// What the medium needs: the best instruction there is on persistent memory, none elsewhere.
     #[default]
     Auto,
-    /// This one, with fences, whatever the medium: for measurements. Forcing none leaves the fences out too, and lowers the durability of
-    /// persistent memory to that of a process crash.
+    /// This one, with fences, whatever the medium: for measurements. Forcing none leaves the fences
+    /// out too, and lowers the durability of persistent memory to that of a process crash.
     Force(FlushInstruction),
 }
 
 /// How a store is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Whether the file must not be written: if recovery is needed, it happens in private memory. Several readers may have a store open.
+    /// Whether the file must not be written: if recovery is needed, it happens in private memory.
+    /// Several readers may have a store open.
     pub read_only: bool,
-    /// Whether all pages are faulted in at once, so that no later access waits for the kernel. Without effect on read-only stores.
+    /// Whether all pages are faulted in at once, so that no later access waits for the kernel.
+    /// Without effect on read-only stores.
     pub prefault: bool,
     /// The flush instruction.
     pub flush: FlushChoice,
     /// What values expire by.
     pub clock: Clock,
-    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any, locks with versions do. Default: those
-    /// of the processor, if it has them.
+    /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
+    /// locks with versions do. Default: those of the processor, if it has them.
     pub transactions: Transactions,
 }
 
@@ -251,12 +283,13 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's part takes the same time for every size;
-    /// the engine rebuilds what it keeps in DRAM.
+    /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's
+    /// part takes the same time for every size; the engine rebuilds what it keeps in DRAM.
     ///
     /// # Errors
-    /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`], [`PoolError::OtherBoot`], [`Error::EngineOfPool`],
-    /// [`Error::ParameterOfPool`], damage, or what the system says.
+    /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`],
+    /// [`PoolError::OtherBoot`], [`Error::EngineOfPool`], [`Error::ParameterOfPool`], damage, or
+    /// what the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.open_at(path.as_ref())
     }
@@ -264,7 +297,8 @@ impl OpenOptions {
     /// Not generic, as [`CreateOptions::create_at`] is not.
     fn open_at(&self, path: &Path) -> Result<Store, Error> {
         let start = Instant::now();
-        let region = open_file(path, if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
+        let region =
+            open_file(path, if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
         if self.prefault && !self.read_only {
             region.prefault();
         }
@@ -285,7 +319,8 @@ impl OpenOptions {
         durability: Durability,
         start: Instant,
     ) -> Result<Store, Error> {
-        let mut attached = Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
+        let mut attached =
+            Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
         let opening = attached.opening_mut();
         opening.writable = !self.read_only;
         opening.durability = durability;
@@ -297,7 +332,8 @@ impl OpenOptions {
         Ok(store)
     }
 
-    /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too, as the way to the media.
+    /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too,
+    /// as the way to the media.
     ///
     /// # Errors
     /// As [`open`](Self::open), but for those about files.
@@ -306,8 +342,12 @@ impl OpenOptions {
         let durability = media.region().medium().durability();
         let (pool, opened) = Pool::open(media)?;
         let store = match pool.format().key_type {
-            KeyType::U64 => self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, durability, start),
-            KeyType::Bytes => self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, durability, start),
+            KeyType::U64 => {
+                self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, durability, start)
+            }
+            KeyType::Bytes => {
+                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, durability, start)
+            }
         };
         Ok((store?, pool))
     }
@@ -326,7 +366,9 @@ fn hardware(region: Region, flush: FlushChoice) -> Result<Hardware, Error> {
 fn durability_of(media: &Hardware, flush: FlushChoice) -> Durability {
     let medium = media.region().medium();
     match flush {
-        FlushChoice::Force(FlushInstruction::None) if medium == Medium::Dax => Durability::ProcessCrash,
+        FlushChoice::Force(FlushInstruction::None) if medium == Medium::Dax => {
+            Durability::ProcessCrash
+        }
         _ => medium.durability(),
     }
 }

@@ -1,4 +1,5 @@
-//! Making and opening an index by the name of its engine, on any media and in any pool: what stores, benchmarks and tests share.
+//! Making and opening an index by the name of its engine, on any media and in any pool: what
+//! stores, benchmarks and tests share.
 
 use std::sync::Arc;
 
@@ -12,10 +13,12 @@ use everleaf_trees::{circtree, fastfair, sorted};
 use crate::options::GROUP_UNIT;
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
-/// What the header of a pool says in which `engine` keeps values of `value_words` words. The format that a pool is laid out with decides all sizes.
+/// What the header of a pool says in which `engine` keeps values of `value_words` words. The format
+/// that a pool is laid out with decides all sizes.
 ///
 /// # Errors
-/// [`Error::UnknownEngine`], [`Error::UnknownParameter`], or [`IndexError::Parameter`] for a size that is not on offer.
+/// [`Error::UnknownEngine`], [`Error::UnknownParameter`], or [`IndexError::Parameter`] for a size
+/// that is not on offer.
 pub fn pool_format(
     engine: Engine,
     key_type: KeyType,
@@ -35,17 +38,26 @@ pub fn pool_format(
             chosen.validate()?;
             if parameters.group_bytes == Some(0) {
                 let offered = format!("the multiples of {GROUP_UNIT} from {GROUP_UNIT} on");
-                return Err(IndexError::Parameter { parameter: "group_bytes", value: 0, offered }.into());
+                return Err(
+                    IndexError::Parameter { parameter: "group_bytes", value: 0, offered }.into()
+                );
             }
             chosen.pack()
         }
         Kind::Sorted(_) => {
             if value_words != 1 {
                 let offered = "1".to_owned();
-                return Err(IndexError::Parameter { parameter: "value_words", value: value_words as u64, offered }.into());
+                return Err(IndexError::Parameter {
+                    parameter: "value_words",
+                    value: value_words as u64,
+                    offered,
+                }
+                .into());
             }
             let tuned = sorted::Parameters::default();
-            let chosen = sorted::Parameters { node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from) };
+            let chosen = sorted::Parameters {
+                node_slots: parameters.leaf_slots.map_or(tuned.node_slots, u64::from),
+            };
             chosen.validate()?;
             chosen.pack()
         }
@@ -54,10 +66,12 @@ pub fn pool_format(
     Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
 }
 
-/// Makes an empty index in a fresh pool that was laid out with the [`pool_format`] of the same arguments.
+/// Makes an empty index in a fresh pool that was laid out with the [`pool_format`] of the same
+/// arguments.
 ///
 /// # Errors
-/// [`Error::OtherFormat`] if it was not; as [`pool_format`]; or [`IndexError::Pool`] if the pool has no room for it.
+/// [`Error::OtherFormat`] if it was not; as [`pool_format`]; or [`IndexError::Pool`] if the pool
+/// has no room for it.
 ///
 /// # Examples
 /// ```
@@ -97,9 +111,11 @@ pub fn create_index_with<K: StoreKey, M: Media>(
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
     match kind(engine)? {
-        Kind::FpTree(variant) => {
-            Ok(fptree::open_with(pool, variant, Opening { transactions, ..Opening::from(Shutdown::Clean) })?)
-        }
+        Kind::FpTree(variant) => Ok(fptree::open_with(
+            pool,
+            variant,
+            Opening { transactions, ..Opening::from(Shutdown::Clean) },
+        )?),
         Kind::Sorted(variant) => Ok(sorted::create(pool, variant)?),
         Kind::BTreeMap => Ok(K::model(value_words)?),
     }
@@ -109,12 +125,15 @@ pub fn create_index_with<K: StoreKey, M: Media>(
 ///
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::ParameterOfPool`], [`Error::WrongKeyType`], or damage.
-pub fn open_index<K: StoreKey, M: Media>(pool: &Arc<Pool<M>>, shutdown: Shutdown) -> Result<(Box<dyn Index<K>>, Engine), Error> {
+pub fn open_index<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    shutdown: Shutdown,
+) -> Result<(Box<dyn Index<K>>, Engine), Error> {
     open_index_with(pool, shutdown.into())
 }
 
-/// As [`open_index`], with everything that can be chosen: how many threads rebuild what the index keeps in DRAM, and which transactions it uses where
-/// the engine knows any.
+/// As [`open_index`], with everything that can be chosen: how many threads rebuild what the index
+/// keeps in DRAM, and which transactions it uses where the engine knows any.
 ///
 /// # Errors
 /// As [`open_index`].
@@ -162,14 +181,16 @@ pub fn parameters_of(format: &Format) -> EngineParameters {
     let none = EngineParameters::default();
     let Ok(engine) = format.engine.parse::<Engine>() else { return none };
     match kind(engine) {
-        Ok(Kind::FpTree(_)) => fptree::Parameters::unpack(format.parameters).map_or(none, |sizes| {
-            let chosen = none.leaf_slots(sizes.leaf_slots as u32).inner_keys(sizes.inner_keys as u32);
-            let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
-            if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
-        }),
-        Ok(Kind::Sorted(_)) => {
-            sorted::Parameters::unpack(format.parameters).map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32))
+        Ok(Kind::FpTree(_)) => {
+            fptree::Parameters::unpack(format.parameters).map_or(none, |sizes| {
+                let chosen =
+                    none.leaf_slots(sizes.leaf_slots as u32).inner_keys(sizes.inner_keys as u32);
+                let grouped = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+                if grouped { chosen.group_bytes(sizes.group_bytes) } else { chosen }
+            })
         }
+        Ok(Kind::Sorted(_)) => sorted::Parameters::unpack(format.parameters)
+            .map_or(none, |sizes| none.leaf_slots(sizes.node_slots as u32)),
         Ok(Kind::BTreeMap) | Err(_) => none,
     }
 }
@@ -219,5 +240,9 @@ macro_rules! model {
 pub(crate) use model;
 
 pub(crate) fn unoffered_words(words: usize) -> IndexError {
-    IndexError::Parameter { parameter: "value_words", value: words as u64, offered: "1 to 14".to_owned() }
+    IndexError::Parameter {
+        parameter: "value_words",
+        value: words as u64,
+        offered: "1 to 14".to_owned(),
+    }
 }

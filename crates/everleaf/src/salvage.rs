@@ -1,7 +1,8 @@
 //! Salvage: everything that can still be read of a damaged pool, in a new one.
 //!
-//! First the index is asked, as far as it can be opened and scanned. Where it has gaps, the records are gone through, as the chunk table tells of them: each value
-//! carries its key and a checksum. The damaged file is not written; recovery happens in private memory.
+//! First the index is asked, as far as it can be opened and scanned. Where it has gaps, the records
+//! are gone through, as the chunk table tells of them: each value carries its key and a checksum.
+//! The damaged file is not written; recovery happens in private memory.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -34,7 +35,8 @@ const NEW_BYTES: u64 = 1 << 20;
 pub struct Salvaged {
     /// Entries that the index led to.
     pub from_index: u64,
-    /// Entries that it did not lead to, and whose records were found. Among them may be one that was being replaced or removed when the pool was damaged.
+    /// Entries that it did not lead to, and whose records were found. Among them may be one that
+    /// was being replaced or removed when the pool was damaged.
     pub from_records: u64,
     /// Entries, blocks and tables that could not be read.
     pub unreadable: u64,
@@ -51,12 +53,14 @@ impl Salvaged {
     }
 }
 
-/// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could not be. The damaged file is not written. It may also be a sound one that is
-/// refused because the machine restarted while it was open. A named tree whose name is lost is called `salvaged-` and a number, and has byte-string keys.
+/// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could
+/// not be. The damaged file is not written. It may also be a sound one that is refused because the
+/// machine restarted while it was open. A named tree whose name is lost is called `salvaged-` and a
+/// number, and has byte-string keys.
 ///
 /// # Errors
-/// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or open elsewhere) or the new pool from being made; no new file is left
-/// then. [`Error::Aborted`].
+/// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or
+/// open elsewhere) or the new pool from being made; no new file is left then. [`Error::Aborted`].
 ///
 /// # Examples
 /// ```
@@ -70,7 +74,11 @@ impl Salvaged {
 /// assert_eq!((salvaged.from_index, salvaged.unreadable), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
+pub fn salvage(
+    damaged: impl AsRef<Path>,
+    new: impl AsRef<Path>,
+    watch: &mut Watch<'_>,
+) -> Result<Salvaged, Error> {
     salvage_to(damaged.as_ref(), new.as_ref(), watch)
 }
 
@@ -80,12 +88,24 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
     let (pool, opened, complaints) = Pool::open_damaged(media)?;
     let key_type = pool.format().key_type;
-    let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available()).unwrap_or_default();
+    let engine = pool
+        .format()
+        .engine
+        .parse()
+        .ok()
+        .filter(|engine: &Engine| engine.is_available())
+        .unwrap_or_default();
     let parameters = registry::parameters_of(pool.format());
-    let options = CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters).size_bytes(NEW_BYTES);
+    let options = CreateOptions::new()
+        .engine(engine)
+        .key_type(key_type)
+        .parameters(parameters)
+        .size_bytes(NEW_BYTES);
     let unfinished = Unfinished::of(new_path)?;
-    let (new, unfinished) = (options.create(unfinished.part())?, unfinished); // The name is dropped before the pool: see `restore`.
-    let mut work = Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
+    // The name is dropped before the pool: see `restore`.
+    let (new, unfinished) = (options.create(unfinished.part())?, unfinished);
+    let mut work =
+        Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     complaints.iter().for_each(|error| work.salvaged.complain(error));
     let done = match key_type {
         KeyType::U64 => work.gather::<U64Keys>(&pool, &opened),
@@ -106,7 +126,11 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
-    fn gather<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+    fn gather<K: StoreKey>(
+        &mut self,
+        pool: &Arc<Pool<Hardware>>,
+        opened: &Opened,
+    ) -> Result<(), Error> {
         self.gather_index::<K>(pool, opened)?;
         if self.salvaged.unreadable == 0 {
             return Ok(());
@@ -115,7 +139,8 @@ impl Work<'_> {
         if K::TYPE == KeyType::Bytes { self.name_lost_trees() } else { Ok(()) }
     }
 
-    /// Gives a name to trees whose entry in the catalog could not be read: nobody would find what is in them, but the tree that is made next, which would be given their number.
+    /// Gives a name to trees whose entry in the catalog could not be read: nobody would find what
+    /// is in them, but the tree that is made next, which would be given their number.
     fn name_lost_trees(&mut self) -> Result<(), Error> {
         let catalog = self.new.catalog()?;
         let mut named = BTreeSet::new();
@@ -126,10 +151,15 @@ impl Work<'_> {
         while let Some(number) = next {
             let from = Space::Named(number, KeyType::Bytes).encode_bound(Bound::Unbounded, true)?;
             let mut found = None;
-            self.new.backend().scan(from.as_ref().map(OwnedKey::as_ref), Direction::Forward, true, &mut |key, _| {
-                found = Space::of_encoded(key);
-                ControlFlow::Break(())
-            })?;
+            self.new.backend().scan(
+                from.as_ref().map(OwnedKey::as_ref),
+                Direction::Forward,
+                true,
+                &mut |key, _| {
+                    found = Space::of_encoded(key);
+                    ControlFlow::Break(())
+                },
+            )?;
             let Some(Space::Named(number, _)) = found else { return Ok(()) };
             if !named.contains(&number) {
                 // Its keys may have been numbers: as byte strings they can be read in either case.
@@ -139,7 +169,9 @@ impl Work<'_> {
                     name.push('-');
                 }
                 let lost = "the name of a tree is lost, and the kind of its keys";
-                self.salvaged.complain(format!("{lost}; what is left of it is in the tree {name}, with byte-string keys"));
+                self.salvaged.complain(format!(
+                    "{lost}; what is left of it is in the tree {name}, with byte-string keys"
+                ));
             }
             next = number.checked_add(1);
         }
@@ -147,7 +179,11 @@ impl Work<'_> {
     }
 
     /// All that the index leads to. The error is one of the new pool, or the watcher's.
-    fn gather_index<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+    fn gather_index<K: StoreKey>(
+        &mut self,
+        pool: &Arc<Pool<Hardware>>,
+        opened: &Opened,
+    ) -> Result<(), Error> {
         let index = match registry::open_index::<K, Hardware>(pool, Shutdown::Crash) {
             Ok((index, _)) => index,
             Err(error) => {
@@ -212,11 +248,19 @@ impl Work<'_> {
     fn take_record<K: StoreKey>(&mut self, bytes: &[u8]) -> Result<(), Error> {
         // Others are keys, and logs of batches.
         let Some(found) = ValueRecord::parse(bytes) else { return Ok(()) };
-        let Some(key) = key_of_bytes(found.key, K::TYPE).filter(|key| Space::of_encoded(*key).is_some()) else { return Ok(()) };
+        let Some(key) =
+            key_of_bytes(found.key, K::TYPE).filter(|key| Space::of_encoded(*key).is_some())
+        else {
+            return Ok(());
+        };
         let written = self.new.backend().write(key, Condition::Absent, Some(found.found()))?;
         if written.done {
             self.salvaged.from_records += 1;
-            self.progress.add(&Fetched { key: key.to_owned(), value: found.value.to_vec(), expires_ms: found.expires_ms });
+            self.progress.add(&Fetched {
+                key: key.to_owned(),
+                value: found.value.to_vec(),
+                expires_ms: found.expires_ms,
+            });
             report(self.watch, &self.progress)?;
         }
         Ok(())

@@ -15,10 +15,12 @@ use crate::{Error, Key, OwnedKey};
 
 /// Entries that are fetched at a time.
 pub(crate) const BATCH_ENTRIES: usize = 128;
-/// Bytes of values after which a batch ends early, so that long values neither fill memory nor hold writers up.
+/// Bytes of values after which a batch ends early, so that long values neither fill memory nor hold
+/// writers up.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
-/// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the direction.
+/// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the
+/// direction.
 ///
 /// ```
 /// use everleaf::Scan;
@@ -39,7 +41,12 @@ pub struct Scan {
 
 impl Default for Scan {
     fn default() -> Self {
-        Self { from: Bound::Unbounded, to: Bound::Unbounded, prefix: None, direction: Direction::Forward }
+        Self {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+            prefix: None,
+            direction: Direction::Forward,
+        }
     }
 }
 
@@ -94,12 +101,15 @@ impl Scan {
     }
 }
 
-/// The bound that lets fewer keys pass: the greater of two lower bounds, the lesser of two upper ones.
+/// The bound that lets fewer keys pass: the greater of two lower bounds, the lesser of two upper
+/// ones.
 fn tighter(a: Bound<OwnedKey>, b: Bound<OwnedKey>, lower: bool) -> Bound<OwnedKey> {
     let (key_a, key_b) = match (&a, &b) {
         (Bound::Unbounded, _) => return b,
         (_, Bound::Unbounded) => return a,
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => (a, b),
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
+            (a, b)
+        }
     };
     let take_a = match key_a.cmp(key_b) {
         std::cmp::Ordering::Equal => matches!(a, Bound::Excluded(_)),
@@ -146,7 +156,8 @@ pub(crate) struct Cursor {
     pub(crate) exhausted: bool,
     /// What was fetched is not asked of the snapshot again.
     once: bool,
-    /// Expired entries are shown as well; a snapshot, which has a time of its own, looks for itself.
+    /// Expired entries are shown as well; a snapshot, which has a time of its own, looks for
+    /// itself.
     expired: bool,
 }
 
@@ -157,7 +168,15 @@ impl Cursor {
         images: Option<Arc<Images>>,
         (lower, upper): (Bound<OwnedKey>, Bound<OwnedKey>),
     ) -> Self {
-        Self { backend, expired: images.is_some(), images, lower, upper, exhausted: false, once: false }
+        Self {
+            backend,
+            expired: images.is_some(),
+            images,
+            lower,
+            upper,
+            exhausted: false,
+            once: false,
+        }
     }
 
     /// The same with what has expired and was not removed yet.
@@ -170,7 +189,8 @@ impl Cursor {
         Self { once: true, ..self }
     }
 
-    /// Fetches up to `limit` entries from one end, the outermost first. Without any, everything is exhausted.
+    /// Fetches up to `limit` entries from one end, the outermost first. Without any, everything is
+    /// exhausted.
     pub(crate) fn fetch(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
         loop {
             let fetched = self.fetch_once(end, limit)?;
@@ -183,7 +203,8 @@ impl Cursor {
     /// The same, where what was found may all be invisible in the snapshot.
     fn fetch_once(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
         let forward = end == Direction::Forward;
-        let (start, stop) = if forward { (&self.lower, &self.upper) } else { (&self.upper, &self.lower) };
+        let (start, stop) =
+            if forward { (&self.lower, &self.upper) } else { (&self.upper, &self.lower) };
         let mut batch: Vec<Fetched> = Vec::new();
         let (mut bytes, mut reached_stop, mut disordered) = (0, true, false);
         self.backend.scan(borrowed(start), end, self.expired, &mut |key, found| {
@@ -191,13 +212,18 @@ impl Cursor {
                 return ControlFlow::Break(());
             }
             let previous = batch.last().map(|previous| previous.key.as_ref());
-            let onward = previous.map_or_else(|| passes(start, key, forward), |p| key != p && (key > p) == forward);
+            let onward = previous
+                .map_or_else(|| passes(start, key, forward), |p| key != p && (key > p) == forward);
             if !onward {
                 disordered = true; // A damaged index must not make this go round in circles.
                 return ControlFlow::Break(());
             }
             bytes += found.value.len();
-            batch.push(Fetched { key: key.to_owned(), value: found.value.to_vec(), expires_ms: found.expires_ms });
+            batch.push(Fetched {
+                key: key.to_owned(),
+                value: found.value.to_vec(),
+                expires_ms: found.expires_ms,
+            });
             reached_stop = batch.len() < limit && bytes < BATCH_BYTES;
             if reached_stop { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
@@ -212,7 +238,10 @@ impl Cursor {
             if !forward {
                 batch.reverse();
             }
-            images.overlay(&mut batch, if forward { (start.clone(), far.clone()) } else { (far.clone(), start.clone()) })?;
+            images.overlay(
+                &mut batch,
+                if forward { (start.clone(), far.clone()) } else { (far.clone(), start.clone()) },
+            )?;
             if !forward {
                 batch.reverse();
             }
@@ -232,11 +261,14 @@ impl Cursor {
 
 /// An iterator over entries in key order, from either end; [`rev`](Iterator::rev) turns it around.
 ///
-/// Of a [`Snapshot`](crate::Snapshot) it shows exactly the state of that moment. Of a store or a tree, entries are fetched a batch at a time (128 entries, or
-/// 1 MiB of values), so the store can be written to while one iterates, by this thread too. What is promised then: keys come in order and
-/// none comes twice; a key that is present all the while comes; a key that is absent all the while does not; and each value was the key's value at some moment of
-/// the iteration. It is no snapshot: of two writes made during the iteration the later one may be seen and the earlier one not. What
-/// was committed as one [`Batch`](crate::Batch) is seen wholly or not at all by each step of fetching.
+/// Of a [`Snapshot`](crate::Snapshot) it shows exactly the state of that moment. Of a store or a
+/// tree, entries are fetched a batch at a time (128 entries, or 1 MiB of values), so the store can
+/// be written to while one iterates, by this thread too. What is promised then: keys come in order
+/// and none comes twice; a key that is present all the while comes; a key that is absent all the
+/// while does not; and each value was the key's value at some moment of the iteration. It is no
+/// snapshot: of two writes made during the iteration the later one may be seen and the earlier one
+/// not. What was committed as one [`Batch`](crate::Batch) is seen wholly or not at all by each step
+/// of fetching.
 ///
 /// After an error the iterator ends.
 pub struct Range<'s> {
@@ -274,7 +306,8 @@ impl<'s> Range<'s> {
             return Some(Ok(entry));
         }
         let Some(cursor) = self.cursor.as_mut().filter(|cursor| !cursor.exhausted) else {
-            return far.pop_back().map(Ok); // What was fetched from the other end is all there is in between.
+            // What was fetched from the other end is all there is in between.
+            return far.pop_back().map(Ok);
         };
         match cursor.fetch(end, BATCH_ENTRIES).and_then(|fetched| self.view.decode(fetched)) {
             Ok(entries) => near.extend(entries),
@@ -325,7 +358,11 @@ mod tests {
         let key = |key: &str| OwnedKey::from(key);
         let scan = Scan::all().starting_at("abc").ending_before("b").with_prefix("ab");
         assert_eq!(scan.bounds(), (Bound::Included(key("abc")), Bound::Excluded(key("ac"))));
-        let scan = Scan { from: Bound::Excluded(key("ab")), to: Bound::Included(key("abx")), ..Scan::all().with_prefix("ab") };
+        let scan = Scan {
+            from: Bound::Excluded(key("ab")),
+            to: Bound::Included(key("abx")),
+            ..Scan::all().with_prefix("ab")
+        };
         assert_eq!(scan.bounds(), (Bound::Excluded(key("ab")), Bound::Included(key("abx"))));
         let scan = Scan::all().with_prefix(b"\xff");
         assert_eq!(scan.bounds(), (Bound::Included(OwnedKey::from(b"\xff")), Bound::Unbounded));

@@ -1,10 +1,12 @@
 //! Snapshots: the state of one moment, read while others write.
 //!
-//! No engine keeps versions. So whoever is about to change a key, while there is a snapshot, first notes in DRAM what the key was: its *image*. A snapshot reads
-//! the index and then its images, which prevail.
+//! No engine keeps versions. So whoever is about to change a key, while there is a snapshot, first
+//! notes in DRAM what the key was: its *image*. A snapshot reads the index and then its images,
+//! which prevail.
 //!
-//! S1: an image is there before the index changes, and both happen under the lock of the key. So who reads the index first and the images
-//! afterwards sees either the old value in the index, or its image.
+//! S1: an image is there before the index changes, and both happen under the lock of the key. So
+//! who reads the index first and the images afterwards sees either the old value in the index, or
+//! its image.
 //! S2: a snapshot begins when no write is under way; so none is cut in two, and no batch.
 //! S3: values expire for a snapshot by the time at which it began.
 
@@ -65,7 +67,9 @@ impl Images {
         }
         let mut kept = self.kept.lock();
         let key = key.to_owned();
-        if kept.images.contains_key(&key) || kept.passed.as_ref().is_some_and(|passed| key <= *passed) {
+        if kept.images.contains_key(&key)
+            || kept.passed.as_ref().is_some_and(|passed| key <= *passed)
+        {
             return;
         }
         let image = Image(found.map(|found| (found.value.into(), found.expires_ms)));
@@ -77,11 +81,13 @@ impl Images {
         }
     }
 
-    /// Forgets the images of keys up to this one, and keeps none of them any more: whoever reads has passed it and does not come back.
+    /// Forgets the images of keys up to this one, and keeps none of them any more: whoever reads
+    /// has passed it and does not come back.
     pub(crate) fn pass(&self, key: &OwnedKey) {
         let mut guard = self.kept.lock();
         let kept = &mut *guard;
-        // One by one: whoever reads comes by every few hundred entries, and the images ahead may be millions.
+        // One by one: whoever reads comes by every few hundred entries, and the images ahead may be
+        // millions.
         while let Some(first) = kept.images.first_entry().filter(|first| first.key() <= key) {
             kept.bytes -= first.get().bytes(first.key());
             first.remove();
@@ -90,14 +96,25 @@ impl Images {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.lost.load(Ordering::Acquire) { Err(Error::SnapshotLost { limit_bytes: self.limit_bytes }) } else { Ok(()) }
+        if self.lost.load(Ordering::Acquire) {
+            Err(Error::SnapshotLost { limit_bytes: self.limit_bytes })
+        } else {
+            Ok(())
+        }
     }
 
     /// Shows what a key was. `found` was read from the index before.
-    pub(crate) fn prevail(&self, key: Key<'_>, found: Option<Found<'_>>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
+    pub(crate) fn prevail(
+        &self,
+        key: Key<'_>,
+        found: Option<Found<'_>>,
+        show: &mut dyn FnMut(Found<'_>),
+    ) -> Result<bool, Error> {
         let image = self.image(key)?;
         let found = match &image {
-            Some(image) => image.0.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms }),
+            Some(image) => {
+                image.0.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms })
+            }
             None => found,
         };
         let found = found.filter(|found| !is_expired(found.expires_ms, self.now_ms));
@@ -105,25 +122,36 @@ impl Images {
         Ok(found.is_some())
     }
 
-    /// A copy of the image of a key, so that writers, who all keep their images here, do not wait for whom it is shown to.
+    /// A copy of the image of a key, so that writers, who all keep their images here, do not wait
+    /// for whom it is shown to.
     fn image(&self, key: Key<'_>) -> Result<Option<Image>, Error> {
         let kept = self.kept.lock();
         self.check()?;
         Ok(kept.images.get(&key.to_owned()).cloned())
     }
 
-    /// Puts images over what was just read from the index, which is all that there is within `bounds`, in ascending order.
-    pub(crate) fn overlay(&self, fetched: &mut Vec<Fetched>, bounds: (Bound<OwnedKey>, Bound<OwnedKey>)) -> Result<(), Error> {
+    /// Puts images over what was just read from the index, which is all that there is within
+    /// `bounds`, in ascending order.
+    pub(crate) fn overlay(
+        &self,
+        fetched: &mut Vec<Fetched>,
+        bounds: (Bound<OwnedKey>, Bound<OwnedKey>),
+    ) -> Result<(), Error> {
         let kept = self.kept.lock();
         self.check()?;
         if is_possible(&bounds) {
             let mut images = kept.images.range(bounds).peekable();
             if images.peek().is_some() {
-                let mut merged: BTreeMap<OwnedKey, Fetched> = fetched.drain(..).map(|entry| (entry.key.clone(), entry)).collect();
+                let mut merged: BTreeMap<OwnedKey, Fetched> =
+                    fetched.drain(..).map(|entry| (entry.key.clone(), entry)).collect();
                 for (key, image) in images {
                     match &image.0 {
                         Some((value, expires_ms)) => {
-                            let entry = Fetched { key: key.clone(), value: value.to_vec(), expires_ms: *expires_ms };
+                            let entry = Fetched {
+                                key: key.clone(),
+                                value: value.to_vec(),
+                                expires_ms: *expires_ms,
+                            };
                             merged.insert(key.clone(), entry);
                         }
                         None => drop(merged.remove(key)),
@@ -142,7 +170,9 @@ fn is_possible((lower, upper): &(Bound<OwnedKey>, Bound<OwnedKey>)) -> bool {
     match (lower, upper) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
         (Bound::Excluded(a), Bound::Excluded(b)) => a < b,
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a <= b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
+            a <= b
+        }
     }
 }
 
@@ -188,13 +218,15 @@ impl Snapshots {
 
 /// A store as it was at one moment, whatever is written since. It reads like a [`View`].
 ///
-/// Writers copy what they replace to DRAM while a snapshot lives; when that exceeds its limit (256 MiB, see
-/// [`Store::snapshot_with_limit`](crate::Store::snapshot_with_limit)), the snapshot is lost: reading it gives [`Error::SnapshotLost`], and the writers go on. It
-/// does not outlive the process.
+/// Writers copy what they replace to DRAM while a snapshot lives; when that exceeds its limit (256
+/// MiB, see [`Store::snapshot_with_limit`](crate::Store::snapshot_with_limit)), the snapshot is
+/// lost: reading it gives [`Error::SnapshotLost`], and the writers go on. It does not outlive the
+/// process.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+/// #     .create(folder.path().join("a.pool"))?;
 /// store.put("key", b"before")?;
 /// let snapshot = store.snapshot()?;
 /// store.put("key", b"after")?;
@@ -209,7 +241,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn begin(backend: &Arc<dyn Backend>, space: crate::keyspace::Space, limit_bytes: u64) -> Result<Self, Error> {
+    pub(crate) fn begin(
+        backend: &Arc<dyn Backend>,
+        space: crate::keyspace::Space,
+        limit_bytes: u64,
+    ) -> Result<Self, Error> {
         let images = backend.begin_snapshot(limit_bytes)?;
         Ok(Self { view: View::new(Arc::clone(backend), space, Some(Arc::clone(&images))), images })
     }

@@ -24,7 +24,8 @@ pub struct Statistics {
     pub inner_nodes: u64,
     /// Entries of a leaf that are used, on average: 0 to 1. None where the engine cannot tell.
     pub fill: Option<f64>,
-    /// Bytes of persistent memory that the index takes from the pool; with byte-string keys, whose records share chunks with values, all that is used.
+    /// Bytes of persistent memory that the index takes from the pool; with byte-string keys, whose
+    /// records share chunks with values, all that is used.
     pub pm_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub dram_bytes: u64,
@@ -32,7 +33,8 @@ pub struct Statistics {
     pub used_bytes: u64,
     /// Bytes that can be allocated without growing the pool.
     pub free_bytes: u64,
-    /// How much of the free bytes lies between blocks that are in use, and so serves values of like sizes only: 0 to 1.
+    /// How much of the free bytes lies between blocks that are in use, and so serves values of like
+    /// sizes only: 0 to 1.
     pub fragmentation: f64,
     /// Bytes of the pool now.
     pub total_bytes: u64,

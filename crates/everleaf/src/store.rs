@@ -11,12 +11,16 @@ use crate::backend::Backend;
 use crate::expiry::{self, Sweeper, Swept};
 use crate::keyspace::Space;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
-use crate::{Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Statistics, Tree, Watch};
+use crate::{
+    Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Statistics, Tree, Watch,
+};
 
-/// A pool file that was opened: an ordered map from keys to byte values, which reads and writes as a [`Tree`] does, with further trees by name beside it.
+/// A pool file that was opened: an ordered map from keys to byte values, which reads and writes as
+/// a [`Tree`] does, with further trees by name beside it.
 ///
-/// Dropping a store closes it; [`close`](Store::close) also tells whether that worked. A process that dies leaves a pool that is recovered when it is opened. Trees,
-/// views and iterators that were made of a store are closed with it: what they are asked then is [`Error::Closed`].
+/// Dropping a store closes it; [`close`](Store::close) also tells whether that worked. A process
+/// that dies leaves a pool that is recovered when it is opened. Trees, views and iterators that
+/// were made of a store are closed with it: what they are asked then is [`Error::Closed`].
 pub struct Store {
     tree: Tree,
     /// Held while the names of the trees change.
@@ -25,7 +29,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a pool file with byte-string keys and defaults for everything else; see [`CreateOptions`] for more.
+    /// Makes a pool file with byte-string keys and defaults for everything else; see
+    /// [`CreateOptions`] for more.
     ///
     /// # Errors
     /// As [`CreateOptions::create`].
@@ -97,9 +102,11 @@ impl Store {
         self.tree.backend()
     }
 
-    // ---- snapshots ----------------------------------------------------------------------------------------------------
+    // ---- snapshots
+    // ---------------------------------------------------------------------------------------------
 
-    /// The store, all its trees included, as it is now, to be read while others write. It waits until the writes that are under way have ended.
+    /// The store, all its trees included, as it is now, to be read while others write. It waits
+    /// until the writes that are under way have ended.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -107,7 +114,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let counters = store.tree("counters")?;
     /// counters.put("a", b"1")?;
     /// let snapshot = store.snapshot()?;
@@ -119,7 +127,8 @@ impl Store {
         self.snapshot_with_limit(DEFAULT_SNAPSHOT_BYTES)
     }
 
-    /// The same with another limit of what writers copy to DRAM for it; beyond it the snapshot is lost.
+    /// The same with another limit of what writers copy to DRAM for it; beyond it the snapshot is
+    /// lost.
     ///
     /// # Errors
     /// As there.
@@ -127,7 +136,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
     /// store.put("key", b"value")?;
@@ -141,9 +151,11 @@ impl Store {
         Snapshot::begin(self.backend(), self.tree.space(), bytes)
     }
 
-    // ---- expiry -------------------------------------------------------------------------------------------------------
+    // ---- expiry
+    // ---------------------------------------------------------------------------------------------
 
-    /// Removes what has expired, of all trees, and gives its room back: looks at every entry. What expires meanwhile may stay until the next time.
+    /// Removes what has expired, of all trees, and gives its room back: looks at every entry. What
+    /// expires meanwhile may stay until the next time.
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
@@ -151,7 +163,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_for("key", b"value", std::time::Duration::ZERO)?;
     /// assert_eq!((store.get("key")?, store.len()), (None, 1));
     /// assert_eq!(store.remove_expired()?.removed, 1);
@@ -162,8 +175,9 @@ impl Store {
         expiry::sweep(self.backend(), &mut || true)
     }
 
-    /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, with a pause after each time, until the store is closed or this is called
-    /// with another pause. None: no more.
+    /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, with
+    /// a pause after each time, until the store is closed or this is called with another pause.
+    /// None: no more.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -171,7 +185,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use std::time::Duration;
     ///
     /// store.sweep_every(Some(Duration::from_secs(60)))?; // until the store is closed
@@ -186,14 +201,16 @@ impl Store {
         Ok(())
     }
 
-    // ---- the whole ------------------------------------------------------------------------------------------------------
+    // ---- the whole
+    // ---------------------------------------------------------------------------------------------
 
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.backend().engine()
     }
 
-    /// Sizes, shape, and what opening found. Reads the pool's chunk table: one line for each 4 KiB of the pool.
+    /// Sizes, shape, and what opening found. Reads the pool's chunk table: one line for each 4 KiB
+    /// of the pool.
     ///
     /// # Errors
     /// Damage of the chunk table.
@@ -201,7 +218,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let statistics = store.statistics()?;
     /// println!("{} of {} bytes in use; {} survived", statistics.used_bytes, statistics.total_bytes, statistics.durability);
     /// assert_eq!(statistics.keys, 0);
@@ -216,7 +234,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let can = store.capabilities();
     /// assert!(can.writable && can.concurrent_writers);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -225,8 +244,9 @@ impl Store {
         self.backend().capabilities()
     }
 
-    /// Tests every invariant of the index, every value's checksum and place, and that every block of the pool is reached exactly once or is free: of all trees, which share
-    /// the index. Writes nothing; others wait meanwhile.
+    /// Tests every invariant of the index, every value's checksum and place, and that every block
+    /// of the pool is reached exactly once or is free: of all trees, which share the index. Writes
+    /// nothing; others wait meanwhile.
     ///
     /// # Errors
     /// Only what makes checking itself impossible; what is wrong with the store is in the outcome.
@@ -234,7 +254,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let outcome = store.check()?;
     /// assert!(outcome.ok, "{:?}", outcome.violations);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -243,7 +264,8 @@ impl Store {
         self.check_with(&mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`check`](Store::check), with somebody who watches, who must not call the store. The index's own invariants are one step, which may be half of the work.
+    /// As [`check`](Store::check), with somebody who watches, who must not call the store. The
+    /// index's own invariants are one step, which may be half of the work.
     ///
     /// # Errors
     /// As there; [`Error::Aborted`].
@@ -252,7 +274,8 @@ impl Store {
     /// ```
     /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// let outcome = store.check_with(&mut |progress| {
     ///     println!("{} of {:?} entries", progress.entries, progress.of_entries);
     ///     ControlFlow::Continue(())
@@ -264,8 +287,9 @@ impl Store {
         self.backend().check(watch)
     }
 
-    /// Returns when everything done before is durable, and writes a pool on an ordinary file system to its file. With the engines that there
-    /// are, writes are durable anyway, as far as [`Statistics::durability`] says.
+    /// Returns when everything done before is durable, and writes a pool on an ordinary file system
+    /// to its file. With the engines that there are, writes are durable anyway, as far as
+    /// [`Statistics::durability`] says.
     ///
     /// # Errors
     /// As the system reports.
@@ -273,15 +297,18 @@ impl Store {
         self.backend().sync()
     }
 
-    /// Closes the store: what it holds is synced to the file, and then the file is marked as closed.
+    /// Closes the store: what it holds is synced to the file, and then the file is marked as
+    /// closed.
     ///
     /// # Errors
-    /// As the system reports; the pool then counts as crashed, and opening it recovers. [`Error::Interrupted`] likewise.
+    /// As the system reports; the pool then counts as crashed, and opening it recovers.
+    /// [`Error::Interrupted`] likewise.
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
     /// let words = store.tree("words")?;
@@ -303,7 +330,8 @@ impl Deref for Store {
 }
 
 impl Drop for Store {
-    /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next time.
+    /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next
+    /// time.
     fn drop(&mut self) {
         *self.sweeper.lock() = None;
         let _ = self.backend().close();
@@ -321,6 +349,9 @@ impl<'s> IntoIterator for &'s Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("engine", &self.engine()).field("key_type", &self.key_type()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("engine", &self.engine())
+            .field("key_type", &self.key_type())
+            .finish_non_exhaustive()
     }
 }

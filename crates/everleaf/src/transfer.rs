@@ -44,7 +44,8 @@ impl Progress {
     }
 }
 
-/// Whoever watches long work: called after each step of some hundred entries; `Break` ends the work with [`Error::Aborted`].
+/// Whoever watches long work: called after each step of some hundred entries; `Break` ends the work
+/// with [`Error::Aborted`].
 pub type Watch<'w> = dyn FnMut(&Progress) -> ControlFlow<()> + 'w;
 
 pub(crate) fn report(watch: &mut Watch<'_>, progress: &Progress) -> Result<(), Error> {
@@ -64,13 +65,21 @@ pub(crate) struct Everything<'b> {
 impl<'b> Everything<'b> {
     pub(crate) fn of(backend: &'b Arc<dyn Backend>) -> Result<Self, Error> {
         let images = backend.begin_snapshot(IMAGES_BYTES)?;
-        let cursor = Cursor::new(Arc::clone(backend), Some(Arc::clone(&images)), (Bound::Unbounded, Bound::Unbounded));
+        let cursor = Cursor::new(
+            Arc::clone(backend),
+            Some(Arc::clone(&images)),
+            (Bound::Unbounded, Bound::Unbounded),
+        );
         Ok(Self { backend, images, cursor: cursor.once() })
     }
 
     /// The next entries; none at the end.
     pub(crate) fn next(&mut self) -> Result<Vec<Fetched>, Error> {
-        if self.cursor.exhausted { Ok(Vec::new()) } else { self.cursor.fetch(Direction::Forward, 2 * BATCH_ENTRIES) }
+        if self.cursor.exhausted {
+            Ok(Vec::new())
+        } else {
+            self.cursor.fetch(Direction::Forward, 2 * BATCH_ENTRIES)
+        }
     }
 }
 
@@ -92,17 +101,21 @@ pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Re
 }
 
 impl Store {
-    /// Copies the store, as it is at one moment, to a new pool at `path`, while others go on reading and writing. The copy has the same engine, kind of keys and sizes of
-    /// nodes, and is compact: entries are stored in key order, and nothing is between them. What writers replace ahead of the copy is held in DRAM meanwhile.
+    /// Copies the store, as it is at one moment, to a new pool at `path`, while others go on
+    /// reading and writing. The copy has the same engine, kind of keys and sizes of nodes, and is
+    /// compact: entries are stored in key order, and nothing is between them. What writers replace
+    /// ahead of the copy is held in DRAM meanwhile.
     ///
     /// # Errors
-    /// [`Error::is_full`], [`Error::Aborted`], as [`CreateOptions::create`]; no file is left then. [`Error::SnapshotLost`] if more than 4 GiB are replaced ahead.
+    /// [`Error::is_full`], [`Error::Aborted`], as [`CreateOptions::create`]; no file is left then.
+    /// [`Error::SnapshotLost`] if more than 4 GiB are replaced ahead.
     ///
     /// # Examples
     /// ```
     /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"value")?;
     /// let backup = folder.path().join("backup.pool");
     /// store.copy(&backup, &mut |progress| {
@@ -120,16 +133,26 @@ impl Store {
         let unfinished = Unfinished::of(path)?;
         let statistics = self.statistics()?;
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
-        let options = CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
-        let options = options.parameters(self.backend().parameters()).size_bytes(size).max_size_bytes(statistics.max_bytes);
-        let (copy, unfinished) = (options.create(unfinished.part())?, unfinished); // The name is dropped before the pool: see `restore`.
+        let options =
+            CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
+        let options = options
+            .parameters(self.backend().parameters())
+            .size_bytes(size)
+            .max_size_bytes(statistics.max_bytes);
+        // The name is dropped before the pool: see `restore`.
+        let (copy, unfinished) = (options.create(unfinished.part())?, unfinished);
         let progress = self.copy_entries(&copy, statistics.keys, watch)?;
         copy.close()?;
         unfinished.finish()?;
         Ok(progress)
     }
 
-    fn copy_entries(&self, copy: &Store, keys: u64, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    fn copy_entries(
+        &self,
+        copy: &Store,
+        keys: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         let mut progress = Progress::of(Some(keys));
         let mut everything = Everything::of(self.backend())?;
         loop {

@@ -1,4 +1,5 @@
-//! Pools and dumps that are there whole or not at all under their name: made under another one beside it, and renamed when they are complete.
+//! Pools and dumps that are there whole or not at all under their name: made under another one
+//! beside it, and renamed when they are complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,7 +10,8 @@ use everleaf_pool::PoolError;
 
 use crate::Error;
 
-/// A file that is being made. Dropped before it is [finished](Unfinished::finish) it is removed; a process that is killed leaves it, under a name that says what it is.
+/// A file that is being made. Dropped before it is [finished](Unfinished::finish) it is removed; a
+/// process that is killed leaves it, under a name that says what it is.
 pub(crate) struct Unfinished {
     path: PathBuf,
     part: PathBuf,
@@ -42,9 +44,13 @@ impl Unfinished {
 
     /// Gives it its name, unless somebody else has taken that meanwhile.
     pub fn finish(self) -> Result<(), Error> {
-        // A second link, because a renaming would replace what is there; not all file systems have links.
+        // A second link, because a renaming would replace what is there; not all file systems have
+        // links.
         let named = match fs::hard_link(&self.part, &self.path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && self.path.symlink_metadata().is_err() => {
+            Err(error)
+                if error.kind() != io::ErrorKind::AlreadyExists
+                    && self.path.symlink_metadata().is_err() =>
+            {
                 fs::rename(&self.part, &self.path)
             }
             linked => linked,
@@ -67,7 +73,8 @@ impl Unfinished {
 
     fn sync_folder(&self) {
         if let Some(Ok(folder)) = self.path.parent().map(File::open) {
-            let _ = folder.sync_all(); // What cannot be synced is not kept over a power failure anyway.
+            // What cannot be synced is not kept over a power failure anyway.
+            let _ = folder.sync_all();
         }
     }
 }
@@ -78,8 +85,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// The number that the system gives this thread, which no other one has, of whatever process; the first thread has that of its process. Two threads
-/// that make a file of the same name must not take each other's part for their own.
+/// The number that the system gives this thread, which no other one has, of whatever process; the
+/// first thread has that of its process. Two threads that make a file of the same name must not
+/// take each other's part for their own.
 fn thread_number() -> OsString {
     let link = fs::read_link("/proc/thread-self"); // PID/task/NUMBER
     let number = link.ok().and_then(|link| link.file_name().map(OsString::from));
@@ -112,12 +120,17 @@ mod tests {
         let path = folder.path().join("wanted by two");
         let unfinished = Unfinished::of(&path).unwrap();
         fs::write(unfinished.part(), b"whole").unwrap();
-        let other = std::thread::scope(|scope| scope.spawn(|| Unfinished::of(&path).unwrap()).join().unwrap());
+        let other = std::thread::scope(|scope| {
+            scope.spawn(|| Unfinished::of(&path).unwrap()).join().unwrap()
+        });
         fs::write(other.part(), b"half of it").unwrap();
         unfinished.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert!(matches!(other.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
-        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"whole".to_vec(), 1));
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()),
+            (b"whole".to_vec(), 1)
+        );
     }
 
     #[test]
@@ -129,7 +142,10 @@ mod tests {
         fs::write(unfinished.part(), b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         unfinished.replace().unwrap();
-        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"new".to_vec(), 1));
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()),
+            (b"new".to_vec(), 1)
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! The bytes of a value record: `[head: u32][expiry: u64, where the head says so][key][value]`, little-endian; a `u64` key is 8 bytes, big-endian.
+//! The bytes of a value record: `[head: u32][expiry: u64, where the head says so][key][value]`,
+//! little-endian; a `u64` key is 8 bytes, big-endian.
 //!
-//! The key stands in the record so that recovery can find out whether a record is linked, and so that a damaged index word can never
-//! show the value of another key. The head says that this is a value, so that one can be told from a key's record where the index is lost.
+//! The key stands in the record so that recovery can find out whether a record is linked, and so
+//! that a damaged index word can never show the value of another key. The head says that this is a
+//! value, so that one can be told from a key's record where the index is lost.
 
 use crate::Key;
 use crate::backend::{Found, NewValue};
@@ -28,7 +30,8 @@ impl<'a> KeyBytes<'a> {
     }
 }
 
-/// The first word of a record: the length of the key in the low 17 bits, bit 23 for an expiry, the high byte to say that it is a value.
+/// The first word of a record: the length of the key in the low 17 bits, bit 23 for an expiry, the
+/// high byte to say that it is a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head(u32);
 
@@ -67,7 +70,9 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn of(key: &KeyBytes<'_>, new: NewValue<'_>) -> Self {
         let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&Head::of(key.as_slice().len(), new.expires_ms.is_some()).0.to_le_bytes());
+        bytes[..4].copy_from_slice(
+            &Head::of(key.as_slice().len(), new.expires_ms.is_some()).0.to_le_bytes(),
+        );
         bytes[4..].copy_from_slice(&new.expires_ms.unwrap_or(0).to_le_bytes());
         Self { bytes, length: if new.expires_ms.is_some() { 12 } else { 4 } }
     }

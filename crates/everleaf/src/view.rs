@@ -14,11 +14,12 @@ use crate::scan::{BATCH_ENTRIES, Cursor, Entry, Fetched, borrowed, passes};
 use crate::snapshot::Images;
 use crate::{Error, Key, OwnedKey, Range, Scan};
 
-/// What can be read: an ordered map from keys to byte values. A [`Store`](crate::Store), a [`Tree`](crate::Tree) and a
-/// [`Snapshot`](crate::Snapshot) are views.
+/// What can be read: an ordered map from keys to byte values. A [`Store`](crate::Store), a
+/// [`Tree`](crate::Tree) and a [`Snapshot`](crate::Snapshot) are views.
 ///
-/// A get sees the value of its key that was written last, and never one that a crash can still undo. Readers do not wait for writers of other keys.
-/// What iterators promise is said at [`Range`].
+/// A get sees the value of its key that was written last, and never one that a crash can still
+/// undo. Readers do not wait for writers of other keys. What iterators promise is said at
+/// [`Range`].
 #[derive(Clone)]
 pub struct View {
     backend: Arc<dyn Backend>,
@@ -28,7 +29,11 @@ pub struct View {
 }
 
 impl View {
-    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, images: Option<Arc<Images>>) -> Self {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        space: Space,
+        images: Option<Arc<Images>>,
+    ) -> Self {
         Self { backend, space, images }
     }
 
@@ -45,7 +50,8 @@ impl View {
         self.space.key_type()
     }
 
-    // ---- one key ------------------------------------------------------------------------------------------------------
+    // ---- one key
+    // ---------------------------------------------------------------------------------------------
 
     /// A copy of the value of `key`.
     ///
@@ -55,7 +61,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"value")?;
     /// assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
     /// assert_eq!(store.get("nothing")?, None);
@@ -65,9 +72,10 @@ impl View {
         self.get_with(key, <[u8]>::to_vec)
     }
 
-    /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show` returns. Writers of this key (and of some others, which share
-    /// its lock) wait until `show` returns, so it must not call the store: a write would wait for itself, a read for a writer that waits. A snapshot shows a copy, and
-    /// keeps nobody waiting.
+    /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show`
+    /// returns. Writers of this key (and of some others, which share its lock) wait until `show`
+    /// returns, so it must not call the store: a write would wait for itself, a read for a writer
+    /// that waits. A snapshot shows a copy, and keeps nobody waiting.
     ///
     /// # Errors
     /// As [`get`](View::get).
@@ -75,13 +83,18 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"value")?;
     /// assert_eq!(store.get_with("key", |value| value.len())?, Some(5));
     /// assert_eq!(store.get_with("nothing", |value| value.len())?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn get_with<'k, R>(&self, key: impl Into<Key<'k>>, show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+    pub fn get_with<'k, R>(
+        &self,
+        key: impl Into<Key<'k>>,
+        show: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, Error> {
         let (mut show, mut result) = (Some(show), None);
         self.find(key.into(), &mut |found| result = show.take().map(|show| show(found.value)))?;
         Ok(result)
@@ -95,7 +108,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"")?;
     /// assert!(store.contains("key")? && !store.contains("nothing")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -112,7 +126,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"value")?;
     /// assert_eq!(store.expiry("key")?, Some(None), "it stays");
     /// assert_eq!(store.expiry("nothing")?, None);
@@ -120,7 +135,9 @@ impl View {
     /// ```
     pub fn expiry<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Option<SystemTime>>, Error> {
         let mut expiry = None;
-        self.find(key.into(), &mut |found| expiry = Some(found.expires_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms))))?;
+        self.find(key.into(), &mut |found| {
+            expiry = Some(found.expires_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms)))
+        })?;
         Ok(expiry)
     }
 
@@ -129,7 +146,8 @@ impl View {
         match &self.images {
             None => self.backend.get_with(key.as_key(), show),
             Some(images) => {
-                // A value that has expired by now is read from the index as absent, which a snapshot must not believe.
+                // A value that has expired by now is read from the index as absent, which a
+                // snapshot must not believe.
                 let mut found: Option<(Vec<u8>, Option<u64>)> = None;
                 let key = key.as_key();
                 let mut visit = |at: Key<'_>, here: Found<'_>| {
@@ -139,14 +157,17 @@ impl View {
                     ControlFlow::Break(())
                 };
                 self.backend.scan(Bound::Included(key), Direction::Forward, true, &mut visit)?;
-                let found = found.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
+                let found = found
+                    .as_ref()
+                    .map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
                 images.prevail(key, found, show)
             }
         }
     }
 
-    /// Copies of the values of many keys, in the order of the keys. They are looked up together, so that their cache misses overlap: with
-    /// `fptree` about four times as fast as one by one. Each value is as a [`get`](View::get) at some moment of the call would have seen it.
+    /// Copies of the values of many keys, in the order of the keys. They are looked up together, so
+    /// that their cache misses overlap: with `fptree` about four times as fast as one by one. Each
+    /// value is as a [`get`](View::get) at some moment of the call would have seen it.
     ///
     /// # Errors
     /// As [`get`](View::get).
@@ -154,23 +175,29 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("a", b"1")?;
     /// assert_eq!(store.get_many(["a", "b"])?, [Some(b"1".to_vec()), None]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn get_many<'k, K: Into<Key<'k>>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    pub fn get_many<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
         if self.images.is_some() {
             return keys.into_iter().map(|key| self.get(key)).collect();
         }
-        let encoded: Vec<Encoded<'k>> = keys.into_iter().map(|key| self.space.encode(key.into())).collect::<Result<_, _>>()?;
+        let encoded: Vec<Encoded<'k>> =
+            keys.into_iter().map(|key| self.space.encode(key.into())).collect::<Result<_, _>>()?;
         let keys: Vec<Key<'_>> = encoded.iter().map(Encoded::as_key).collect();
         let mut values = vec![None; keys.len()];
         self.backend.get_many(&keys, &mut |at, found| values[at] = Some(found.value.to_vec()))?;
         Ok(values)
     }
 
-    // ---- ranges -------------------------------------------------------------------------------------------------------
+    // ---- ranges
+    // ---------------------------------------------------------------------------------------------
 
     /// The entry with the least key.
     ///
@@ -180,7 +207,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("oak", "2")])?;
     /// assert_eq!(store.first()?, Some(("ash".into(), b"1".to_vec())));
     /// assert_eq!(store.last()?, Some(("oak".into(), b"2".to_vec())));
@@ -203,7 +231,8 @@ impl View {
         Ok(self.decode(fetched)?.into_iter().next())
     }
 
-    /// Number of keys. Those whose values have expired count until they are removed, but not in a snapshot, which is counted by reading it.
+    /// Number of keys. Those whose values have expired count until they are removed, but not in a
+    /// snapshot, which is counted by reading it.
     ///
     /// # Errors
     /// Damage, [`Error::Closed`], [`Error::SnapshotLost`].
@@ -211,14 +240,19 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put("key", b"")?;
     /// assert_eq!(store.count()?, 1);
     /// assert_eq!(store.tree("words")?.count()?, 0, "each tree has its own");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn count(&self) -> Result<u64, Error> {
-        if self.images.is_some() { self.count_in(Scan::all()) } else { self.backend.keys_in(self.space) }
+        if self.images.is_some() {
+            self.count_in(Scan::all())
+        } else {
+            self.backend.keys_in(self.space)
+        }
     }
 
     /// Number of entries that `scan` describes, found by reading them.
@@ -229,7 +263,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::Scan;
     ///
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
@@ -261,7 +296,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("oak", "2")])?;
     /// for entry in store.iter().rev() {
     ///     let (key, value) = entry?;
@@ -273,12 +309,14 @@ impl View {
         self.scan(Scan::all())
     }
 
-    /// The entries whose keys lie in a range, in key order. A range that is empty or upside down has no entries.
+    /// The entries whose keys lie in a range, in key order. A range that is empty or upside down
+    /// has no entries.
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// for name in ["ash", "beech", "birch", "cedar"] {
     ///     store.put(name, b"")?;
     /// }
@@ -295,7 +333,8 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
     /// assert_eq!(store.prefix("b").count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -304,12 +343,14 @@ impl View {
         self.scan(Scan::all().with_prefix(prefix))
     }
 
-    /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first item.
+    /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first
+    /// item.
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::Scan;
     ///
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
@@ -321,10 +362,12 @@ impl View {
         Range::new(self, scan)
     }
 
-    /// Shows the entries that `scan` describes to `visit` where they lie, without a copy, until it breaks. It costs a third of what an iterator costs, which
-    /// has to keep what it hands out. Writers of the keys that are next to the one that is shown wait meanwhile, and so do batches: `visit` should
-    /// be quick, and must not call the store, neither to write nor to read: it would wait for itself. What is promised beside writers is said at [`Range`]; of a snapshot
-    /// entries are copied.
+    /// Shows the entries that `scan` describes to `visit` where they lie, without a copy, until it
+    /// breaks. It costs a third of what an iterator costs, which has to keep what it hands out.
+    /// Writers of the keys that are next to the one that is shown wait meanwhile, and so do
+    /// batches: `visit` should be quick, and must not call the store, neither to write nor to read:
+    /// it would wait for itself. What is promised beside writers is said at [`Range`]; of a
+    /// snapshot entries are copied.
     ///
     /// # Errors
     /// As [`first`](View::first), [`Error::WrongKeyType`].
@@ -335,7 +378,8 @@ impl View {
     /// use everleaf::Scan;
     ///
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "a"), ("beech", "bb"), ("birch", "ccc")])?;
     /// let mut bytes = 0;
     /// store.scan_with(Scan::all().with_prefix("b"), |_key, value| {
@@ -345,7 +389,11 @@ impl View {
     /// assert_eq!(bytes, 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn scan_with(&self, scan: Scan, mut visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>) -> Result<(), Error> {
+    pub fn scan_with(
+        &self,
+        scan: Scan,
+        mut visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         if self.images.is_some() {
             for entry in self.scan(scan) {
                 let (key, value) = entry?;
@@ -379,7 +427,10 @@ impl View {
     /// What `scan` describes, in keys of the index.
     fn bounds_of(&self, scan: Scan) -> Result<(Bound<OwnedKey>, Bound<OwnedKey>), Error> {
         let (lower, upper) = scan.bounds();
-        Ok((self.space.encode_bound(lower.as_ref(), true)?, self.space.encode_bound(upper.as_ref(), false)?))
+        Ok((
+            self.space.encode_bound(lower.as_ref(), true)?,
+            self.space.encode_bound(upper.as_ref(), false)?,
+        ))
     }
 
     /// What `scan` describes, to be fetched.
@@ -390,7 +441,10 @@ impl View {
     /// Entries with keys of this view's space.
     pub(crate) fn decode(&self, fetched: Vec<Fetched>) -> Result<Vec<Entry>, Error> {
         let own = |entry: Fetched| {
-            let key = self.space.decode_owned(entry.key).ok_or_else(|| Error::corrupt(0, "a key belongs to no tree"))?;
+            let key = self
+                .space
+                .decode_owned(entry.key)
+                .ok_or_else(|| Error::corrupt(0, "a key belongs to no tree"))?;
             Ok((key, entry.value))
         };
         fetched.into_iter().map(own).collect()
@@ -405,8 +459,11 @@ fn follows(previous: &mut Option<OwnedKey>, key: Key<'_>, forward: bool) -> bool
     });
     match (previous, key) {
         (Some(OwnedKey::U64(kept)), Key::U64(number)) => *kept = number,
-        // Most keys of a tree have the same length: the place of the one before is taken without a look for room.
-        (Some(OwnedKey::Bytes(kept)), Key::Bytes(bytes)) if kept.len() == bytes.len() => kept.copy_from_slice(bytes),
+        // Most keys of a tree have the same length: the place of the one before is taken without a
+        // look for room.
+        (Some(OwnedKey::Bytes(kept)), Key::Bytes(bytes)) if kept.len() == bytes.len() => {
+            kept.copy_from_slice(bytes)
+        }
         (previous, key) => *previous = Some(key.to_owned()),
     }
     onward

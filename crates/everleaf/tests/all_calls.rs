@@ -1,4 +1,5 @@
-//! Every call of a store, on all of its trees, against a model: through batches, snapshots, expiry, reopenings and crashes of the process.
+//! Every call of a store, on all of its trees, against a model: through batches, snapshots, expiry,
+//! reopenings and crashes of the process.
 
 mod common;
 
@@ -7,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{folder, key, tiny, value};
-use everleaf::{Clock, Engine, KeyType, OpenOptions, OwnedKey, Scan, Shutdown, Snapshot, Store, Tree, View};
+use everleaf::{
+    Clock, Engine, KeyType, OpenOptions, OwnedKey, Scan, Shutdown, Snapshot, Store, Tree, View,
+};
 use proptest::prelude::*;
 
 /// By tree and key: the value, and when it expires.
@@ -59,7 +62,8 @@ enum Step {
     RemoveExpired,
     DropTree,
     Reopen,
-    /// Goes on with a copy of the file as it is while the store is open: what a killed process leaves.
+    /// Goes on with a copy of the file as it is while the store is open: what a killed process
+    /// leaves.
     Kill,
     Check,
 }
@@ -118,7 +122,16 @@ impl Subject {
             options.parameters.group_bytes = None;
         }
         let store = Some(options.create(&path).unwrap());
-        Self { folder, path, key_type, clock, store, model: Model::new(), snapshot: None, copies: 0 }
+        Self {
+            folder,
+            path,
+            key_type,
+            clock,
+            store,
+            model: Model::new(),
+            snapshot: None,
+            copies: 0,
+        }
     }
 
     fn store(&self) -> &Store {
@@ -144,13 +157,17 @@ impl Subject {
 
     /// What the model shows of a tree at a time.
     fn entries(model: &Model, tree: usize, now: u64) -> Vec<(OwnedKey, Vec<u8>)> {
-        let of_tree = model.iter().filter(|((t, _), (_, expires))| *t == tree && expires.is_none_or(|expires| expires > now));
+        let of_tree = model.iter().filter(|((t, _), (_, expires))| {
+            *t == tree && expires.is_none_or(|expires| expires > now)
+        });
         of_tree.map(|((_, key), (value, _))| (key.clone(), value.clone())).collect()
     }
 
     fn get(&self, tree: usize, key: &OwnedKey) -> Option<Vec<u8>> {
         let found = self.model.get(&(tree, key.clone()));
-        found.filter(|(_, expires)| expires.is_none_or(|expires| expires > self.clock.now_ms())).map(|(value, _)| value.clone())
+        found
+            .filter(|(_, expires)| expires.is_none_or(|expires| expires > self.clock.now_ms()))
+            .map(|(value, _)| value.clone())
     }
 
     fn set(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>) {
@@ -199,7 +216,8 @@ impl Subject {
             let done = [true, !there, there, there][*what as usize];
             expected.push(done);
             if done || *what == 3 {
-                self.set(tree, &key, (*what != 3).then_some(value)); // What had expired is removed as well.
+                // What had expired is removed as well.
+                self.set(tree, &key, (*what != 3).then_some(value));
             }
         }
         assert_eq!(batch.commit().unwrap(), expected);
@@ -217,7 +235,11 @@ impl Subject {
             let expected = Self::entries(&self.model, tree, self.clock.now_ms());
             Self::expect(&self.tree(tree), &expected);
             let stored = self.model.keys().filter(|(t, _)| *t == tree).count();
-            assert_eq!(self.tree(tree).count().unwrap(), stored as u64, "tree {tree}, those that have expired included");
+            assert_eq!(
+                self.tree(tree).count().unwrap(),
+                stored as u64,
+                "tree {tree}, those that have expired included"
+            );
         }
         let outcome = self.store().check().unwrap();
         assert!(outcome.ok, "{outcome:?}");
@@ -231,7 +253,8 @@ impl Subject {
             Self::expect(&view, &expected);
             for n in 0..60 {
                 let key = self.key(tree, n);
-                let found = expected.iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone());
+                let found =
+                    expected.iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone());
                 assert_eq!(view.get(&key).unwrap(), found);
             }
         }
@@ -265,9 +288,11 @@ impl Subject {
                 }
             }
             Step::CompareAndSwap { right, new } => {
-                let (wrong, new) = (Some(b"what it is not".to_vec()), new.map(|seed| value(seed, 20)));
+                let (wrong, new) =
+                    (Some(b"what it is not".to_vec()), new.map(|seed| value(seed, 20)));
                 let expected = if *right { &old } else { &wrong };
-                let swapped = on.compare_and_swap(key, expected.as_deref(), new.as_deref()).unwrap();
+                let swapped =
+                    on.compare_and_swap(key, expected.as_deref(), new.as_deref()).unwrap();
                 assert_eq!(swapped, *right);
                 if swapped {
                     self.set(tree, key, new);
@@ -303,7 +328,8 @@ impl Subject {
                 assert_eq!(on.get_many(&keys).unwrap(), expected);
             }
             Step::PutMany(numbers) => {
-                let entries: Vec<_> = numbers.iter().map(|n| (self.key(tree, *n), value(*n, 30))).collect();
+                let entries: Vec<_> =
+                    numbers.iter().map(|n| (self.key(tree, *n), value(*n, 30))).collect();
                 on.put_many(entries.iter().map(|(key, value)| (key, value))).unwrap();
                 entries.into_iter().for_each(|(key, value)| self.set(tree, &key, Some(value)));
             }
@@ -311,8 +337,11 @@ impl Subject {
             Step::Ends => Self::expect(&on, &Self::entries(&self.model, tree, self.clock.now_ms())),
             Step::Pop { last } => {
                 let mut entries = Self::entries(&self.model, tree, self.clock.now_ms());
-                let (found, expected) =
-                    if *last { (on.pop_last(), entries.pop()) } else { (on.pop_first(), entries.into_iter().next()) };
+                let (found, expected) = if *last {
+                    (on.pop_last(), entries.pop())
+                } else {
+                    (on.pop_first(), entries.into_iter().next())
+                };
                 assert_eq!(found.unwrap(), expected);
                 expected.into_iter().for_each(|(key, _)| self.set(tree, &key, None));
             }
@@ -330,7 +359,11 @@ impl Subject {
             Step::Snapshot => {
                 self.expect_snapshot();
                 let now = self.clock.now_ms();
-                let model = self.model.clone().into_iter().filter(|(_, (_, expires))| expires.is_none_or(|e| e > now));
+                let model = self
+                    .model
+                    .clone()
+                    .into_iter()
+                    .filter(|(_, (_, expires))| expires.is_none_or(|e| e > now));
                 let model = model.map(|(key, (value, _))| (key, (value, None))).collect();
                 self.snapshot = Some((self.store().snapshot().unwrap(), model));
             }
@@ -338,7 +371,10 @@ impl Subject {
             Step::RemoveExpired => {
                 let (now, before) = (self.clock.now_ms(), self.model.len());
                 self.model.retain(|_, (_, expires)| expires.is_none_or(|expires| expires > now));
-                assert_eq!(self.store().remove_expired().unwrap().removed, (before - self.model.len()) as u64);
+                assert_eq!(
+                    self.store().remove_expired().unwrap().removed,
+                    (before - self.model.len()) as u64
+                );
             }
             Step::DropTree if tree > 0 => {
                 self.expect_snapshot();

@@ -1,4 +1,5 @@
-//! Readers of every kind beside writers of every kind, on every engine: what they are promised, they get.
+//! Readers of every kind beside writers of every kind, on every engine: what they are promised,
+//! they get.
 
 mod common;
 
@@ -7,9 +8,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{folder, value};
-use everleaf::{CreateOptions, Engine, EngineParameters, Key, KeyType, OwnedKey, Scan, Store, View};
+use everleaf::{
+    CreateOptions, Engine, EngineParameters, Key, KeyType, OwnedKey, Scan, Store, View,
+};
 
-/// Keys 0, 3, 6 .. are always there; the others come and go. Those of a pair are only ever written together.
+/// Keys 0, 3, 6 .. are always there; the others come and go. Those of a pair are only ever written
+/// together.
 const KEYS: u64 = 900;
 /// Keys from here on are in pairs.
 const PAIRS: u64 = 10_000;
@@ -28,7 +32,9 @@ impl Subject {
         match self.key_type {
             KeyType::U64 => OwnedKey::U64(n),
             // Of several lengths, in the order of the numbers.
-            KeyType::Bytes => OwnedKey::from([&n.to_be_bytes()[..], &[b'k'; 40][..(n % 40) as usize]].concat()),
+            KeyType::Bytes => {
+                OwnedKey::from([&n.to_be_bytes()[..], &[b'k'; 40][..(n % 40) as usize]].concat())
+            }
         }
     }
 
@@ -41,7 +47,8 @@ impl Subject {
 
     /// A value says whose it is and of which write.
     fn value(n: u64, write: u64) -> Vec<u8> {
-        [&n.to_le_bytes()[..], &write.to_le_bytes(), &value(n ^ write, (write * 13 % 300) as usize)].concat()
+        [&n.to_le_bytes()[..], &write.to_le_bytes(), &value(n ^ write, (write * 13 % 300) as usize)]
+            .concat()
     }
 
     fn write_of(n: u64, found: &[u8]) -> u64 {
@@ -69,10 +76,17 @@ impl Subject {
         }
     }
 
-    /// All that a view shows: in order, no key twice, every key that stays, each with a value of its own.
-    fn expect_promised(entries: impl Iterator<Item = (u64, u64)>, backward: bool) -> BTreeMap<u64, u64> {
+    /// All that a view shows: in order, no key twice, every key that stays, each with a value of
+    /// its own.
+    fn expect_promised(
+        entries: impl Iterator<Item = (u64, u64)>,
+        backward: bool,
+    ) -> BTreeMap<u64, u64> {
         let entries: Vec<(u64, u64)> = entries.collect();
-        assert!(entries.is_sorted_by(|a, b| if backward { a.0 > b.0 } else { a.0 < b.0 }), "out of order");
+        assert!(
+            entries.is_sorted_by(|a, b| if backward { a.0 > b.0 } else { a.0 < b.0 }),
+            "out of order"
+        );
         let staying = entries.iter().filter(|(n, _)| *n < KEYS && n % 3 == 0).count() as u64;
         assert_eq!(staying, KEYS / 3, "a key that is always there does not come");
         assert_eq!(entries.iter().filter(|(n, _)| *n >= PAIRS).count() as u64, PAIR_COUNT * 2);
@@ -115,7 +129,8 @@ impl Subject {
                 2 => {
                     let pair = PAIRS + i % PAIR_COUNT * 2;
                     let both = self.store.get_many([&self.key(pair), &self.key(pair + 1)]).unwrap();
-                    let [a, b] = [0, 1].map(|at| Self::write_of(pair + at as u64, both[at].as_ref().unwrap()));
+                    let [a, b] = [0, 1]
+                        .map(|at| Self::write_of(pair + at as u64, both[at].as_ref().unwrap()));
                     assert_eq!(a, b, "half of a batch");
                 }
                 3 => {
@@ -134,7 +149,10 @@ impl Subject {
                     Self::expect_pairs(&first);
                     assert!(Self::all(&snapshot, true) == first, "a snapshot that changes");
                     for n in (0..KEYS).step_by(11) {
-                        let found = snapshot.get(&self.key(n)).unwrap().map(|found| Self::write_of(n, &found));
+                        let found = snapshot
+                            .get(&self.key(n))
+                            .unwrap()
+                            .map(|found| Self::write_of(n, &found));
                         assert_eq!(found, first.get(&n).copied(), "a snapshot that changes at {n}");
                     }
                 }
@@ -149,9 +167,14 @@ impl Subject {
         if engine.parameters().contains(&EngineParameters::LEAF_SLOTS) {
             parameters.leaf_slots = Some(8);
         }
-        let store = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(1 << 20).parameters(parameters);
+        let store = CreateOptions::new()
+            .engine(engine)
+            .key_type(key_type)
+            .size_bytes(1 << 20)
+            .parameters(parameters);
         let store = store.create(&path).unwrap();
-        let subject = Self { store, key_type, done: AtomicBool::new(false), reads: AtomicU64::new(0) };
+        let subject =
+            Self { store, key_type, done: AtomicBool::new(false), reads: AtomicU64::new(0) };
         for n in (0..KEYS).step_by(3).chain(PAIRS..PAIRS + 2 * PAIR_COUNT) {
             subject.store.put(&subject.key(n), &Self::value(n, 0)).unwrap();
         }
@@ -161,7 +184,10 @@ impl Subject {
             let readers = [0, 1].map(|reader| scope.spawn(move || subject.read(reader)));
             let wrote = writers.map(|writer| writer.join().is_ok());
             subject.done.store(true, Ordering::Release);
-            assert!(readers.map(|reader| reader.join().is_ok()) == [true; 2] && wrote == [true; 2], "{engine} {key_type:?}");
+            assert!(
+                readers.map(|reader| reader.join().is_ok()) == [true; 2] && wrote == [true; 2],
+                "{engine} {key_type:?}"
+            );
         });
         println!("{engine} {key_type:?}: {} reads", subject.reads.load(Ordering::Relaxed));
         let found = Self::all(&subject.store, false);

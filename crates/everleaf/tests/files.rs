@@ -6,8 +6,8 @@ use std::path::Path;
 
 use common::{folder, key, tiny, value};
 use everleaf::{
-    CreateOptions, Durability, Engine, EngineParameters, Error, FlushChoice, FlushInstruction, IndexError, KeyType,
-    MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, PoolError, Shutdown, Store,
+    CreateOptions, Durability, Engine, EngineParameters, Error, FlushChoice, FlushInstruction,
+    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, PoolError, Shutdown, Store,
 };
 
 fn filled(path: &Path, key_type: KeyType) -> Store {
@@ -50,7 +50,10 @@ fn reading_only_does_not_change_the_file() {
             assert!(!store.capabilities().writable);
             store.sync().unwrap();
             let second = Store::open_read_only(&path).expect("readers share the file");
-            assert!(matches!(Store::open(&path), Err(Error::Pool(PoolError::Locked { .. }))), "a writer does not");
+            assert!(
+                matches!(Store::open(&path), Err(Error::Pool(PoolError::Locked { .. }))),
+                "a writer does not"
+            );
             drop(second);
             store.close().unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), before, "reading only wrote to the file");
@@ -98,7 +101,10 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
         assert!(error.contains(sentence), "{error}");
         assert!(!path.exists(), "{sentence}");
     };
-    refused(CreateOptions::new().engine(Engine::Masstree), "engine masstree is not available in this release; choose one of ");
+    refused(
+        CreateOptions::new().engine(Engine::Masstree),
+        "engine masstree is not available in this release; choose one of ",
+    );
     refused(CreateOptions::new().engine(Engine::BTreeMap), "engine btreemap is not available");
     refused(
         tiny(KeyType::U64).parameters(EngineParameters::default().leaf_slots(7)),
@@ -106,14 +112,21 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
     );
     refused(tiny(KeyType::U64).size_bytes(100), "too small");
     let large_groups = EngineParameters::default().group_bytes(256 << 10);
-    let small = CreateOptions::new().engine(Engine::FpTree).size_bytes(64 << 10).max_size_bytes(64 << 10);
+    let small =
+        CreateOptions::new().engine(Engine::FpTree).size_bytes(64 << 10).max_size_bytes(64 << 10);
     refused(small.parameters(large_groups), "the pool is full");
     let store = filled(&path, KeyType::U64);
     assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
     expect_filled(&store, KeyType::U64);
-    assert!(matches!(Store::open(folder.path().join("b.pool")), Err(Error::Pool(PoolError::Missing { .. }))));
+    assert!(matches!(
+        Store::open(folder.path().join("b.pool")),
+        Err(Error::Pool(PoolError::Missing { .. }))
+    ));
     std::fs::write(folder.path().join("c.pool"), b"something else").unwrap();
-    assert!(matches!(Store::open(folder.path().join("c.pool")), Err(Error::Pool(PoolError::NotAPool { .. }))));
+    assert!(matches!(
+        Store::open(folder.path().join("c.pool")),
+        Err(Error::Pool(PoolError::NotAPool { .. }))
+    ));
 }
 
 #[test]
@@ -122,14 +135,24 @@ fn every_available_engine_keeps_what_it_was_given() {
     for engine in Engine::available() {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
-            let store = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(1 << 20).create(&path).unwrap();
-            (0..200).for_each(|n| assert!(!store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap()));
+            let store = CreateOptions::new()
+                .engine(engine)
+                .key_type(key_type)
+                .size_bytes(1 << 20)
+                .create(&path)
+                .unwrap();
+            (0..200).for_each(|n| {
+                assert!(!store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap())
+            });
             store.close().unwrap();
             let store = OpenOptions::new().prefault(true).open(&path).unwrap();
             expect_filled(&store, key_type);
             let statistics = store.statistics().unwrap();
             assert_eq!((store.engine(), store.key_type()), (engine, key_type));
-            assert_eq!((statistics.engine, statistics.key_type, statistics.keys), (engine, key_type, 200));
+            assert_eq!(
+                (statistics.engine, statistics.key_type, statistics.keys),
+                (engine, key_type, 200)
+            );
             assert!(statistics.pm_bytes > 0 && statistics.height > 0 && statistics.leaves > 0);
             assert_eq!(statistics.used_bytes + statistics.free_bytes, statistics.total_bytes);
             assert_eq!(statistics.durability, statistics.medium.durability());
@@ -151,7 +174,8 @@ fn keys_and_values_that_are_too_long_and_keys_of_the_other_kind_are_refused() {
     assert!(matches!(store.put("key", &value), Err(Error::ValueTooLong { .. })));
     let error = store.put(7u64, b"").unwrap_err();
     assert!(
-        matches!(error, Error::WrongKeyType { expected: KeyType::Bytes }) && error.to_string().contains("bytes keys"),
+        matches!(error, Error::WrongKeyType { expected: KeyType::Bytes })
+            && error.to_string().contains("bytes keys"),
         "{error}"
     );
     assert!(matches!(store.delete(7u64), Err(Error::WrongKeyType { .. })));
@@ -165,16 +189,24 @@ fn flushes_can_be_forced_and_promise_nothing_more() {
     let folder = folder();
     let path = folder.path().join("a.pool");
     filled(&path, KeyType::U64).close().unwrap();
-    for choice in [FlushChoice::Force(FlushInstruction::Clflush), FlushChoice::Force(FlushInstruction::None)] {
+    for choice in
+        [FlushChoice::Force(FlushInstruction::Clflush), FlushChoice::Force(FlushInstruction::None)]
+    {
         let store = match OpenOptions::new().flush(choice).open(&path) {
             Err(Error::Pool(PoolError::Map(error))) => {
-                assert!(error.to_string().contains("clflush"), "only for want of the instruction: {error}");
+                assert!(
+                    error.to_string().contains("clflush"),
+                    "only for want of the instruction: {error}"
+                );
                 continue;
             }
             store => store.unwrap(),
         };
         expect_filled(&store, KeyType::U64);
         assert!(store.capabilities().durability <= store.statistics().unwrap().medium.durability());
-        assert!(store.capabilities().durability < Durability::PowerFail || choice != FlushChoice::Force(FlushInstruction::None));
+        assert!(
+            store.capabilities().durability < Durability::PowerFail
+                || choice != FlushChoice::Force(FlushInstruction::None)
+        );
     }
 }

@@ -12,7 +12,11 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey};
 fn with_tables(page: &str) -> String {
     let (pool, sizes) = everleaf_pool::layouts();
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
-    for layout in pool.into_iter().chain(everleaf_trees::fptree::layouts()).chain(everleaf_trees::sorted::layouts()) {
+    for layout in pool
+        .into_iter()
+        .chain(everleaf_trees::fptree::layouts())
+        .chain(everleaf_trees::sorted::layouts())
+    {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);
         tables.insert(layout.name, format!("{head}\n\n{}", layout.to_markdown()));
@@ -21,7 +25,8 @@ fn with_tables(page: &str) -> String {
     let (mut made, mut rest) = (String::new(), page);
     while let Some(at) = rest.find("<!-- table ") {
         let (before, table) = rest.split_at(at);
-        let (name, behind) = table["<!-- table ".len()..].split_once(" -->\n").expect("the name of a table");
+        let (name, behind) =
+            table["<!-- table ".len()..].split_once(" -->\n").expect("the name of a table");
         let content = tables.remove(name).unwrap_or_else(|| panic!("no table `{name}`, or twice"));
         made += &format!("{before}<!-- table {name} -->\n{content}");
         rest = &behind[behind.find("<!-- end -->").expect("the end of a table")..];
@@ -40,7 +45,10 @@ fn the_tables_are_those_of_the_code() {
         return;
     }
     let differs = page.lines().zip(made.lines()).find(|(is, should)| is != should);
-    assert!(page == made, "docs/format.md is out of date (its head tells how to make it anew): {differs:?}");
+    assert!(
+        page == made,
+        "docs/format.md is out of date (its head tells how to make it anew): {differs:?}"
+    );
 }
 
 /// A reader that knows the page and nothing else.
@@ -65,12 +73,14 @@ impl Reader {
         content
     }
 
-    /// Offsets and lengths of the runs of nodes; whether the block at an offset is allocated to a record.
+    /// Offsets and lengths of the runs of nodes; whether the block at an offset is allocated to a
+    /// record.
     fn runs(&self, mut is_record: impl FnMut(u64)) -> Vec<(u64, u64)> {
         let sizes = everleaf_pool::layouts().1;
         let (mut runs, mut start) = (Vec::new(), 3u64);
         for extent in 0..456 {
-            let (chunks, table) = (self.sealed(256 + extent * 8) & 0x3fff_ffff, self.sealed(256 + extent * 8) >> 30);
+            let (chunks, table) =
+                (self.sealed(256 + extent * 8) & 0x3fff_ffff, self.sealed(256 + extent * 8) >> 30);
             if chunks == 0 {
                 break;
             }
@@ -81,8 +91,11 @@ impl Reader {
                 match kind {
                     2 => {
                         let size = sizes[argument as usize];
-                        let allocated = |i: &u64| self.sealed(line + 8 + i / 48 * 8) >> (i % 48) & 1 == 1;
-                        (0..4096 / size).filter(allocated).for_each(|i| is_record(offset + i * size));
+                        let allocated =
+                            |i: &u64| self.sealed(line + 8 + i / 48 * 8) >> (i % 48) & 1 == 1;
+                        (0..4096 / size)
+                            .filter(allocated)
+                            .for_each(|i| is_record(offset + i * size));
                     }
                     3 => runs.push((offset, argument * 4096)),
                     4 => is_record(offset),
@@ -116,10 +129,16 @@ impl Reader {
         let mut records = Vec::new();
         let runs = self.runs(|record| records.push(record));
         let (mut content, mut reached) = (BTreeMap::new(), 0);
-        let leaves = runs.iter().flat_map(|(start, bytes)| (0..bytes / leaf_bytes).map(move |i| start + i * leaf_bytes));
+        let leaves = runs.iter().flat_map(|(start, bytes)| {
+            (0..bytes / leaf_bytes).map(move |i| start + i * leaf_bytes)
+        });
         for leaf in leaves {
             let live = |slot: &u64| self.word(leaf) >> slot & 1 == 1;
-            reached += usize::from(key_type == KeyType::Bytes && (0..slots).any(|s| live(&s)) && self.word(leaf + 64) != 0);
+            reached += usize::from(
+                key_type == KeyType::Bytes
+                    && (0..slots).any(|s| live(&s))
+                    && self.word(leaf + 64) != 0,
+            );
             for slot in (0..slots).filter(live) {
                 let key_at = leaf + 128 + if fingerprints { slot * 16 } else { slot * 8 };
                 let value_at = if fingerprints { key_at + 8 } else { leaf + 128 + 256 + slot * 8 };
@@ -127,7 +146,11 @@ impl Reader {
                 assert!(records.contains(&self.word(value_at)));
                 let (head, rest) = record.split_first_chunk::<4>().unwrap();
                 let head = u32::from_le_bytes(*head);
-                assert_eq!((head >> 24, head >> 17 & 0x7f), (u32::from(b'V'), 0), "a value that does not expire");
+                assert_eq!(
+                    (head >> 24, head >> 17 & 0x7f),
+                    (u32::from(b'V'), 0),
+                    "a value that does not expire"
+                );
                 let (in_record, value) = rest.split_at(head as usize & 0x1_ffff);
                 let key = match key_type {
                     KeyType::U64 => {
@@ -155,7 +178,12 @@ fn a_pool_can_be_read_by_the_page_alone() {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
             // It grows, so that there are several extents; one value is a run.
-            let store = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(128 << 10).create(&path).unwrap();
+            let store = CreateOptions::new()
+                .engine(engine)
+                .key_type(key_type)
+                .size_bytes(128 << 10)
+                .create(&path)
+                .unwrap();
             let mut expected = BTreeMap::new();
             for n in 0..1500 {
                 let value = value(n, if n == 77 { 20_000 } else { (n * 7 % 300) as usize });
@@ -173,7 +201,10 @@ fn a_pool_can_be_read_by_the_page_alone() {
             }
             store.close().unwrap();
             let reader = Reader { pool: std::fs::read(&path).unwrap() };
-            assert!((1..456).any(|at| reader.sealed(256 + at * 8) >> 30 > 0), "an extent whose table has lines for more chunks");
+            assert!(
+                (1..456).any(|at| reader.sealed(256 + at * 8) >> 30 > 0),
+                "an extent whose table has lines for more chunks"
+            );
             assert!(reader.content(engine, key_type) == expected, "{engine}, {key_type:?}");
         }
     }

@@ -20,7 +20,11 @@ fn a_full_pool_loses_nothing_and_takes_writes_after_removals() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         for bytes in [0, 30, 1000, 20_000] {
             let path = folder.path().join(format!("{key_type:?}-{bytes}.pool"));
-            let store = tiny(key_type).size_bytes(128 << 10).max_size_bytes(512 << 10).create(&path).unwrap();
+            let store = tiny(key_type)
+                .size_bytes(128 << 10)
+                .max_size_bytes(512 << 10)
+                .create(&path)
+                .unwrap();
             let mut model = BTreeMap::new();
             let mut next = 0;
             let fill = |next: &mut u64, model: &mut BTreeMap<_, _>| loop {
@@ -35,7 +39,8 @@ fn a_full_pool_loses_nothing_and_takes_writes_after_removals() {
             assert!(next > 10, "only {next} keys of {bytes} bytes fitted");
             expect(&store, &model);
             for n in 0..next {
-                // A replacement needs room for both values and may be refused; then the old one stays.
+                // A replacement needs room for both values and may be refused; then the old one
+                // stays.
                 let (key, value) = (key(key_type, n), value(n + 1, bytes));
                 match store.put(&key, &value) {
                     Ok(replaced) => assert_eq!(replaced, model.insert(key, value).is_some()),

@@ -1,4 +1,5 @@
-//! Pools that grow, fill up, and are used for long: nothing is lost, and space does not grow without bound.
+//! Pools that grow, fill up, and are used for long: nothing is lost, and space does not grow
+//! without bound.
 
 mod common;
 
@@ -31,7 +32,10 @@ fn a_pool_of_one_mebibyte_grows_as_it_is_filled() {
             model.insert(key, value);
         }
         let statistics = store.statistics().unwrap();
-        assert!(statistics.total_bytes > 30 << 20 && statistics.total_bytes == std::fs::metadata(&path).unwrap().len());
+        assert!(
+            statistics.total_bytes > 30 << 20
+                && statistics.total_bytes == std::fs::metadata(&path).unwrap().len()
+        );
         expect(&store, &model);
         drop(store);
         expect(&Store::open(&path).unwrap(), &model);
@@ -42,10 +46,14 @@ fn a_pool_of_one_mebibyte_grows_as_it_is_filled() {
 fn a_batch_that_finds_no_room_changes_nothing_wherever_the_room_ends() {
     let folder = folder();
     for (key_type, bytes) in [(KeyType::U64, 200), (KeyType::Bytes, 30), (KeyType::Bytes, 6000)] {
-        let options = tiny(key_type).engine(Engine::FpTreeConcurrent).size_bytes(96 << 10).max_size_bytes(192 << 10);
+        let options = tiny(key_type)
+            .engine(Engine::FpTreeConcurrent)
+            .size_bytes(96 << 10)
+            .max_size_bytes(192 << 10);
         let mut options = options;
         options.parameters.group_bytes = None;
-        let store = options.create(folder.path().join(format!("{key_type:?}{bytes}.pool"))).unwrap();
+        let store =
+            options.create(folder.path().join(format!("{key_type:?}{bytes}.pool"))).unwrap();
         let mut model = BTreeMap::new();
         let mut refused = 0;
         for round in 0..400u64 {
@@ -81,19 +89,33 @@ fn a_batch_that_finds_no_room_changes_nothing_wherever_the_room_ends() {
         while let Some((key, _)) = model.pop_first() {
             assert!(store.delete(&key).unwrap());
         }
-        store.put_many([(key(key_type, 1), b"again"), (key(key_type, 2), b"a2345")].iter().map(|(k, v)| (k, v))).unwrap();
+        store
+            .put_many(
+                [(key(key_type, 1), b"again"), (key(key_type, 2), b"a2345")]
+                    .iter()
+                    .map(|(k, v)| (k, v)),
+            )
+            .unwrap();
     }
 }
 
 #[test]
 fn a_hundred_cycles_of_filling_and_deleting_take_no_more_room_than_ten() {
     let folder = folder();
-    for (key_type, bytes, what) in [(KeyType::U64, 8, "8/8"), (KeyType::Bytes, 100, "16/100"), (KeyType::Bytes, 1000, "24/1000")]
-    {
+    for (key_type, bytes, what) in [
+        (KeyType::U64, 8, "8/8"),
+        (KeyType::Bytes, 100, "16/100"),
+        (KeyType::Bytes, 1000, "24/1000"),
+    ] {
         let path = folder.path().join(format!("{bytes}.pool"));
-        let store = CreateOptions::new().key_type(key_type).size_bytes(1 << 20).create(&path).unwrap();
-        let entry =
-            |cycle: u64, n: u64| (key(key_type, n * 977 + cycle % 3), value(n + cycle, bytes / 2 + (n + cycle) as usize % bytes));
+        let store =
+            CreateOptions::new().key_type(key_type).size_bytes(1 << 20).create(&path).unwrap();
+        let entry = |cycle: u64, n: u64| {
+            (
+                key(key_type, n * 977 + cycle % 3),
+                value(n + cycle, bytes / 2 + (n + cycle) as usize % bytes),
+            )
+        };
         let mut sizes = Vec::new();
         for cycle in 0..100 {
             for n in 0..1000 {
@@ -101,8 +123,14 @@ fn a_hundred_cycles_of_filling_and_deleting_take_no_more_room_than_ten() {
                 store.put(&key, &value).unwrap();
             }
             if cycle == 0 {
-                let user: u64 = store.iter().map(|e| e.map(|(_, value)| (value.len() + 8) as u64).unwrap()).sum();
-                println!("{what}: {:.2} bytes of the pool a byte", store.statistics().unwrap().used_bytes as f64 / user as f64);
+                let user: u64 = store
+                    .iter()
+                    .map(|e| e.map(|(_, value)| (value.len() + 8) as u64).unwrap())
+                    .sum();
+                println!(
+                    "{what}: {:.2} bytes of the pool a byte",
+                    store.statistics().unwrap().used_bytes as f64 / user as f64
+                );
             }
             // Now half of them, now all but a few, now everything.
             for n in (0..1000).filter(|n| [n % 2 == 0, n % 10 != 0, true][cycle as usize % 3]) {
@@ -114,7 +142,11 @@ fn a_hundred_cycles_of_filling_and_deleting_take_no_more_room_than_ten() {
         store.delete_range::<OwnedKey>(..).unwrap();
         assert!(store.is_empty() && store.check().unwrap().ok);
         let statistics = store.statistics().unwrap();
-        assert!(statistics.used_bytes < 400 << 10, "{what}: {} bytes are in use by nothing", statistics.used_bytes);
+        assert!(
+            statistics.used_bytes < 400 << 10,
+            "{what}: {} bytes are in use by nothing",
+            statistics.used_bytes
+        );
     }
 }
 
@@ -125,9 +157,15 @@ impl SmallDisk {
     fn mount(mebibytes: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs"]).arg(folder.path());
-        if !mount.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success()) {
-            println!("skipped: no small file system can be mounted here; to include it, run the test as root");
+        mount
+            .args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs"])
+            .arg(folder.path());
+        if !mount.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+        {
+            println!(
+                "skipped: no small file system can be mounted here; to include it, run the test as \
+                root"
+            );
             return None;
         }
         Some(Self(folder))
@@ -168,7 +206,10 @@ fn a_disk_that_fills_up_in_the_middle_of_growth_copy_or_dump_costs_nothing() {
     assert!(!disk.path("copy.pool").exists());
     let mut dump = std::fs::File::create(disk.path("a.dump")).unwrap();
     let error = store.dump(&mut dump, on).unwrap_err();
-    assert!(error.is_full() && matches!(error, everleaf::Error::Stream { action: "writing", .. }), "{error}");
+    assert!(
+        error.is_full() && matches!(error, everleaf::Error::Stream { action: "writing", .. }),
+        "{error}"
+    );
     std::fs::remove_file(disk.path("a.dump")).unwrap();
     // Usable: what is removed makes room for others.
     let last = model.pop_last().unwrap().0;
@@ -202,7 +243,8 @@ fn filler(path: &Path) {
 #[test]
 fn readers_see_all_of_a_batch_or_nothing() {
     let folder = folder();
-    let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool")).unwrap();
+    let store =
+        CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool")).unwrap();
     let keys: Vec<String> = (0..20).map(|n| format!("key{n:02}")).collect();
     let put_all = |i: u64| store.put_many(keys.iter().map(|key| (key, i.to_le_bytes()))).unwrap();
     put_all(0);
@@ -212,7 +254,10 @@ fn readers_see_all_of_a_batch_or_nothing() {
             let together = store.get_many(&keys).unwrap();
             assert!(together.iter().all(|value| *value == together[0]), "{together:?}");
             let scanned: Vec<_> = store.iter().map(|entry| entry.unwrap().1).collect();
-            assert!(scanned.len() == 20 && scanned.iter().all(|value| *value == scanned[0]), "{scanned:?}");
+            assert!(
+                scanned.len() == 20 && scanned.iter().all(|value| *value == scanned[0]),
+                "{scanned:?}"
+            );
         }
     });
 }
@@ -221,7 +266,8 @@ fn readers_see_all_of_a_batch_or_nothing() {
 fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that() {
     let folder = folder();
     let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
-    let store = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone()).create(&path).unwrap();
+    let store =
+        CreateOptions::new().size_bytes(1 << 20).clock(clock.clone()).create(&path).unwrap();
     for n in 0..500 {
         store.put_for(&key(KeyType::Bytes, n), &value(n, 300), Duration::from_secs(1)).unwrap();
     }
@@ -237,5 +283,8 @@ fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that()
     let tree = store.tree("beside").unwrap();
     store.close().unwrap();
     assert!(matches!(tree.put("late", b""), Err(everleaf::Error::Closed)));
-    assert!(Store::open(&path).unwrap().check().unwrap().ok, "a tree that is still there does not keep the file");
+    assert!(
+        Store::open(&path).unwrap().check().unwrap().ok,
+        "a tree that is still there does not keep the file"
+    );
 }

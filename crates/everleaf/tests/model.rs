@@ -39,7 +39,8 @@ enum Step {
     Reopen {
         drop: bool,
     },
-    /// Goes on with a copy of the file as it is while the store is open: what a killed process leaves.
+    /// Goes on with a copy of the file as it is while the store is open: what a killed process
+    /// leaves.
     Kill,
     Check,
 }
@@ -69,13 +70,19 @@ fn expect_sound(store: &Store, model: &Model) {
     assert!(outcome.ok, "{outcome:?}");
     assert_eq!(outcome.keys, model.len() as u64);
     assert_eq!(store.len(), model.len() as u64);
-    assert_eq!(entries(store.iter()), model.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>());
+    assert_eq!(
+        entries(store.iter()),
+        model.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>()
+    );
 }
 
 fn expect_scan(store: &Store, model: &Model, from: OwnedKey, to: OwnedKey, backward: bool) {
     let scan = Scan::all().starting_at(from.clone()).ending_before(to.clone());
     let mut expected: Vec<_> = match from < to {
-        true => model.range((Bound::Included(from), Bound::Excluded(to))).map(|(k, v)| (k.clone(), v.clone())).collect(),
+        true => model
+            .range((Bound::Included(from), Bound::Excluded(to)))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
         false => Vec::new(),
     };
     if backward {
@@ -198,11 +205,17 @@ fn long_values_come_back_whole_and_give_their_room_back() {
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(store.get("long").unwrap().unwrap(), longer);
-    assert_eq!(store.iter().map(|entry| entry.unwrap().1.len()).collect::<Vec<_>>(), [longer.len(), 1]);
+    assert_eq!(
+        store.iter().map(|entry| entry.unwrap().1.len()).collect::<Vec<_>>(),
+        [longer.len(), 1]
+    );
     assert!(store.check().unwrap().ok);
     store.delete("long").unwrap();
     let after = store.statistics().unwrap().used_bytes;
-    assert!(after < before + (1 << 20), "{before} {after}: the run of a long value was not given back");
+    assert!(
+        after < before + (1 << 20),
+        "{before} {after}: the run of a long value was not given back"
+    );
 }
 
 #[test]
@@ -213,7 +226,10 @@ fn get_with_shows_the_value_where_it_lies() {
     let place = |key: u64| store.get_with(key, |value| value.as_ptr().addr()).unwrap();
     assert_eq!(place(1), place(1), "a copy would lie elsewhere each time");
     store.put(1u64, b"other").unwrap();
-    assert_eq!(store.get_with(1u64, |value| value.to_vec()).unwrap().as_deref(), Some(b"other".as_slice()));
+    assert_eq!(
+        store.get_with(1u64, |value| value.to_vec()).unwrap().as_deref(),
+        Some(b"other".as_slice())
+    );
     assert_eq!(store.get_with(2u64, |_| ()).unwrap(), None);
 }
 

@@ -1,4 +1,5 @@
-//! What one caller must not do to another: writers beside readers of their key, writers beside the readers of a snapshot.
+//! What one caller must not do to another: writers beside readers of their key, writers beside the
+//! readers of a snapshot.
 
 mod common;
 
@@ -26,13 +27,21 @@ fn a_writer_gets_its_turn_beside_readers_of_its_key() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) && reads.fetch_add(1, Ordering::Relaxed) < ENOUGH_READS {
+                while !done.load(Ordering::Relaxed)
+                    && reads.fetch_add(1, Ordering::Relaxed) < ENOUGH_READS
+                {
                     // Others read meanwhile: there is hardly a moment when nobody does.
-                    store.get_with("key", |_| std::thread::sleep(std::time::Duration::from_micros(200))).unwrap();
+                    store
+                        .get_with("key", |_| {
+                            std::thread::sleep(std::time::Duration::from_micros(200))
+                        })
+                        .unwrap();
                 }
             });
         }
-        while written.load(Ordering::Relaxed) < WRITES && reads.load(Ordering::Relaxed) < ENOUGH_READS {
+        while written.load(Ordering::Relaxed) < WRITES
+            && reads.load(Ordering::Relaxed) < ENOUGH_READS
+        {
             store.put("key", b"another").unwrap();
             written.fetch_add(1, Ordering::Relaxed);
         }
@@ -49,9 +58,12 @@ fn whoever_reads_a_value_of_a_snapshot_keeps_no_writer_waiting() {
     store.put("key", b"value").unwrap();
     let snapshot = store.snapshot().unwrap();
     for before in [&b"value"[..], b"value"] {
-        // The first time it is read from the index, the second time from what the writer kept of it.
+        // The first time it is read from the index, the second time from what the writer kept of
+        // it.
         let shown = snapshot.get_with("key", |value| {
-            std::thread::scope(|scope| assert!(scope.spawn(|| store.put("key", b"new").unwrap()).join().unwrap()));
+            std::thread::scope(|scope| {
+                assert!(scope.spawn(|| store.put("key", b"new").unwrap()).join().unwrap())
+            });
             value.to_vec()
         });
         assert_eq!(shown.unwrap().as_deref(), Some(before));

@@ -44,10 +44,16 @@ fn bounds_of_every_kind_in_both_directions() {
     #[allow(clippy::reversed_empty_ranges)]
     let upside_down = store.range(50u64..20);
     assert_eq!(numbers(upside_down), [0u64; 0]);
-    assert_eq!(numbers(store.scan(Scan::all().starting_at(20u64).ending_before(50u64).backward())), [40, 30, 20]);
+    assert_eq!(
+        numbers(store.scan(Scan::all().starting_at(20u64).ending_before(50u64).backward())),
+        [40, 30, 20]
+    );
     let backward: Vec<u64> = present.iter().rev().copied().collect();
     assert_eq!(numbers(store.scan(Scan::all().backward())), backward);
-    assert_eq!(numbers(store.scan(Scan::all().backward())), store.iter().rev().map(|e| number(e.unwrap().0)).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(store.scan(Scan::all().backward())),
+        store.iter().rev().map(|e| number(e.unwrap().0)).collect::<Vec<_>>()
+    );
 }
 
 fn number(key: OwnedKey) -> u64 {
@@ -85,23 +91,54 @@ fn both_ends_of_one_iterator_meet() {
 #[test]
 fn prefixes_and_their_edges() {
     let (_folder, store) = store(KeyType::Bytes);
-    let keys: [&[u8]; 12] =
-        [b"", b"\0", b"a", b"a\0", b"a\xff", b"a\xff\xff", b"ab", b"b", b"\xfe\xff", b"\xff", b"\xff\x00", b"\xff\xff\xff"];
+    let keys: [&[u8]; 12] = [
+        b"",
+        b"\0",
+        b"a",
+        b"a\0",
+        b"a\xff",
+        b"a\xff\xff",
+        b"ab",
+        b"b",
+        b"\xfe\xff",
+        b"\xff",
+        b"\xff\x00",
+        b"\xff\xff\xff",
+    ];
     keys.iter().for_each(|key| assert!(store.insert(*key, key).unwrap()));
     let of = |prefix: &[u8]| {
-        let mut with_prefix: Vec<_> = keys.iter().filter(|key| key.starts_with(prefix)).map(|key| key.to_vec()).collect();
+        let mut with_prefix: Vec<_> =
+            keys.iter().filter(|key| key.starts_with(prefix)).map(|key| key.to_vec()).collect();
         with_prefix.sort();
         with_prefix
     };
-    for prefix in
-        [b"".as_slice(), b"\0", b"a", b"a\xff", b"a\xff\xff", b"a\xff\xff\xff", b"b", b"c", b"\xfe", b"\xff", b"\xff\xff"]
-    {
+    for prefix in [
+        b"".as_slice(),
+        b"\0",
+        b"a",
+        b"a\xff",
+        b"a\xff\xff",
+        b"a\xff\xff\xff",
+        b"b",
+        b"c",
+        b"\xfe",
+        b"\xff",
+        b"\xff\xff",
+    ] {
         assert_eq!(bytes(store.prefix(prefix)), of(prefix), "{}", Key::from(prefix));
         let mut backward = of(prefix);
         backward.reverse();
-        assert_eq!(bytes(store.scan(Scan::all().with_prefix(prefix).backward())), backward, "{}", Key::from(prefix));
+        assert_eq!(
+            bytes(store.scan(Scan::all().with_prefix(prefix).backward())),
+            backward,
+            "{}",
+            Key::from(prefix)
+        );
     }
-    assert_eq!(bytes(store.scan(Scan::all().with_prefix("a").starting_at("a\0").ending_before("ab"))), [b"a\0".to_vec()]);
+    assert_eq!(
+        bytes(store.scan(Scan::all().with_prefix("a").starting_at("a\0").ending_before("ab"))),
+        [b"a\0".to_vec()]
+    );
     assert_eq!(bytes(store.scan(Scan::all().with_prefix("a").starting_at("b"))), [b""; 0]);
 }
 
@@ -112,7 +149,10 @@ fn keys_of_the_other_kind_are_the_first_item() {
     let mut range = numbers.prefix("a");
     assert!(matches!(range.next(), Some(Err(Error::WrongKeyType { expected: KeyType::U64 }))));
     assert!(range.next().is_none() && range.next_back().is_none(), "after an error it ends");
-    assert!(matches!(numbers.range(..="a").next(), Some(Err(Error::WrongKeyType { .. }))), "the end that is not sought first");
+    assert!(
+        matches!(numbers.range(..="a").next(), Some(Err(Error::WrongKeyType { .. }))),
+        "the end that is not sought first"
+    );
 }
 
 #[test]
@@ -151,7 +191,10 @@ fn a_range_of_long_values_is_fetched_in_small_batches() {
     store.delete(2u64).unwrap();
     store.put(3u64, b"short").unwrap();
     let rest: Vec<_> = range.map(Result::unwrap).collect();
-    assert_eq!(rest.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), [1, 3, 4, 5, 6, 7].map(OwnedKey::U64));
+    assert_eq!(
+        rest.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(),
+        [1, 3, 4, 5, 6, 7].map(OwnedKey::U64)
+    );
     assert_eq!(rest[1].1, b"short");
     assert_eq!(rest[2].1, value(4, 900 << 10));
 }

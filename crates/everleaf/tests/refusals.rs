@@ -1,5 +1,6 @@
-//! Every call refuses what it cannot do with an error that a program can match on, and leaves the store as it was: keys of the other kind, keys and values
-//! that are too long, writes to a store that was opened to read, anything on a store that is closed.
+//! Every call refuses what it cannot do with an error that a program can match on, and leaves the
+//! store as it was: keys of the other kind, keys and values that are too long, writes to a store
+//! that was opened to read, anything on a store that is closed.
 
 mod common;
 
@@ -8,7 +9,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use common::{folder, tiny};
-use everleaf::{Error, IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OwnedKey, PoolError, Scan, Store, Tree, View};
+use everleaf::{
+    Error, IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OwnedKey, PoolError, Scan, Store,
+    Tree, View,
+};
 
 /// A call by its name, and what came of it.
 type Outcomes = Vec<(&'static str, Result<(), Error>)>;
@@ -25,8 +29,18 @@ fn writes(tree: &Tree, key: &OwnedKey, value: &[u8]) -> Outcomes {
         ("update", tree.update(key, value).map(drop)),
         ("compare_and_swap", tree.compare_and_swap(key, None, Some(value)).map(drop)),
         ("put_many", tree.put_many([(key, value)])),
-        ("batch put", batch.put(key, value).and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop))),
-        ("batch insert", batch.insert(key, value).and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop))),
+        (
+            "batch put",
+            batch
+                .put(key, value)
+                .and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop)),
+        ),
+        (
+            "batch insert",
+            batch
+                .insert(key, value)
+                .and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop)),
+        ),
         ("batch update", batch.update(key, value).and_then(|()| batch.commit().map(drop))),
     ]
 }
@@ -82,7 +96,8 @@ fn content(store: &Store) -> BTreeMap<OwnedKey, Vec<u8>> {
 /// Keys of the other kind, long keys, long values: for the store itself and for a tree in it.
 fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) {
     let (before, of_tree) = (content(store), tree.count().unwrap());
-    let other = if tree.key_type() == KeyType::Bytes { OwnedKey::U64(7) } else { OwnedKey::from("seven") };
+    let other =
+        if tree.key_type() == KeyType::Bytes { OwnedKey::U64(7) } else { OwnedKey::from("seven") };
     let is_other = |error: &Error| matches!(error, Error::WrongKeyType { expected } if *expected == tree.key_type());
     let (removals, reads) = removals_and_reads(tree, &other);
     let calls = [writes(tree, &other, b"value"), removals, reads, ranges(tree, &other)];
@@ -99,8 +114,13 @@ fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) 
         }
     }
     let value = vec![0; MAX_VALUE_BYTES as usize + 1]; // Never touched, so never in memory.
-    all_are(writes(tree, present, &value), "a long value", |error| matches!(error, Error::ValueTooLong { .. }));
-    assert!(content(store) == before && tree.count().unwrap() == of_tree, "what was refused changed something");
+    all_are(writes(tree, present, &value), "a long value", |error| {
+        matches!(error, Error::ValueTooLong { .. })
+    });
+    assert!(
+        content(store) == before && tree.count().unwrap() == of_tree,
+        "what was refused changed something"
+    );
     assert!(store.check().unwrap().ok, "what was refused left something");
 }
 
@@ -108,17 +128,23 @@ fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) 
 fn every_call_refuses_wrong_keys_and_sizes() {
     let folder = folder();
     for key_type in [KeyType::Bytes, KeyType::U64] {
-        let store = tiny(key_type).create(folder.path().join(format!("{key_type:?}.pool"))).unwrap();
-        let present = if key_type == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
+        let store =
+            tiny(key_type).create(folder.path().join(format!("{key_type:?}.pool"))).unwrap();
+        let present =
+            if key_type == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
         store.put(&present, b"value").unwrap();
         refuses_wrong_keys_and_sizes(&store, &store, &present);
         if key_type == KeyType::U64 {
-            assert!(matches!(store.tree("a"), Err(Error::NoTrees)) && store.existing_tree("a").unwrap().is_none());
+            assert!(
+                matches!(store.tree("a"), Err(Error::NoTrees))
+                    && store.existing_tree("a").unwrap().is_none()
+            );
             continue;
         }
         for of_tree in [KeyType::Bytes, KeyType::U64] {
             let tree = store.tree_with(format!("{of_tree:?}"), of_tree).unwrap();
-            let present = if of_tree == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
+            let present =
+                if of_tree == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
             tree.put(&present, b"value").unwrap();
             refuses_wrong_keys_and_sizes(&store, &tree, &present);
         }
@@ -156,14 +182,19 @@ fn a_store_that_was_opened_to_read_refuses_every_write_and_reads() {
     let key = OwnedKey::from("key");
     let (removals, reads) = removals_and_reads(&store, &key);
     let deletions = ranges(&store, &key).split_off(4);
-    for outcomes in [writes(&store, &key, b"new"), removals, deletions, changes_of_the_whole(&store)] {
+    for outcomes in
+        [writes(&store, &key, b"new"), removals, deletions, changes_of_the_whole(&store)]
+    {
         all_are(outcomes, "a store opened to read", |error| matches!(error, Error::ReadOnly));
     }
     for (call, outcome) in reads.into_iter().chain(ranges(&store, &key).drain(..4)) {
         outcome.unwrap_or_else(|error| panic!("{call}: {error}"));
     }
     assert_eq!(store.snapshot().unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
-    assert_eq!(store.tree("there").unwrap().get("key").unwrap().as_deref(), Some(&b"of the tree"[..]));
+    assert_eq!(
+        store.tree("there").unwrap().get("key").unwrap().as_deref(),
+        Some(&b"of the tree"[..])
+    );
     assert!(content(&store) == before);
     drop(store);
     assert!(std::fs::read(&path).unwrap() == file, "the file was written");
@@ -180,10 +211,18 @@ fn a_closed_store_refuses_everything() {
     store.close().unwrap();
     let key = OwnedKey::from("key");
     let (removals, reads_of_tree) = removals_and_reads(&tree, &key);
-    for outcomes in [writes(&tree, &key, b"new"), removals, reads_of_tree, ranges(&tree, &key), reads(&snapshot, &key)] {
+    for outcomes in [
+        writes(&tree, &key, b"new"),
+        removals,
+        reads_of_tree,
+        ranges(&tree, &key),
+        reads(&snapshot, &key),
+    ] {
         all_are(outcomes, "a closed store", |error| matches!(error, Error::Closed));
     }
-    assert!(matches!(tree.first(), Err(Error::Closed)) && matches!(tree.count(), Err(Error::Closed)));
+    assert!(
+        matches!(tree.first(), Err(Error::Closed)) && matches!(tree.count(), Err(Error::Closed))
+    );
     let store = Store::open(&path).unwrap();
     assert_eq!(store.tree("there").unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
@@ -195,14 +234,18 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
     let path = |name: &str| folder.path().join(name);
     let store = tiny(KeyType::Bytes).create(path("locked.pool")).unwrap();
     store.put("key", b"value").unwrap();
-    std::fs::write(path("foreign.pool"), "no pool, but long enough to be looked at".repeat(1000)).unwrap();
+    std::fs::write(path("foreign.pool"), "no pool, but long enough to be looked at".repeat(1000))
+        .unwrap();
     std::fs::write(path("empty.pool"), "").unwrap();
     std::fs::create_dir(path("folder.pool")).unwrap();
     for name in ["locked.pool", "foreign.pool", "empty.pool", "folder.pool", "missing.pool"] {
         let is_right = |error: &Error| match name {
             "locked.pool" => matches!(error, Error::Pool(PoolError::Locked { .. })),
             "missing.pool" => matches!(error, Error::Pool(PoolError::Missing { .. })),
-            _ => matches!(error, Error::Pool(PoolError::NotAPool { .. } | PoolError::NotAFile { .. })),
+            _ => matches!(
+                error,
+                Error::Pool(PoolError::NotAPool { .. } | PoolError::NotAFile { .. })
+            ),
         };
         let outcomes = vec![
             ("open", Store::open(path(name)).map(drop)),
@@ -214,8 +257,10 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
     }
     // What exists is never overwritten.
     let exists = |error: &Error| matches!(error, Error::Pool(PoolError::Exists { .. }));
-    let outcomes =
-        vec![("create", Store::create(path("foreign.pool")).map(drop)), ("copy", store.copy(path("foreign.pool"), on).map(drop))];
+    let outcomes = vec![
+        ("create", Store::create(path("foreign.pool")).map(drop)),
+        ("copy", store.copy(path("foreign.pool"), on).map(drop)),
+    ];
     all_are(outcomes, "a file that exists", exists);
     assert!(std::fs::read(path("foreign.pool")).unwrap().starts_with(b"no pool"));
     assert_eq!(store.get("key").unwrap().as_deref(), Some(&b"value"[..]));

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{folder, key, tiny, value};
-use everleaf::{Clock, Engine, Error, KeyType, OpenOptions, OwnedKey, PoolError, Progress, Store, salvage};
+use everleaf::{
+    Clock, Engine, Error, KeyType, OpenOptions, OwnedKey, PoolError, Progress, Store, salvage,
+};
 
 const ON: fn(&Progress) -> ControlFlow<()> = |_| ControlFlow::Continue(());
 
@@ -44,7 +46,10 @@ fn expect_same(found: &Store, expected: &Store) {
     let names = expected.tree_names().unwrap();
     assert_eq!(found.tree_names().unwrap(), names);
     for name in names {
-        let (found, expected) = (found.existing_tree(&name).unwrap().unwrap(), expected.existing_tree(&name).unwrap().unwrap());
+        let (found, expected) = (
+            found.existing_tree(&name).unwrap().unwrap(),
+            expected.existing_tree(&name).unwrap().unwrap(),
+        );
         assert!(found.iter().map(Result::unwrap).eq(expected.iter().map(Result::unwrap)));
     }
     for n in [0, 700] {
@@ -66,7 +71,10 @@ fn a_dump_restores_into_every_engine_and_is_the_same_when_dumped_again() {
         assert_eq!(dumped.entries, dumped.of_entries.unwrap() - 1, "one has expired");
         for engine in Engine::available() {
             let path = folder.path().join(format!("{key_type:?}-{engine}.pool"));
-            let options = everleaf::CreateOptions::new().engine(engine).key_type(key_type).size_bytes(1 << 20);
+            let options = everleaf::CreateOptions::new()
+                .engine(engine)
+                .key_type(key_type)
+                .size_bytes(1 << 20);
             let restored = options.clock(clock.clone()).create(&path).unwrap();
             assert_eq!(restored.restore(&mut &*dump, &mut { ON }).unwrap().entries, dumped.entries);
             expect_same(&restored, &store);
@@ -85,9 +93,13 @@ fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
     let store = filled(&folder.path().join("a.pool"), KeyType::Bytes, &clock);
     let mut dump = Vec::new();
     store.dump(&mut dump, &mut { ON }).unwrap();
-    let target = tiny(KeyType::Bytes).clock(clock.clone()).create(folder.path().join("b.pool")).unwrap();
-    let mut damages: Vec<Vec<u8>> = (0..dump.len()).step_by(dump.len() / 60).map(|cut| dump[..cut].to_vec()).collect();
-    for at in (0..dump.len()).step_by(dump.len() / 150).chain(0..40).chain(dump.len() - 30..dump.len()) {
+    let target =
+        tiny(KeyType::Bytes).clock(clock.clone()).create(folder.path().join("b.pool")).unwrap();
+    let mut damages: Vec<Vec<u8>> =
+        (0..dump.len()).step_by(dump.len() / 60).map(|cut| dump[..cut].to_vec()).collect();
+    for at in
+        (0..dump.len()).step_by(dump.len() / 150).chain(0..40).chain(dump.len() - 30..dump.len())
+    {
         let mut flipped = dump.clone();
         flipped[at] ^= 1 << (at % 8);
         damages.push(flipped);
@@ -100,7 +112,10 @@ fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
         assert_eq!(target.statistics().unwrap().keys, 0);
     }
     let numbers = tiny(KeyType::U64).create(folder.path().join("n.pool")).unwrap();
-    assert!(matches!(numbers.restore(&mut &*dump, &mut { ON }), Err(Error::WrongKeyType { expected: KeyType::U64 })));
+    assert!(matches!(
+        numbers.restore(&mut &*dump, &mut { ON }),
+        Err(Error::WrongKeyType { expected: KeyType::U64 })
+    ));
     let stopped = target.restore(&mut &*dump, &mut |progress| match progress.entries {
         0..300 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
@@ -123,20 +138,30 @@ fn a_copy_is_the_same_and_compact_and_one_that_fails_leaves_no_file() {
         assert!(matches!(store.copy(&path, &mut |_| ControlFlow::Break(())), Err(Error::Aborted)));
         assert!(!path.exists());
         store.copy(&path, &mut { ON }).unwrap();
-        assert!(matches!(store.copy(&path, &mut { ON }), Err(Error::Pool(PoolError::Exists { .. }))));
+        assert!(matches!(
+            store.copy(&path, &mut { ON }),
+            Err(Error::Pool(PoolError::Exists { .. }))
+        ));
         let copy = OpenOptions::new().clock(clock.clone()).open(&path).unwrap();
         expect_same(&copy, &store);
         let (before, after) = (store.statistics().unwrap(), copy.statistics().unwrap());
         assert_eq!(before.engine, after.engine);
-        assert!(after.used_bytes < before.used_bytes && after.fill > before.fill, "{before:?} {after:?}");
+        assert!(
+            after.used_bytes < before.used_bytes && after.fill > before.fill,
+            "{before:?} {after:?}"
+        );
     }
 }
 
 #[test]
 fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
     let folder = folder();
-    let store = everleaf::CreateOptions::new().size_bytes(4 << 20).create(folder.path().join("a.pool")).unwrap();
-    // Write i of a writer puts i under key i % 2000 and removes key (i + 700) % 2000: what there is tells how many there were.
+    let store = everleaf::CreateOptions::new()
+        .size_bytes(4 << 20)
+        .create(folder.path().join("a.pool"))
+        .unwrap();
+    // Write i of a writer puts i under key i % 2000 and removes key (i + 700) % 2000: what there is
+    // tells how many there were.
     let name = |writer: u64, n: u64| format!("{writer}/{:04}", n % 2000);
     let write = |writer: u64, i: u64| {
         let mut batch = store.batch();
@@ -148,7 +173,9 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
     std::thread::scope(|scope| {
         for writer in 0..2 {
             let (write, stop) = (&write, &stop);
-            scope.spawn(move || (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|i| write(writer, i)));
+            scope.spawn(move || {
+                (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|i| write(writer, i))
+            });
         }
         for round in 0..5 {
             while store.len() < 2600 {
@@ -163,7 +190,8 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
             let copy = Store::open(&path).unwrap();
             assert!(copy.check().unwrap().ok);
             for writer in 0..2 {
-                let found: BTreeMap<OwnedKey, Vec<u8>> = copy.prefix(format!("{writer}/")).collect::<Result<_, _>>().unwrap();
+                let found: BTreeMap<OwnedKey, Vec<u8>> =
+                    copy.prefix(format!("{writer}/")).collect::<Result<_, _>>().unwrap();
                 let number = |value: &Vec<u8>| u64::from_le_bytes(value[..8].try_into().unwrap());
                 let last = found.values().map(number).max().unwrap_or(0);
                 let mut expected = BTreeMap::new();
@@ -215,15 +243,22 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
         let (before, keys) = (content(&store), store.statistics().unwrap().keys);
         drop(store);
         let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
-        assert_eq!((salvaged.from_index, salvaged.from_records, salvaged.unreadable), (keys, 0, 0), "{salvaged:?}");
+        assert_eq!(
+            (salvaged.from_index, salvaged.from_records, salvaged.unreadable),
+            (keys, 0, 0),
+            "{salvaged:?}"
+        );
         assert_eq!(content(&Store::open(&new).unwrap()), before);
         std::fs::remove_file(&new).unwrap();
 
-        // Whatever is hit, in one page in fifty, nothing wrong comes out, and most of what is elsewhere does.
+        // Whatever is hit, in one page in fifty, nothing wrong comes out, and most of what is
+        // elsewhere does.
         let sound = std::fs::read(&path).unwrap();
         for round in 0..20u64 {
             let mut damaged = sound.clone();
-            for page in (3..sound.len() / 4096).filter(|page| (*page as u64 * 0x9e37_79b9 + round * 7).is_multiple_of(50)) {
+            for page in (3..sound.len() / 4096)
+                .filter(|page| (*page as u64 * 0x9e37_79b9 + round * 7).is_multiple_of(50))
+            {
                 damaged[page * 4096 + 64..page * 4096 + 1024].fill(round as u8);
             }
             std::fs::write(&path, &damaged).unwrap();
@@ -231,9 +266,20 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
             let rescued = Store::open(&new).unwrap();
             assert!(rescued.check().unwrap().ok);
             let found = content(&rescued);
-            assert!(found.iter().all(|entry| before.contains(entry)), "round {round}: an entry that never was");
-            assert!(salvaged.unreadable > 0 || found.len() == before.len(), "round {round}: {salvaged:?}");
-            assert!(found.len() * 2 > before.len(), "round {round}: {} of {}: {salvaged:?}", found.len(), before.len());
+            assert!(
+                found.iter().all(|entry| before.contains(entry)),
+                "round {round}: an entry that never was"
+            );
+            assert!(
+                salvaged.unreadable > 0 || found.len() == before.len(),
+                "round {round}: {salvaged:?}"
+            );
+            assert!(
+                found.len() * 2 > before.len(),
+                "round {round}: {} of {}: {salvaged:?}",
+                found.len(),
+                before.len()
+            );
             drop(rescued);
             std::fs::remove_file(&new).unwrap();
         }

@@ -35,7 +35,8 @@ fn harm(path: &Path, bytes: &[u8]) -> Vec<u64> {
     places
 }
 
-/// Changes these bytes, or changes them back, also under a store that is open: it sees the pages of the file.
+/// Changes these bytes, or changes them back, also under a store that is open: it sees the pages of
+/// the file.
 fn flip(path: &Path, places: &[u64]) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     for at in places {
@@ -53,12 +54,18 @@ fn a_drop_that_meets_damage_does_not_keep_the_store_from_being_opened() {
     harm(&path, b"herbs, number 200");
     let store = Store::open(&path).unwrap();
     assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
-    assert!(store.existing_tree("herbs").unwrap().is_none(), "from the first moment on it is not there");
+    assert!(
+        store.existing_tree("herbs").unwrap().is_none(),
+        "from the first moment on it is not there"
+    );
     drop(store);
     let store = Store::open(&path).unwrap();
     assert_eq!(store.tree_names().unwrap(), [b"trees"]);
     assert_eq!((store.len(), store.tree("trees").unwrap().len()), (1, 300));
-    assert!(store.tree("herbs").is_err_and(|error| error.is_corruption()), "its name is free when it is gone");
+    assert!(
+        store.tree("herbs").is_err_and(|error| error.is_corruption()),
+        "its name is free when it is gone"
+    );
     // Whoever removes what is damaged by its key can drop the rest.
     assert!(store.drop_tree("herbs").is_err());
 }
@@ -77,7 +84,10 @@ fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
     herbs.put(7, b"new").unwrap();
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.tree_with("herbs", KeyType::U64).unwrap().get(7).unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(
+        store.tree_with("herbs", KeyType::U64).unwrap().get(7).unwrap().as_deref(),
+        Some(&b"new"[..])
+    );
 }
 
 #[test]
@@ -85,11 +95,15 @@ fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
     let folder = folder();
     let (path, new) = (folder.path().join("a.pool"), folder.path().join("new.pool"));
     filled(&path);
-    // The catalog's entry of the first tree: head, key, number 0, byte-string keys, not being dropped.
+    // The catalog's entry of the first tree: head, key, number 0, byte-string keys, not being
+    // dropped.
     harm(&path, b"V\xff\x02herbs\0\0\x01\0");
     assert!(Store::open(&path).unwrap().tree("herbs").is_err_and(|error| error.is_corruption()));
     let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
-    assert!(salvaged.complaints.iter().any(|complaint| complaint.contains("salvaged-0")), "{salvaged:?}");
+    assert!(
+        salvaged.complaints.iter().any(|complaint| complaint.contains("salvaged-0")),
+        "{salvaged:?}"
+    );
     let store = Store::open(&new).unwrap();
     assert_eq!(store.tree_names().unwrap(), [&b"salvaged-0"[..], b"trees"]);
     assert_eq!(store.tree("herbs").unwrap().len(), 0, "a new tree is empty");

@@ -2,7 +2,8 @@
 
 use crate::MicroOptions;
 
-/// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above this.
+/// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above
+/// this.
 pub const DRAM_NS: u64 = 90;
 
 /// What stands below.
@@ -52,9 +53,10 @@ impl Axis {
     /// Its places, in a figure of so many keys.
     pub fn places(self, keys: u64) -> Vec<u64> {
         match self {
-            Axis::Latency(places) | Axis::FlushLatency(places) | Axis::FenceLatency(places) | Axis::KeyDeviation(places) => {
-                places.to_vec()
-            }
+            Axis::Latency(places)
+            | Axis::FlushLatency(places)
+            | Axis::FenceLatency(places)
+            | Axis::KeyDeviation(places) => places.to_vec(),
             Axis::NodeBytes(places) | Axis::ValueBytes(places) | Axis::Inserts(places) => {
                 places.iter().map(|place| u64::from(*place)).collect()
             }
@@ -81,7 +83,9 @@ impl Axis {
             Axis::FlushLatency(_) => options.flush_ns = place,
             Axis::FenceLatency(_) => options.fence_ns = place,
             Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),
-            Axis::KeysOver(_) => (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place }),
+            Axis::KeysOver(_) => {
+                (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place })
+            }
             Axis::ThreadsUpTo(_) => options.threads = place as u32,
             Axis::ValueBytes(_) => options.value_bytes = Some(place as u32),
             Axis::KeyDeviation(_) => options.key_deviation = Some(place),
@@ -145,7 +149,10 @@ impl Measure {
     }
 
     pub const fn is_counted(self) -> bool {
-        matches!(self, Measure::Modelled | Measure::Flushes | Measure::BytesFlushed | Measure::NodesLogged)
+        matches!(
+            self,
+            Measure::Modelled | Measure::Flushes | Measure::BytesFlushed | Measure::NodesLogged
+        )
     }
 
     /// Whether operations are timed one by one for it, in a run of its own.

@@ -7,7 +7,8 @@ use super::{Drawing, FigureOptions, claims, single};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
 
-/// A figure that can be measured. `measure` is called twice: first to plan all of it, so that what is wrong is said before any work is done.
+/// A figure that can be measured. `measure` is called twice: first to plan all of it, so that what
+/// is wrong is said before any work is done.
 pub struct Entry {
     pub name: &'static str,
     pub title: &'static str,
@@ -29,7 +30,11 @@ pub fn figure_list() -> Vec<(&'static str, &'static str)> {
 /// The figure of a name.
 pub fn find(name: &str) -> Result<&'static Entry, BenchError> {
     let known = ENTRIES.iter().find(|entry| entry.name == name);
-    known.ok_or_else(|| BenchError::Unknown { what: "figure", name: name.into(), choices: figure_names().join(", ") })
+    known.ok_or_else(|| BenchError::Unknown {
+        what: "figure",
+        name: name.into(),
+        choices: figure_names().join(", "),
+    })
 }
 
 const U64: &[BenchKeyType] = &[BenchKeyType::U64];
@@ -45,9 +50,10 @@ const OF_CLFBTREE: &str = "Kim et al., clfB-tree, ACM TOS 2018";
 const OF_MASSTREE: &str = "Cohen et al., In-Cache-Line Logging, ASPLOS 2019";
 const OF_CIRCTREE: &str = "Wang et al., Circ-Tree, 2020";
 
-const EMULATED: &str =
-    "latencies are busy waits after flushes and after reads that miss a modelled cache of 16 MiB; nothing overlaps with them";
-const SMALLER: &str = "the index is smaller than the paper's unless --keys says otherwise, so more of it lies in caches";
+const EMULATED: &str = "latencies are busy waits after flushes and after reads that miss a \
+    modelled cache of 16 MiB; nothing overlaps with them";
+const SMALLER: &str = "the index is smaller than the paper's unless --keys says otherwise, so more \
+    of it lies in caches";
 const SAME_KEYS: &str = "btreemap stands for the paper's transient tree";
 
 /// What most sweeps have in common.
@@ -82,8 +88,10 @@ const TIMED_AND_MODELLED: &[(Phase, Measure)] = &[
     (Phase::Delete, Measure::Modelled),
 ];
 
-const CIRC_ENGINES: &[&str] = &["nvtree", "fptree", "fastfair", "circtree-ls", "circtree", "volatile-std", "volatile-circ"];
-/// Added after each clflushopt in that paper (section 6.1), which leaves the latency of reads as it is.
+const CIRC_ENGINES: &[&str] =
+    &["nvtree", "fptree", "fastfair", "circtree-ls", "circtree", "volatile-std", "volatile-circ"];
+/// Added after each clflushopt in that paper (section 6.1), which leaves the latency of reads as it
+/// is.
 const CIRC_FLUSH_NS: u64 = 300;
 const CIRC: Sweep = Sweep {
     engines: CIRC_ENGINES,
@@ -96,18 +104,31 @@ const CIRC: Sweep = Sweep {
     ..SWEEP
 };
 
-const CLFB_ENGINES: &[&str] = &["clftree-encoded", "clftree-append", "clftree-inplace", "wbtree-slot", "cdds", "fptree", "ptree"];
+const CLFB_ENGINES: &[&str] = &[
+    "clftree-encoded",
+    "clftree-append",
+    "clftree-inplace",
+    "wbtree-slot",
+    "cdds",
+    "fptree",
+    "ptree",
+];
 const CLFB: Sweep = Sweep {
     engines: CLFB_ENGINES,
     axis: Axis::NodeBytes(&[64, 128, 256, 512, 1024, 2048, 4096]),
     phases: INSERT_FIND,
-    shown: &[(Phase::Insert, Measure::Flushes), (Phase::Insert, Measure::MeanNs), (Phase::Find, Measure::MeanNs)],
+    shown: &[
+        (Phase::Insert, Measure::Flushes),
+        (Phase::Insert, Measure::MeanNs),
+        (Phase::Find, Measure::MeanNs),
+    ],
     warmed: false,
     flush: Flush::Clflush,
     ..SWEEP
 };
 
-/// Leaves of 1 KB. What stands for them in the FPTree's kin is a leaf of 56 entries, which has 1 KB with its head.
+/// Leaves of 1 KB. What stands for them in the FPTree's kin is a leaf of 56 entries, which has 1 KB
+/// with its head.
 pub(super) const CLFB_LEAF: &[u32] = &[1024, 896];
 /// fptree-c is there to compare with until the paper's engines come.
 const INCLL_ENGINES: &[&str] = &["masstree-transient", "masstree", "masstree-logging", "fptree-c"];
@@ -124,14 +145,18 @@ pub(super) const INCLL: OfYcsb = OfYcsb {
     shown: Shown::Throughput,
     claims: claims::none,
 };
-pub(super) const INCLL_BY_FENCE: OfYcsb = OfYcsb { axis: Some(Axis::FenceLatency(&[0, 100, 200, 500, 1000])), ..INCLL };
+pub(super) const INCLL_BY_FENCE: OfYcsb =
+    OfYcsb { axis: Some(Axis::FenceLatency(&[0, 100, 200, 500, 1000])), ..INCLL };
 const INCLL_BY_KEYS: OfYcsb = OfYcsb { axis: Some(Axis::KeysOver(&[1000, 100, 10, 1])), ..INCLL };
-const FENCED: &str = "the delay is a busy wait after each sfence, as in the paper: flushes do not wait, the fence does";
-const YCSB_E: &str =
-    "workload E scans 1 to 100 records and inserts 5 percent, as YCSB does; the paper's scans 10 and inserts none";
+const FENCED: &str = "the delay is a busy wait after each sfence, as in the paper: flushes do not \
+    wait, the fence does";
+const YCSB_E: &str = "workload E scans 1 to 100 records and inserts 5 percent, as YCSB does; the \
+    paper's scans 10 and inserts none";
 
-const CIRC_THREADS: &str = "the paper has 1 to 8 threads; here they go up to the processors of this machine";
-const CIRC_STORES: &[&str] = &["store:nvtree", "store:fastfair", "store:circtree-ls", "store:circtree"];
+const CIRC_THREADS: &str =
+    "the paper has 1 to 8 threads; here they go up to the processors of this machine";
+const CIRC_STORES: &[&str] =
+    &["store:nvtree", "store:fastfair", "store:circtree-ls", "store:circtree"];
 pub(super) const SESSION_STORE: OfYcsb = OfYcsb {
     engines: CIRC_STORES,
     workloads: &[Workload::A],
@@ -157,7 +182,8 @@ const ENTRIES: &[Entry] = &[
         title: "keys compared in a leaf by a find",
         source: OF_FPTREE,
         notes: &[
-            "leaves filled by random keys are about 70 percent full, so what is counted lies below the formula for full ones",
+            "leaves filled by random keys are about 70 percent full, so what is counted lies below \
+            the formula for full ones",
         ],
         measure: single::fptree_4,
     },
@@ -169,7 +195,8 @@ const ENTRIES: &[Entry] = &[
         measure: |options, drawing| {
             let engines = &["fptree", "ptree", "nvtree", "wbtree-bitmap", "btreemap"];
             let shown = TIMED_AND_MODELLED;
-            Sweep { engines, key_types: BOTH_KEYS, shown, claims: claims::fptree_7, ..SWEEP }.measure(options, drawing)?;
+            Sweep { engines, key_types: BOTH_KEYS, shown, claims: claims::fptree_7, ..SWEEP }
+                .measure(options, drawing)?;
             single::recovery(options, drawing)
         },
     },
@@ -177,7 +204,10 @@ const ENTRIES: &[Entry] = &[
         name: "fptree-8",
         title: "memory of the trees",
         source: OF_FPTREE,
-        notes: &["inner nodes of 4096 as in the paper where they are offered; gigabytes are taken as 10^9 bytes"],
+        notes: &[
+            "inner nodes of 4096 as in the paper where they are offered; gigabytes are taken as \
+            10^9 bytes",
+        ],
         measure: single::fptree_8,
     },
     Entry {
@@ -185,7 +215,8 @@ const ENTRIES: &[Entry] = &[
         title: "threads on one socket",
         source: OF_FPTREE,
         notes: &[
-            "the paper's numbers are those of 22 threads on 22 cores, 83 to 84 percent of ideal; threads go up to the processors of this machine, whose speedup stands beside them",
+            "the paper's numbers are those of 22 threads on 22 cores, 83 to 84 percent of ideal; \
+            threads go up to the processors of this machine, whose speedup stands beside them",
         ],
         measure: |options, drawing| {
             Sweep {
@@ -227,7 +258,11 @@ const ENTRIES: &[Entry] = &[
         name: "nvtree-insert",
         title: "insertions by size of a node, and by number of keys",
         source: OF_NVTREE,
-        notes: &[SMALLER, "the slides print 8 times the LCB+Tree and 12 times the CDDS-Tree, without saying with which node"],
+        notes: &[
+            SMALLER,
+            "the slides print 8 times the LCB+Tree and 12 times the CDDS-Tree, without saying with \
+            which node",
+        ],
         measure: |options, drawing| {
             let by_node = Sweep {
                 engines: &["nvtree", "lcbtree", "cdds", "fptree"],
@@ -239,7 +274,12 @@ const ENTRIES: &[Entry] = &[
                 ..SWEEP
             };
             let shown = &[(Phase::Insert, Measure::MeanNs)];
-            let by_keys = Sweep { axis: Axis::KeysOver(&[100, 10, 1]), shown, claims: claims::nvtree_insert, ..by_node };
+            let by_keys = Sweep {
+                axis: Axis::KeysOver(&[100, 10, 1]),
+                shown,
+                claims: claims::nvtree_insert,
+                ..by_node
+            };
             by_node.measure(options, drawing)?;
             by_keys.measure(options, drawing)
         },
@@ -267,12 +307,19 @@ const ENTRIES: &[Entry] = &[
         title: "persistent memory of a key by standard deviation of the keys",
         source: OF_CLFBTREE,
         notes: &[
-            "the paper shows entries to slots without encoding, 200 to 500 percent, and prints no deviations; bytes of a key are what can be compared between trees",
-            "differences of keys are what the clfB-tree encodes; trees without such an encoding take the same at every deviation",
+            "the paper shows entries to slots without encoding, 200 to 500 percent, and prints no \
+            deviations; bytes of a key are what can be compared between trees",
+            "differences of keys are what the clfB-tree encodes; trees without such an encoding \
+            take the same at every deviation",
         ],
         measure: |options, drawing| {
             Sweep {
-                axis: Axis::KeyDeviation(&[1_000_000, 1_000_000_000, 1_000_000_000_000, 1_000_000_000_000_000]),
+                axis: Axis::KeyDeviation(&[
+                    1_000_000,
+                    1_000_000_000,
+                    1_000_000_000_000,
+                    1_000_000_000_000_000,
+                ]),
                 phases: &[Phase::Insert],
                 shown: &[(Phase::Insert, Measure::PmBytes)],
                 ..CLFB
@@ -284,7 +331,10 @@ const ENTRIES: &[Entry] = &[
         name: "clfb-6",
         title: "flushes and times by size of a leaf",
         source: OF_CLFBTREE,
-        notes: &["the paper's numbers are sums of its Tables 1 and 2 for each of a million insertions, whose parts are drawn"],
+        notes: &[
+            "the paper's numbers are sums of its Tables 1 and 2 for each of a million insertions, \
+            whose parts are drawn",
+        ],
         measure: |options, drawing| {
             Sweep { claims: claims::clfb_6, ..CLFB }.measure(options, drawing)?;
             single::clfb_tables(drawing);
@@ -295,24 +345,35 @@ const ENTRIES: &[Entry] = &[
         name: "clfb-7",
         title: "where the time of an operation goes",
         source: OF_CLFBTREE,
-        notes: &["flushes are what clflush and sfence add; a find is taken as the search of every operation"],
+        notes: &[
+            "flushes are what clflush and sfence add; a find is taken as the search of every \
+            operation",
+        ],
         measure: single::breakdown,
     },
     Entry {
         name: "clfb-8",
         title: "flushes and times by number of keys",
         source: OF_CLFBTREE,
-        notes: &["the paper's time is that of the slot-only wBTree beyond that of the clfB-tree, over all its numbers of keys"],
+        notes: &[
+            "the paper's time is that of the slot-only wBTree beyond that of the clfB-tree, over \
+            all its numbers of keys",
+        ],
         measure: |options, drawing| {
             let axis = Axis::KeysOver(&[100, 10, 1]);
-            Sweep { axis, node_bytes: CLFB_LEAF, claims: claims::clfb_8, ..CLFB }.measure(options, drawing)
+            Sweep { axis, node_bytes: CLFB_LEAF, claims: claims::clfb_8, ..CLFB }
+                .measure(options, drawing)
         },
     },
     Entry {
         name: "clfb-9",
         title: "insertions by latency of persistent memory",
         source: OF_CLFBTREE,
-        notes: &[EMULATED, "the paper's board has 400 to 1900 ns", "leaves of 512 bytes, as in the paper"],
+        notes: &[
+            EMULATED,
+            "the paper's board has 400 to 1900 ns",
+            "leaves of 512 bytes, as in the paper",
+        ],
         measure: |options, drawing| {
             Sweep {
                 axis: Axis::Latency(&[90, 400, 800, 1200, 1600, 2000]),
@@ -328,7 +389,12 @@ const ENTRIES: &[Entry] = &[
         name: "incll-2",
         title: "throughput of YCSB's workloads",
         source: OF_MASSTREE,
-        notes: &[SMALLER, YCSB_E, "the paper loses 5.9 to 15.4 percent of the transient tree's throughput in all workloads"],
+        notes: &[
+            SMALLER,
+            YCSB_E,
+            "the paper loses 5.9 to 15.4 percent of the transient tree's throughput in all \
+            workloads",
+        ],
         measure: |options, drawing| {
             let workloads = &[Workload::A, Workload::B, Workload::C, Workload::E];
             OfYcsb { workloads, claims: claims::incll_2, ..INCLL }.measure(options, drawing)
@@ -339,7 +405,9 @@ const ENTRIES: &[Entry] = &[
         title: "throughput of workload A by what is added to a fence",
         source: OF_MASSTREE,
         notes: &[FENCED],
-        measure: |options, drawing| OfYcsb { claims: claims::incll_3, ..INCLL_BY_FENCE }.measure(options, drawing),
+        measure: |options, drawing| {
+            OfYcsb { claims: claims::incll_3, ..INCLL_BY_FENCE }.measure(options, drawing)
+        },
     },
     Entry {
         name: "incll-4",
@@ -347,7 +415,8 @@ const ENTRIES: &[Entry] = &[
         source: OF_MASSTREE,
         notes: &["threads go up to the processors of this machine"],
         measure: |options, drawing| {
-            OfYcsb { axis: Some(Axis::ThreadsUpTo(64)), claims: claims::incll_4, ..INCLL }.measure(options, drawing)
+            OfYcsb { axis: Some(Axis::ThreadsUpTo(64)), claims: claims::incll_4, ..INCLL }
+                .measure(options, drawing)
         },
     },
     Entry {
@@ -355,25 +424,32 @@ const ENTRIES: &[Entry] = &[
         title: "throughput of workload A by number of keys",
         source: OF_MASSTREE,
         notes: &["about 50 percent, says the paper of zipfian"],
-        measure: |options, drawing| OfYcsb { claims: claims::incll_5, ..INCLL_BY_KEYS }.measure(options, drawing),
+        measure: |options, drawing| {
+            OfYcsb { claims: claims::incll_5, ..INCLL_BY_KEYS }.measure(options, drawing)
+        },
     },
     Entry {
         name: "incll-6",
         title: "what durability costs in workload A by number of keys",
         source: OF_MASSTREE,
         notes: &[
-            "at most 27 percent of the transient tree's throughput, says the paper, in trees of 1 to 3 million keys",
+            "at most 27 percent of the transient tree's throughput, says the paper, in trees of 1 \
+            to 3 million keys",
             "throughput of trees that are here by number of keys is incll-5",
         ],
         measure: |options, drawing| {
-            OfYcsb { engines: &["masstree-transient", "masstree"], ..INCLL_BY_KEYS }.measure(options, drawing)
+            OfYcsb { engines: &["masstree-transient", "masstree"], ..INCLL_BY_KEYS }
+                .measure(options, drawing)
         },
     },
     Entry {
         name: "incll-7",
         title: "nodes logged by number of keys",
         source: OF_MASSTREE,
-        notes: &["only a tree with epochs logs nodes, so no other tree is shown", "updates alone stand for workload A"],
+        notes: &[
+            "only a tree with epochs logs nodes, so no other tree is shown",
+            "updates alone stand for workload A",
+        ],
         measure: |options, drawing| {
             Sweep {
                 engines: &["masstree", "masstree-logging"],
@@ -387,9 +463,13 @@ const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "incll-8",
-        title: "throughput of workload A by what is added to a fence, with and without logs in cache lines",
+        title: "throughput of workload A by what is added to a fence, with and without logs in \
+            cache lines",
         source: OF_MASSTREE,
-        notes: &[FENCED, "throughput of trees that are here by what is added to a fence is incll-3"],
+        notes: &[
+            FENCED,
+            "throughput of trees that are here by what is added to a fence is incll-3",
+        ],
         measure: |options, drawing| {
             let engines = &["masstree", "masstree-logging"];
             OfYcsb { engines, claims: claims::incll_8, ..INCLL_BY_FENCE }.measure(options, drawing)
@@ -402,7 +482,8 @@ const ENTRIES: &[Entry] = &[
         notes: &[
             "means are geometric, as the paper's",
             "300 ns are added to each flush, as in the paper",
-            "the 99th percentile stands for an insertion with a split, of which there is one in 22 to 28 at 512 bytes",
+            "the 99th percentile stands for an insertion with a split, of which there is one in 22 \
+            to 28 at 512 bytes",
         ],
         measure: |options, drawing| {
             Sweep {
@@ -425,12 +506,14 @@ const ENTRIES: &[Entry] = &[
         source: OF_CIRCTREE,
         notes: &[SMALLER, "nodes of 2048 bytes; engines that do not have them are left out"],
         measure: |options, drawing| {
-            let by_keys = Sweep { axis: Axis::KeysOver(&[100, 10, 1]), node_bytes: &[2048], ..CIRC };
+            let by_keys =
+                Sweep { axis: Axis::KeysOver(&[100, 10, 1]), node_bytes: &[2048], ..CIRC };
             Sweep { claims: claims::circ_8a, ..by_keys }.measure(options, drawing)?;
             let axis = Axis::FlushLatency(&[0, 200, 300, 600]);
             let phases = &[Phase::Insert];
             let shown = &[(Phase::Insert, Measure::GeomeanNs)];
-            Sweep { axis, phases, shown, claims: claims::circ_8b, node_bytes: &[2048], ..CIRC }.measure(options, drawing)
+            Sweep { axis, phases, shown, claims: claims::circ_8b, node_bytes: &[2048], ..CIRC }
+                .measure(options, drawing)
         },
     },
     Entry {
@@ -440,11 +523,13 @@ const ENTRIES: &[Entry] = &[
         notes: &[
             "nodes of 2048 bytes; engines that do not have them are left out",
             CIRC_THREADS,
-            "the paper prints the gap between the searches of FAST+FAIR and Circ-Tree without saying which of them takes less; it is read as by how much less Circ-Tree takes",
+            "the paper prints the gap between the searches of FAST+FAIR and Circ-Tree without \
+            saying which of them takes less; it is read as by how much less Circ-Tree takes",
         ],
         measure: |options, drawing| {
             let axis = Axis::ThreadsUpTo(8);
-            Sweep { axis, node_bytes: &[2048], claims: claims::circ_9, ..CIRC }.measure(options, drawing)
+            Sweep { axis, node_bytes: &[2048], claims: claims::circ_9, ..CIRC }
+                .measure(options, drawing)
         },
     },
     Entry {
@@ -460,7 +545,8 @@ const ENTRIES: &[Entry] = &[
         source: OF_CIRCTREE,
         notes: SESSION_NOTES,
         measure: |options, drawing| {
-            OfYcsb { node_bytes: Some(4096), claims: claims::circ_11, ..SESSION_STORE }.measure(options, drawing)
+            OfYcsb { node_bytes: Some(4096), claims: claims::circ_11, ..SESSION_STORE }
+                .measure(options, drawing)
         },
     },
     Entry {
@@ -468,7 +554,10 @@ const ENTRIES: &[Entry] = &[
         title: "recovery after a crash by number of keys and size of a node",
         source: OF_CIRCTREE,
         notes: &[
-            "the paper makes nodes inconsistent by hand and repairs all of them; here a tree is left as a killed process leaves it, with few nodes or none to be repaired: opening reads one word of every node of a Circ-Tree, and all keys of FAST+FAIR's, to count keys and to find them",
+            "the paper makes nodes inconsistent by hand and repairs all of them; here a tree is \
+            left as a killed process leaves it, with few nodes or none to be repaired: opening \
+            reads one word of every node of a Circ-Tree, and all keys of FAST+FAIR's, to count \
+            keys and to find them",
         ],
         measure: single::recovery_by_node_bytes,
     },

@@ -1,4 +1,5 @@
-//! What the papers say in numbers: time of one engine to that of another, or to its own at another place.
+//! What the papers say in numbers: time of one engine to that of another, or to its own at another
+//! place.
 
 use super::Form::{self, PercentLess, PercentMore, Times, Value};
 use super::LAST;
@@ -22,7 +23,17 @@ const fn quotient(
     below: (&'static str, u64),
     paper: f64,
 ) -> Quotient {
-    Quotient { paper, paper_to: None, paper_at: "", form: Times, key_type: U64, phase, measure, above, below }
+    Quotient {
+        paper,
+        paper_to: None,
+        paper_at: "",
+        form: Times,
+        key_type: U64,
+        phase,
+        measure,
+        above,
+        below,
+    }
 }
 
 /// The value of an engine itself.
@@ -39,7 +50,10 @@ fn times(
     below: (&'static str, u64),
     papers: [f64; 4],
 ) -> impl Iterator<Item = Quotient> {
-    let of = move |(phase, paper)| Quotient { key_type, ..quotient((phase, Measure::MeanNs), above, below, paper) };
+    let of = move |(phase, paper)| Quotient {
+        key_type,
+        ..quotient((phase, Measure::MeanNs), above, below, paper)
+    };
     FPTREE_PHASES.into_iter().zip(papers).map(of)
 }
 
@@ -81,12 +95,19 @@ pub fn fptree_7() -> Vec<Quotient> {
 
 /// FPTree, section 6.4: speedups with 22 threads on 22 cores; ours are those of the most threads.
 pub fn fptree_9() -> Vec<Quotient> {
-    let printed = [(Find, 18.3, 16.4), (Insert, 18.4, 11.5), (Update, 18.3, 14.1), (Delete, 18.5, 11.2), (Mixed, 18.4, 15.1)];
+    let printed = [
+        (Find, 18.3, 16.4),
+        (Insert, 18.4, 11.5),
+        (Update, 18.3, 14.1),
+        (Delete, 18.5, 11.2),
+        (Mixed, 18.4, 15.1),
+    ];
     let of = |engine, phase, paper| Quotient {
         paper_at: "22 threads, here the most",
         ..value((phase, Measure::Speedup), (engine, LAST), paper)
     };
-    let of_phase = |(phase, fptree, nvtree)| [of("fptree-c", phase, fptree), of("nvtree-c", phase, nvtree)];
+    let of_phase =
+        |(phase, fptree, nvtree)| [of("fptree-c", phase, fptree), of("nvtree-c", phase, nvtree)];
     printed.into_iter().flat_map(of_phase).collect()
 }
 
@@ -98,29 +119,48 @@ pub fn nvtree_insert() -> Vec<Quotient> {
     };
     let sizes = [(2, "1 million keys"), (1, "10 million keys"), (0, "100 million keys")];
     let printed = [(15.2, 8.0), (6.3, 9.7), (5.3, 8.2)];
-    sizes.into_iter().zip(printed).flat_map(|(size, (lcb, cdds))| [of(size, "lcbtree", lcb), of(size, "cdds", cdds)]).collect()
+    sizes
+        .into_iter()
+        .zip(printed)
+        .flat_map(|(size, (lcb, cdds))| [of(size, "lcbtree", lcb), of(size, "cdds", cdds)])
+        .collect()
 }
 
 /// NV-Tree's slides: throughput of mixtures to that of the other trees.
 pub fn nvtree_mixed() -> Vec<Quotient> {
-    let of = |engine, percent, paper| quotient((Mixed, Measure::Throughput), ("nvtree", percent), (engine, percent), paper);
+    let of = |engine, percent, paper| {
+        quotient((Mixed, Measure::Throughput), ("nvtree", percent), (engine, percent), paper)
+    };
     vec![of("lcbtree", 90, 6.6), of("cdds", 90, 10.0), of("lcbtree", 10, 2.0), of("cdds", 10, 2.8)]
 }
 
 /// What another tree takes to what the Circ-Tree takes.
-fn to_circtree(phase: Phase, measure: Measure, engine: &'static str, place: u64, paper: f64) -> Quotient {
+fn to_circtree(
+    phase: Phase,
+    measure: Measure,
+    engine: &'static str,
+    place: u64,
+    paper: f64,
+) -> Quotient {
     quotient((phase, measure), (engine, place), ("circtree", place), paper)
 }
 
 /// By how many percent the one takes more, or less, than the other.
-fn percent(form: Form, shown: (Phase, Measure), above: (&'static str, u64), below: (&'static str, u64), paper: f64) -> Quotient {
+fn percent(
+    form: Form,
+    shown: (Phase, Measure),
+    above: (&'static str, u64),
+    below: (&'static str, u64),
+    paper: f64,
+) -> Quotient {
     Quotient { form, ..quotient(shown, above, below, paper) }
 }
 
 /// Circ-Tree, section 6.2: other trees to the Circ-Tree by node size, in the paper's own terms.
 pub fn circ_7() -> Vec<Quotient> {
     use Measure::{BytesFlushed, Flushes, GeomeanNs, P99Ns};
-    let shorter = |other| percent(PercentLess, (Find, GeomeanNs), ("circtree", 4096), (other, 4096), 7.1);
+    let shorter =
+        |other| percent(PercentLess, (Find, GeomeanNs), ("circtree", 4096), (other, 4096), 7.1);
     vec![
         to_circtree(Insert, GeomeanNs, "fastfair", 512, 1.7),
         to_circtree(Insert, GeomeanNs, "fastfair", 1024, 2.7),
@@ -141,7 +181,9 @@ pub fn circ_7() -> Vec<Quotient> {
 /// Circ-Tree, section 6.3: FAST+FAIR to the Circ-Tree by what is added to a flush.
 pub fn circ_8b() -> Vec<Quotient> {
     let papers = [(0, 2.5), (200, 3.9), (300, 4.8), (600, 5.5)];
-    papers.map(|(ns, paper)| to_circtree(Insert, Measure::GeomeanNs, "fastfair", ns, paper)).to_vec()
+    papers
+        .map(|(ns, paper)| to_circtree(Insert, Measure::GeomeanNs, "fastfair", ns, paper))
+        .to_vec()
 }
 
 /// Circ-Tree, section 6.3: by how much more insertions take with ten times the keys.
@@ -154,12 +196,17 @@ pub fn circ_8a() -> Vec<Quotient> {
     vec![of("fastfair", 6.5), of("circtree", 29.5)]
 }
 
-/// Circ-Tree, section 6.4: with four and with eight threads. The gap between the searches of FAST+FAIR and the Circ-Tree is printed without a word of which
-/// takes less, and of what it is a part: it is read as the other two percentages of searches are printed, by how much less the Circ-Tree takes.
+/// Circ-Tree, section 6.4: with four and with eight threads. The gap between the searches of
+/// FAST+FAIR and the Circ-Tree is printed without a word of which takes less, and of what it is a
+/// part: it is read as the other two percentages of searches are printed, by how much less the
+/// Circ-Tree takes.
 pub fn circ_9() -> Vec<Quotient> {
     const TIME: Measure = Measure::GeomeanNs;
-    let grown = |engine, paper| percent(PercentMore, (Insert, TIME), (engine, 8), (engine, 4), paper);
-    let shorter = |threads, other, paper| percent(PercentLess, (Find, TIME), ("circtree", threads), (other, threads), paper);
+    let grown =
+        |engine, paper| percent(PercentMore, (Insert, TIME), (engine, 8), (engine, 4), paper);
+    let shorter = |threads, other, paper| {
+        percent(PercentLess, (Find, TIME), ("circtree", threads), (other, threads), paper)
+    };
     vec![
         to_circtree(Insert, TIME, "nvtree", 8, 2.9),
         to_circtree(Insert, TIME, "fastfair", 8, 3.2),
@@ -171,17 +218,22 @@ pub fn circ_9() -> Vec<Quotient> {
     ]
 }
 
-/// clfB-tree, Tables 1 and 2: flushes of an insertion by size of a leaf, parents updated atomically and in place.
+/// clfB-tree, Tables 1 and 2: flushes of an insertion by size of a leaf, parents updated atomically
+/// and in place.
 pub fn clfb_6() -> Vec<Quotient> {
     let sizes = [64, 128, 256, 512];
     let of = |engine: &'static str, papers: [f64; 4]| {
-        sizes.into_iter().zip(papers).map(move |(bytes, paper)| value((Insert, Measure::Flushes), (engine, bytes), paper))
+        sizes
+            .into_iter()
+            .zip(papers)
+            .map(move |(bytes, paper)| value((Insert, Measure::Flushes), (engine, bytes), paper))
     };
     let atomic = of("clftree-append", [2.750910, 2.703798, 2.707526, 2.712318]);
     atomic.chain(of("clftree-inplace", [4.422302, 3.334584, 2.999704, 2.853706])).collect()
 }
 
-/// clfB-tree, section 7.4: flushes of both, and by how much more the slot-only wBTree takes than the clfB-tree with append-only leaves.
+/// clfB-tree, section 7.4: flushes of both, and by how much more the slot-only wBTree takes than
+/// the clfB-tree with append-only leaves.
 pub fn clfb_8() -> Vec<Quotient> {
     let (wbtree, clfbtree) = (("wbtree-slot", LAST), ("clftree-append", LAST));
     let more = |phase, paper, to| {
@@ -189,16 +241,27 @@ pub fn clfb_8() -> Vec<Quotient> {
         Quotient { form, paper_to, ..quotient((phase, Measure::MeanNs), wbtree, clfbtree, paper) }
     };
     let flushes = |at, paper| value((Insert, Measure::Flushes), at, paper);
-    vec![flushes(clfbtree, 2.7), flushes(wbtree, 4.1), more(Insert, 28.0, 33.0), more(Find, 11.0, 17.0)]
+    vec![
+        flushes(clfbtree, 2.7),
+        flushes(wbtree, 4.1),
+        more(Insert, 28.0, 33.0),
+        more(Find, 11.0, 17.0),
+    ]
 }
 
 /// By how much less the throughput of one engine at a place is than that of another, in workload A.
-const fn less(distribution: Distribution, above: (&'static str, u64), below: (&'static str, u64), paper: f64) -> Said {
+const fn less(
+    distribution: Distribution,
+    above: (&'static str, u64),
+    below: (&'static str, u64),
+    paper: f64,
+) -> Said {
     let (workload, shown, form) = (Workload::A, Shown::Throughput, PercentLess);
     Said { paper, paper_to: None, paper_at: "", form, workload, distribution, shown, above, below }
 }
 
-/// Durable Masstree, section 6.1: to the transient tree, by workload; the paper's range holds both distributions.
+/// Durable Masstree, section 6.1: to the transient tree, by workload; the paper's range holds both
+/// distributions.
 pub fn incll_2() -> Vec<Said> {
     let printed = [(Workload::A, 10.3, 15.4), (Workload::B, 5.9, 13.9), (Workload::C, 7.9, 13.5)];
     let of = |distribution, (workload, paper, to)| Said {
@@ -235,7 +298,8 @@ pub fn incll_5() -> Vec<Said> {
     engines.flat_map(|engine| [of(engine, Uniform, 69.0), of(engine, Zipfian, 50.0)]).collect()
 }
 
-/// Durable Masstree, section 6.1 (Figure 8): as Figure 3, measured again, and without logs in cache lines.
+/// Durable Masstree, section 6.1 (Figure 8): as Figure 3, measured again, and without logs in cache
+/// lines.
 pub fn incll_8() -> Vec<Said> {
     let of = |engine, distribution, paper| less(distribution, (engine, 1000), (engine, 0), paper);
     vec![
@@ -246,9 +310,13 @@ pub fn incll_8() -> Vec<Said> {
     ]
 }
 
-/// Circ-Tree, section 6.6 (Figures 10a and 11a): 99th percentiles of loading, the store over a Circ-Tree to others.
+/// Circ-Tree, section 6.6 (Figures 10a and 11a): 99th percentiles of loading, the store over a
+/// Circ-Tree to others.
 fn loading(threads: u64, nvtree: f64, fastfair: f64) -> Vec<Said> {
-    let of = |other, paper| Said { shown: Shown::P99, ..less(Zipfian, ("store:circtree", threads), (other, threads), paper) };
+    let of = |other, paper| Said {
+        shown: Shown::P99,
+        ..less(Zipfian, ("store:circtree", threads), (other, threads), paper)
+    };
     vec![of("store:nvtree", nvtree), of("store:fastfair", fastfair)]
 }
 
@@ -268,11 +336,18 @@ mod tests {
 
     #[test]
     fn tables_of_the_papers_are_whole() {
-        let papers = |claims: Vec<Quotient>| claims.iter().map(|claim| claim.paper).collect::<Vec<_>>();
+        let papers =
+            |claims: Vec<Quotient>| claims.iter().map(|claim| claim.paper).collect::<Vec<_>>();
         assert_eq!(papers(nvtree_insert()), [15.2, 8.0, 6.3, 9.7, 5.3, 8.2]);
-        assert_eq!(papers(fptree_9()).iter().step_by(2).copied().collect::<Vec<_>>(), [18.3, 18.4, 18.3, 18.5, 18.4]);
+        assert_eq!(
+            papers(fptree_9()).iter().step_by(2).copied().collect::<Vec<_>>(),
+            [18.3, 18.4, 18.3, 18.5, 18.4]
+        );
         assert_eq!(papers(clfb_6()).len(), 8);
-        assert_eq!(papers(circ_7()), [1.7, 2.7, 4.8, 8.6, 1.6, 13.3, 1.6, 37.8, 1.7, 28.9, 5.6, 7.1, 7.1]);
+        assert_eq!(
+            papers(circ_7()),
+            [1.7, 2.7, 4.8, 8.6, 1.6, 13.3, 1.6, 37.8, 1.7, 28.9, 5.6, 7.1, 7.1]
+        );
         assert_eq!(papers(circ_9()), [2.9, 3.2, 6.0, 19.5, 11.6, 5.9, 36.1]);
         assert_eq!((clfb_8()[2].paper, clfb_8()[2].paper_to), (28.0, Some(33.0)));
         assert!(incll_4().iter().all(|said| said.paper_to.is_some_and(|to| to > said.paper)));

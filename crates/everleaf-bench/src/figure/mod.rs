@@ -1,11 +1,14 @@
-//! `bench figure`: the papers' figures on the reader's own machine, the paper's values beside ours where it gives them.
+//! `bench figure`: the papers' figures on the reader's own machine, the paper's values beside ours
+//! where it gives them.
 //!
-//! A figure is measured into panels, curves or bars that a table, a plot and a JSON file are made of, and claims: quotients for which
-//! the paper prints a number. Engines that a paper shows and this release does not have are left out and named; when one comes, it is
-//! measured without a change here.
+//! A figure is measured into panels, curves or bars that a table, a plot and a JSON file are made
+//! of, and claims: quotients for which the paper prints a number. Engines that a paper shows and
+//! this release does not have are left out and named; when one comes, it is measured without a
+//! change here.
 //!
-//! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) · `claims` (what the papers say) · `single` (figures of a
-//! kind of their own) · `ycsb` (those made of YCSB's workloads) · `plot` (SVG and PNG) · `table` (text).
+//! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
+//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `ycsb` (those made
+//! of YCSB's workloads) · `plot` (SVG and PNG) · `table` (text).
 
 mod axis;
 mod catalogue;
@@ -172,7 +175,8 @@ fn engine_at((engine, place): (&str, u64), label: &str) -> String {
     }
 }
 
-/// Whether there is such a figure, whether its options make sense, and whether there is room for all that it measures.
+/// Whether there is such a figure, whether its options make sense, and whether there is room for
+/// all that it measures.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -181,13 +185,17 @@ pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
     crate::plan::within("keys", options.keys, 100, 1 << 40)?;
     crate::plan::within("rounds", options.rounds.into(), 1, 1000)?;
     let (mut figure, tell) = (Figure::new(entry, options), &mut |_| {});
-    (entry.measure)(options, &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true })
+    (entry.measure)(
+        options,
+        &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true },
+    )
 }
 
 /// Measures a figure.
 ///
 /// # Errors
-/// [`BenchError`]; an unknown name, and what is wrong with the options, the memory or the medium, is said before any work is done.
+/// [`BenchError`]; an unknown name, and what is wrong with the options, the memory or the medium,
+/// is said before any work is done.
 ///
 /// # Examples
 /// ```
@@ -208,7 +216,10 @@ pub fn run_figure(options: &FigureOptions) -> Result<Figure, BenchError> {
 ///
 /// # Errors
 /// As [`run_figure`].
-pub fn run_figure_with_progress(options: &FigureOptions, progress: &mut dyn FnMut(Progress)) -> Result<Figure, BenchError> {
+pub fn run_figure_with_progress(
+    options: &FigureOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Figure, BenchError> {
     check(options)?;
     let entry = catalogue::find(&options.name)?;
     let mut figure = Figure::new(entry, options);
@@ -253,9 +264,14 @@ impl Drawing<'_, '_> {
         }
     }
 
-    /// A session with the first size of nodes that the engine has, which goes into the options; another than the paper's is noted. No sizes, or an engine
-    /// that has none to choose from: its own.
-    pub fn sized(&mut self, node_bytes: &[u32], micro: &mut MicroOptions) -> Result<Session, BenchError> {
+    /// A session with the first size of nodes that the engine has, which goes into the options;
+    /// another than the paper's is noted. No sizes, or an engine that has none to choose from: its
+    /// own.
+    pub fn sized(
+        &mut self,
+        node_bytes: &[u32],
+        micro: &mut MicroOptions,
+    ) -> Result<Session, BenchError> {
         if node_bytes.is_empty() || micro.engine == "btreemap" {
             return Session::shared(micro);
         }
@@ -265,7 +281,10 @@ impl Drawing<'_, '_> {
             match Session::shared(micro) {
                 Ok(session) if *bytes == node_bytes[0] => return Ok(session),
                 Ok(session) => {
-                    let note = format!("{} has nodes of {bytes} bytes in place of {}", micro.engine, node_bytes[0]);
+                    let note = format!(
+                        "{} has nodes of {bytes} bytes in place of {}",
+                        micro.engine, node_bytes[0]
+                    );
                     if !self.figure.notes.contains(&note) {
                         self.figure.notes.push(note);
                     }

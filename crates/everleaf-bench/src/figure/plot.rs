@@ -77,7 +77,8 @@ pub fn figure_png(figure: &Figure) -> Result<Vec<u8>, BenchError> {
 /// Makes the font known, once or again.
 fn prepare_font() {
     for style in [FontStyle::Normal, FontStyle::Bold] {
-        let _ = register_font(FONT, style, epaint_default_fonts::UBUNTU_LIGHT); // A font that is always the same, and valid.
+        // A font that is always the same, and valid.
+        let _ = register_font(FONT, style, epaint_default_fonts::UBUNTU_LIGHT);
     }
 }
 
@@ -109,12 +110,15 @@ enum Scale {
 }
 
 impl Scale {
-    /// Of an axis of a panel: powers of ten are told where there are two of them, or else powers of two.
+    /// Of an axis of a panel: powers of ten are told where there are two of them, or else powers of
+    /// two.
     fn of(panel: &Panel, axis: usize) -> Self {
         if !panel.logarithmic[axis] {
             return Self::Linear;
         }
-        let values = || panel.series.iter().flat_map(|series| &series.points).map(|point| point[axis].max(1e-9));
+        let values = || {
+            panel.series.iter().flat_map(|series| &series.points).map(|point| point[axis].max(1e-9))
+        };
         let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
         Self::Logarithmic(if most / least >= 100.0 { 10.0 } else { 2.0 })
     }
@@ -130,7 +134,9 @@ impl Scale {
     fn label(self, place: f64) -> String {
         match self {
             Self::Linear => number(place),
-            Self::Logarithmic(base) if (place - place.round()).abs() < 0.01 => number(base.powf(place.round())),
+            Self::Logarithmic(base) if (place - place.round()).abs() < 0.01 => {
+                number(base.powf(place.round()))
+            }
             Self::Logarithmic(_) => String::new(),
         }
     }
@@ -138,8 +144,9 @@ impl Scale {
 
 /// The ends of an axis, with room around them.
 fn ends(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
-    let (least, most) =
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
     if !least.is_finite() {
         return (0.0, 1.0);
     }
@@ -152,9 +159,14 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
     area.fill(&WHITE)?;
     let scales = [Scale::of(panel, 0), Scale::of(panel, 1)];
     let drawn = |point: [f64; 2]| (scales[0].drawn(point[0]), scales[1].drawn(point[1]));
-    let points = || panel.series.iter().flat_map(|series| &series.points).map(|point| drawn(*point));
+    let points =
+        || panel.series.iter().flat_map(|series| &series.points).map(|point| drawn(*point));
     if points().next().is_none() {
-        area.draw(&Text::new(format!("{}: no engine of this figure is there yet", panel.title), (20, 20), (FONT, 14)))?;
+        area.draw(&Text::new(
+            format!("{}: no engine of this figure is there yet", panel.title),
+            (20, 20),
+            (FONT, 14),
+        ))?;
         return Ok(());
     }
     let bars = panel.places.is_some();
@@ -171,7 +183,9 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         .y_label_area_size(64)
         .build_cartesian_2d(left..right, low..high)?;
     let below = |value: &f64| match &panel.places {
-        Some(places) if (value - value.round()).abs() < 0.01 => places.get(value.round() as usize).cloned().unwrap_or_default(),
+        Some(places) if (value - value.round()).abs() < 0.01 => {
+            places.get(value.round() as usize).cloned().unwrap_or_default()
+        }
         Some(_) => String::new(),
         None => scales[0].label(*value),
     };
@@ -182,7 +196,11 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         .bold_line_style(RGBColor(225, 225, 225))
         .x_desc(&panel.x_label)
         .y_desc(&panel.y_label)
-        .x_labels(if bars { panel.places.as_ref().map_or(5, |places| 2 * places.len() + 1) } else { 7 })
+        .x_labels(if bars {
+            panel.places.as_ref().map_or(5, |places| 2 * places.len() + 1)
+        } else {
+            7
+        })
         .y_labels(7)
         .x_label_formatter(&below)
         .y_label_formatter(&beside)
@@ -194,7 +212,9 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         let colour = COLOURS[place % COLOURS.len()];
         let all: Vec<(f64, f64)> = series.points.iter().map(|point| drawn(*point)).collect();
         let label = |annotation: &mut plotters::chart::SeriesAnno<'_, DB>| {
-            annotation.label(&series.name).legend(move |(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+            annotation.label(&series.name).legend(move |(x, y)| {
+                Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled())
+            });
         };
         if bars {
             let bar = |(x, y): (f64, f64)| {
@@ -206,7 +226,9 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
             let stroke = colour.stroke_width(if series.from_paper { 1 } else { 2 });
             label(chart.draw_series(LineSeries::new(all.clone(), stroke))?);
             if !series.from_paper {
-                chart.draw_series(all.into_iter().map(|point| Circle::new(point, 3, colour.filled())))?;
+                chart.draw_series(
+                    all.into_iter().map(|point| Circle::new(point, 3, colour.filled())),
+                )?;
             }
         }
     }
@@ -225,8 +247,11 @@ mod tests {
     use super::*;
 
     fn panel(places: Option<Vec<String>>, logarithmic: [bool; 2]) -> Panel {
-        let series =
-            |name: &str, from_paper| Series { name: name.into(), from_paper, points: vec![[0.0, 5.0], [1.0, 7.0], [2.0, 70.0]] };
+        let series = |name: &str, from_paper| Series {
+            name: name.into(),
+            from_paper,
+            points: vec![[0.0, 5.0], [1.0, 7.0], [2.0, 70.0]],
+        };
         Panel {
             title: "a < b".into(),
             x_label: "x".into(),
@@ -240,17 +265,33 @@ mod tests {
     fn figure(panels: Vec<Panel>) -> Figure {
         let text = String::new;
         let (left_out, claims, notes) = (Vec::new(), Vec::new(), Vec::new());
-        Figure { name: text(), title: text(), source: text(), command: text(), left_out, panels, claims, notes }
+        Figure {
+            name: text(),
+            title: text(),
+            source: text(),
+            command: text(),
+            left_out,
+            panels,
+            claims,
+            notes,
+        }
     }
 
     #[test]
     fn curves_and_bars_are_drawn_and_words_escaped() {
         let names = Some(["insert", "find", "scan"].map(String::from).to_vec());
-        let panels = vec![panel(None, [false, false]), panel(None, [true, true]), panel(names, [false, false])];
+        let panels = vec![
+            panel(None, [false, false]),
+            panel(None, [true, true]),
+            panel(names, [false, false]),
+        ];
         for panel in &panels {
             let svg = panel_svg(panel);
             assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-            assert!(svg.contains("first") && svg.contains("second") && svg.contains("a &lt; b"), "{svg}");
+            assert!(
+                svg.contains("first") && svg.contains("second") && svg.contains("a &lt; b"),
+                "{svg}"
+            );
         }
         assert!(panel_svg(&panels[2]).contains("insert"));
         let svg = figure_svg(&figure(panels));
@@ -261,7 +302,10 @@ mod tests {
     fn a_panel_of_engines_that_are_not_there_says_so() {
         let empty = Panel { series: Vec::new(), ..panel(None, [false, false]) };
         assert!(panel_svg(&empty).contains("no engine of this figure"));
-        let one = Panel { series: vec![Series { name: "a".into(), from_paper: false, points: vec![[3.0, 0.0]] }], ..empty };
+        let one = Panel {
+            series: vec![Series { name: "a".into(), from_paper: false, points: vec![[3.0, 0.0]] }],
+            ..empty
+        };
         assert!(panel_svg(&one).contains("circle"), "a single point is drawn too");
     }
 

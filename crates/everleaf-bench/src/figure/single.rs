@@ -8,7 +8,10 @@ use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
 use crate::recovery::plan_recovery;
 use crate::session::{Session, Steps};
-use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
+use crate::{
+    BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions,
+    run_recovery_with_progress,
+};
 
 fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
     MicroOptions {
@@ -21,7 +24,8 @@ fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions
     }
 }
 
-/// FPTree, section 4.2: keys that a search of a present key compares in a leaf with `m` entries, with fingerprints of 256 values.
+/// FPTree, section 4.2: keys that a search of a present key compares in a leaf with `m` entries,
+/// with fingerprints of 256 values.
 fn fptree_probes(m: f64) -> f64 {
     (1.0 + m / (256.0 * (1.0 - (255.0f64 / 256.0).powf(m)))) / 2.0
 }
@@ -46,10 +50,15 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     let mut sessions = Vec::new();
     for engine in drawing.available(&["fptree", "ptree", "nvtree", "wbtree-bitmap"]) {
         for slots in LEAF_SLOTS {
-            let micro = MicroOptions { node_bytes: Some(slots * 16), ..base(options, engine, &[Phase::Insert, Phase::Find]) };
+            let micro = MicroOptions {
+                node_bytes: Some(slots * 16),
+                ..base(options, engine, &[Phase::Insert, Phase::Find])
+            };
             match Session::shared(&micro) {
                 Ok(session) => sessions.push((engine, slots, session)),
-                Err(error) if error.is_wrong_usage() => drawing.leave_out(engine, &format!("with {slots} entries: {error}")),
+                Err(error) if error.is_wrong_usage() => {
+                    drawing.leave_out(engine, &format!("with {slots} entries: {error}"))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -67,7 +76,11 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         }
         match series.last_mut().filter(|last| last.name == *engine) {
             Some(last) => last.points.push([f64::from(*slots), probes]),
-            None => series.push(Series { name: (*engine).into(), from_paper: false, points: vec![[f64::from(*slots), probes]] }),
+            None => series.push(Series {
+                name: (*engine).into(),
+                from_paper: false,
+                points: vec![[f64::from(*slots), probes]],
+            }),
         }
     }
     drawing.figure.panels.push(Panel {
@@ -78,8 +91,11 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         logarithmic: [true, true],
         series,
     });
-    for (engine, name, paper) in [("fptree", "FPTree", 1.0), ("wbtree-bitmap", "wBTree", 5.0), ("nvtree", "NV-Tree", 16.0)] {
-        let ours = at_32.iter().find(|(measured, _)| *measured == engine).map(|(_, probes)| *probes);
+    for (engine, name, paper) in
+        [("fptree", "FPTree", 1.0), ("wbtree-bitmap", "wBTree", 5.0), ("nvtree", "NV-Tree", 16.0)]
+    {
+        let ours =
+            at_32.iter().find(|(measured, _)| *measured == engine).map(|(_, probes)| *probes);
         let what = format!("{name}: keys compared with 32 entries in a leaf");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
@@ -87,11 +103,16 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
 }
 
 /// Keys of trees of some sizes, and how many ms it takes to open them after a crash.
-fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &MicroOptions) -> Result<Vec<[f64; 2]>, BenchError> {
+fn recoveries(
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+    micro: &MicroOptions,
+) -> Result<Vec<[f64; 2]>, BenchError> {
     let mut points = Vec::new();
     for part in [100, 10, 1] {
         let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
-        let recovery = RecoveryOptions { threads: vec![1], rounds: options.rounds, clean: false, micro };
+        let recovery =
+            RecoveryOptions { threads: vec![1], rounds: options.rounds, clean: false, micro };
         if drawing.only_planned {
             plan_recovery(&recovery)?;
             continue;
@@ -103,9 +124,12 @@ fn recoveries(options: &FigureOptions, drawing: &mut Drawing<'_, '_>, micro: &Mi
     Ok(points)
 }
 
-/// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open after a crash, by latency of persistent memory.
+/// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open
+/// after a crash, by latency of persistent memory.
 pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    for (latency, papers) in [(DRAM_NS, [("ptree", 1.52), ("nvtree", 5.97)]), (650, [("ptree", 2.93), ("nvtree", 6.38)])] {
+    for (latency, papers) in
+        [(DRAM_NS, [("ptree", 1.52), ("nvtree", 5.97)]), (650, [("ptree", 2.93), ("nvtree", 6.38)])]
+    {
         let mut series = Vec::new();
         for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
             let mut micro = base(options, engine, &[Phase::Insert]);
@@ -113,11 +137,19 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             let points = recoveries(options, drawing, &micro)?;
             series.push(Series { name: engine.into(), from_paper: false, points });
         }
-        let of =
-            |name: &str| series.iter().find(|series| series.name == name).and_then(|series| series.points.last()).map(|at| at[1]);
+        let of = |name: &str| {
+            series
+                .iter()
+                .find(|series| series.name == name)
+                .and_then(|series| series.points.last())
+                .map(|at| at[1])
+        };
         for (engine, paper) in papers {
             let ours = of(engine).zip(of("fptree")).map(|(other, fptree)| other / fptree);
-            let what = format!("recovery of the largest tree at {latency} ns: {engine} to fptree (paper: 100 million keys)");
+            let what = format!(
+                "recovery of the largest tree at {latency} ns: {engine} to fptree (paper: 100 \
+                million keys)"
+            );
             drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
         }
         drawing.figure.panels.push(Panel {
@@ -132,9 +164,11 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
-/// clfB-tree's Tables 1 and 2: its flushes of an insertion by what they are for, and by size of a leaf.
+/// clfB-tree's Tables 1 and 2: its flushes of an insertion by what they are for, and by size of a
+/// leaf.
 pub fn clfb_tables(drawing: &mut Drawing<'_, '_>) {
-    const PARTS: [&str; 4] = ["inner nodes, split", "inner nodes, no split", "leaves, split", "leaves, no split"];
+    const PARTS: [&str; 4] =
+        ["inner nodes, split", "inner nodes, no split", "leaves, split", "leaves, no split"];
     // Of a million insertions, with leaves of 64, 128, 256 and 512 bytes.
     const ATOMIC: [[f64; 4]; 4] = [
         [545_578.0, 205_332.0, 1_091_156.0, 908_844.0],
@@ -149,9 +183,17 @@ pub fn clfb_tables(drawing: &mut Drawing<'_, '_>) {
         [184_816.0, 22_034.0, 739_264.0, 1_907_592.0],
     ];
     for (engine, table) in [("clftree-append", ATOMIC), ("clftree-inplace", IN_PLACE)] {
-        let points = |part: usize| [64.0, 128.0, 256.0, 512.0].into_iter().zip(table).map(move |(at, row)| [at, row[part] / 1e6]);
-        let of_part =
-            |(part, name): (usize, &&str)| Series { name: (*name).into(), from_paper: true, points: points(part).collect() };
+        let points = |part: usize| {
+            [64.0, 128.0, 256.0, 512.0]
+                .into_iter()
+                .zip(table)
+                .map(move |(at, row)| [at, row[part] / 1e6])
+        };
+        let of_part = |(part, name): (usize, &&str)| Series {
+            name: (*name).into(),
+            from_paper: true,
+            points: points(part).collect(),
+        };
         drawing.figure.panels.push(Panel {
             title: format!("{engine}, insert: flushes, the paper's"),
             x_label: "bytes of a node".into(),
@@ -163,23 +205,43 @@ pub fn clfb_tables(drawing: &mut Drawing<'_, '_>) {
     }
 }
 
-/// Circ-Tree's Table 1: how long trees of some sizes take to open after a crash, by the size of their nodes.
-pub fn recovery_by_node_bytes(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+/// Circ-Tree's Table 1: how long trees of some sizes take to open after a crash, by the size of
+/// their nodes.
+pub fn recovery_by_node_bytes(
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<(), BenchError> {
     // Of 1, 10 and 100 million keys, in ms.
-    const PAPER: [(u32, [f64; 3]); 4] =
-        [(512, [14.9, 154.1, 1772.9]), (1024, [8.8, 91.2, 1026.8]), (2048, [5.1, 54.0, 581.2]), (4096, [3.1, 34.4, 352.7])];
+    const PAPER: [(u32, [f64; 3]); 4] = [
+        (512, [14.9, 154.1, 1772.9]),
+        (1024, [8.8, 91.2, 1026.8]),
+        (2048, [5.1, 54.0, 581.2]),
+        (4096, [3.1, 34.4, 352.7]),
+    ];
     for engine in drawing.available(&["circtree", "fastfair"]) {
         let mut series = Vec::new();
         for (node_bytes, papers) in PAPER {
-            let micro = MicroOptions { node_bytes: Some(node_bytes), ..base(options, engine, &[Phase::Insert]) };
+            let micro = MicroOptions {
+                node_bytes: Some(node_bytes),
+                ..base(options, engine, &[Phase::Insert])
+            };
             let points = recoveries(options, drawing, &micro)?;
             if engine == "circtree" {
-                let of_paper = [1e6, 1e7, 1e8].into_iter().zip(papers).map(|(keys, ms)| [keys, ms]).collect();
+                let of_paper =
+                    [1e6, 1e7, 1e8].into_iter().zip(papers).map(|(keys, ms)| [keys, ms]).collect();
                 let name = format!("{node_bytes} bytes, the paper");
                 series.push(Series { name, from_paper: true, points: of_paper });
                 let ours = points.last().map(|[keys, ms]| ms / keys * 1e6);
-                let what = format!("nodes of {node_bytes} bytes: ms a million keys, the largest tree (paper: 100 million keys)");
-                drawing.figure.claims.push(Claim { what, paper: papers[2] / 100.0, paper_to: None, ours });
+                let what = format!(
+                    "nodes of {node_bytes} bytes: ms a million keys, the largest tree (paper: 100 \
+                    million keys)"
+                );
+                drawing.figure.claims.push(Claim {
+                    what,
+                    paper: papers[2] / 100.0,
+                    paper_to: None,
+                    ours,
+                });
             }
             series.push(Series { name: format!("{node_bytes} bytes"), from_paper: false, points });
         }
@@ -214,8 +276,9 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         if available.contains(&engine) {
             let micro = MicroOptions { key_type, ..base(options, engine, &[Phase::Insert]) };
             // The paper's sizes where they are offered, or else the tuned ones.
-            let session = Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })
-                .or_else(|_| Session::shared(&micro))?;
+            let session =
+                Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })
+                    .or_else(|_| Session::shared(&micro))?;
             if drawing.only_planned {
                 continue;
             }
@@ -258,13 +321,26 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
-/// clfB-tree's Figure 7: the time of an operation in parts. A find is the search; what is left of a change without its flushes and fences is the rest.
+/// clfB-tree's Figure 7: the time of an operation in parts. A find is the search; what is left of a
+/// change without its flushes and fences is the rest.
 pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     const PHASES: [Phase; 4] = [Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
-    let names = ["clftree-append", "clftree-inplace", "clftree-encoded", "wbtree-slot", "fptree", "ptree", "fptree-c"];
+    let names = [
+        "clftree-append",
+        "clftree-inplace",
+        "clftree-encoded",
+        "wbtree-slot",
+        "fptree",
+        "ptree",
+        "fptree-c",
+    ];
     let mut parts = Vec::new();
     for engine in drawing.available(&names) {
-        let mut micro = MicroOptions { warm: options.keys, flush: Flush::Clflush, ..base(options, engine, &PHASES) };
+        let mut micro = MicroOptions {
+            warm: options.keys,
+            flush: Flush::Clflush,
+            ..base(options, engine, &PHASES)
+        };
         let operations = match drawing.sized(CLFB_LEAF, &mut micro) {
             Ok(session) => session.operations(),
             Err(error) if error.is_wrong_usage() => {
@@ -280,14 +356,20 @@ pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
         let mut mean = |flush| -> Result<Vec<f64>, BenchError> {
             let mut seconds = vec![Vec::new(); PHASES.len()];
             for _ in 0..options.rounds {
-                let of_round = Session::shared(&MicroOptions { flush, ..micro.clone() })?.seconds(&mut drawing.steps)?;
+                let of_round = Session::shared(&MicroOptions { flush, ..micro.clone() })?
+                    .seconds(&mut drawing.steps)?;
                 seconds.iter_mut().zip(of_round).for_each(|(all, one)| all.push(one));
             }
-            Ok(seconds.iter().map(|all| Spread::of(all).middle * 1e9 / options.keys as f64).collect())
+            Ok(seconds
+                .iter()
+                .map(|all| Spread::of(all).middle * 1e9 / options.keys as f64)
+                .collect())
         };
         let (with, without) = (mean(Flush::Clflush)?, mean(Flush::None)?);
         let search = without[0];
-        let part = |of: &dyn Fn(usize) -> f64| (1..PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect();
+        let part = |of: &dyn Fn(usize) -> f64| {
+            (1..PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect()
+        };
         let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
         drawing.figure.panels.push(Panel {
             title: format!("{engine}: where the time goes"),
@@ -304,7 +386,8 @@ pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
         parts.push((engine, 100.0 * (with[1] - without[1]) / with[1]));
     }
     for (engine, paper) in [("clftree-append", 31.0), ("clftree-inplace", 33.0)] {
-        let ours = parts.iter().find(|(measured, _)| *measured == engine).map(|(_, percent)| *percent);
+        let ours =
+            parts.iter().find(|(measured, _)| *measured == engine).map(|(_, percent)| *percent);
         let what = format!("{engine}, insert: percent of the time in flushes and fences");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
@@ -313,7 +396,10 @@ pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
 
 impl Session {
     /// The sizes of an index after one run.
-    fn shape(&self, steps: &mut Steps<'_>) -> Result<Option<everleaf_index::IndexStatistics>, BenchError> {
+    fn shape(
+        &self,
+        steps: &mut Steps<'_>,
+    ) -> Result<Option<everleaf_index::IndexStatistics>, BenchError> {
         use crate::keys::String16;
         use crate::measure::{Measured, Unobserved};
         use crate::session::Describe;
@@ -324,7 +410,9 @@ impl Session {
         };
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.run::<u64, _>(steps, "filled", &Unobserved, &mut after)?,
-            BenchKeyType::String16 => self.run::<String16, _>(steps, "filled", &Unobserved, &mut after)?,
+            BenchKeyType::String16 => {
+                self.run::<String16, _>(steps, "filled", &Unobserved, &mut after)?
+            }
         }
         Ok(shape)
     }

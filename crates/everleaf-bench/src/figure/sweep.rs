@@ -27,7 +27,8 @@ pub struct Sweep {
     pub added: [u64; 2],
     /// The paper's sizes of inner nodes where they are not the tuned ones.
     pub inner_keys: Option<u32>,
-    /// The paper's size of nodes, and what stands for it in engines that do not have it: the first that is offered is taken.
+    /// The paper's size of nodes, and what stands for it in engines that do not have it: the first
+    /// that is offered is taken.
     pub node_bytes: &'static [u32],
     pub claims: fn() -> Vec<Quotient>,
 }
@@ -80,14 +81,21 @@ const fn keys_name(key_type: BenchKeyType) -> &'static str {
 
 impl Sweep {
     /// Runs everything, in rounds that take turns, and draws it.
-    pub fn measure(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    pub fn measure(
+        &self,
+        options: &FigureOptions,
+        drawing: &mut Drawing<'_, '_>,
+    ) -> Result<(), BenchError> {
         let points = self.points(options, drawing)?;
         if drawing.only_planned {
             return Ok(());
         }
         let counted = self.shown.iter().any(|(_, measure)| measure.is_counted());
         let apart = self.shown.iter().any(|(_, measure)| measure.is_of_latencies());
-        let timed = self.shown.iter().any(|(_, measure)| !measure.is_counted() && !measure.is_of_latencies());
+        let timed = self
+            .shown
+            .iter()
+            .any(|(_, measure)| !measure.is_counted() && !measure.is_of_latencies());
         let (rounds, mut found) = (options.rounds, Points::new());
         let runs = u64::from(rounds) * (u64::from(timed) + u64::from(apart)) + u64::from(counted);
         let operations = |point: &Point| Ok(Session::shared(&point.options)?.operations() * runs);
@@ -100,12 +108,15 @@ impl Sweep {
                 if timed {
                     for (times, timed) in times.iter_mut().zip(session.timed(&mut drawing.steps)?) {
                         times.seconds.push(timed.seconds);
-                        let of_key = |pm_bytes: u64| pm_bytes as f64 / timed.keys_after.max(1) as f64;
+                        let of_key =
+                            |pm_bytes: u64| pm_bytes as f64 / timed.keys_after.max(1) as f64;
                         times.pm_bytes.extend(timed.statistics.map(|of| of_key(of.pm_bytes)));
                     }
                 }
                 if apart {
-                    for (times, latencies) in times.iter_mut().zip(session.latencies(&mut drawing.steps)?) {
+                    for (times, latencies) in
+                        times.iter_mut().zip(session.latencies(&mut drawing.steps)?)
+                    {
                         times.geomeans.push(latencies.geomean_ns);
                         times.p99s.push(latencies.p99_ns);
                     }
@@ -125,8 +136,13 @@ impl Sweep {
         Ok(())
     }
 
-    /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong before any work is done.
-    fn points(&self, options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<Vec<Point>, BenchError> {
+    /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong
+    /// before any work is done.
+    fn points(
+        &self,
+        options: &FigureOptions,
+        drawing: &mut Drawing<'_, '_>,
+    ) -> Result<Vec<Point>, BenchError> {
         let mut points = Vec::new();
         for engine in drawing.available(self.engines) {
             for key_type in self.key_types {
@@ -150,9 +166,17 @@ impl Sweep {
                     }
                     self.axis.apply(place, &mut micro);
                     match drawing.sized(self.node_bytes, &mut micro) {
-                        Ok(_) => points.push(Point { key_type: *key_type, engine, place, options: micro }),
+                        Ok(_) => points.push(Point {
+                            key_type: *key_type,
+                            engine,
+                            place,
+                            options: micro,
+                        }),
                         Err(error) if error.is_wrong_usage() => {
-                            drawing.leave_out(engine, &format!("at {place} {}: {error}", self.axis.label()));
+                            drawing.leave_out(
+                                engine,
+                                &format!("at {place} {}: {error}", self.axis.label()),
+                            );
                         }
                         Err(error) => return Err(error),
                     }
@@ -162,15 +186,27 @@ impl Sweep {
         Ok(points)
     }
 
-    fn note(&self, point: &Point, phase: Phase, times: &Times, tally: Option<&Tally>, found: &mut Points) {
+    fn note(
+        &self,
+        point: &Point,
+        phase: Phase,
+        times: &Times,
+        tally: Option<&Tally>,
+        found: &mut Points,
+    ) {
         let middle = |times: &[f64]| times.first().map(|_| Spread::of(times).middle);
         let (keys, threads) = (point.options.keys as f64, f64::from(point.options.threads));
         let mut put = |measure, value| {
-            found.insert((point.key_type as u8, point.engine, point.place, phase.name(), measure), value);
+            found.insert(
+                (point.key_type as u8, point.engine, point.place, phase.name(), measure),
+                value,
+            );
         };
-        for (measure, times) in
-            [(Measure::GeomeanNs, &times.geomeans), (Measure::P99Ns, &times.p99s), (Measure::PmBytes, &times.pm_bytes)]
-        {
+        for (measure, times) in [
+            (Measure::GeomeanNs, &times.geomeans),
+            (Measure::P99Ns, &times.p99s),
+            (Measure::PmBytes, &times.pm_bytes),
+        ] {
             if let Some(time) = middle(times) {
                 put(measure, time);
             }
@@ -180,11 +216,17 @@ impl Sweep {
             put(Measure::Throughput, keys / seconds);
         }
         if let Some(Tally { counts, misses }) = tally {
-            let added =
-                Latency { read_ns: point.options.read_ns, flush_ns: point.options.flush_ns, fence_ns: point.options.fence_ns };
+            let added = Latency {
+                read_ns: point.options.read_ns,
+                flush_ns: point.options.flush_ns,
+                fence_ns: point.options.fence_ns,
+            };
             put(Measure::Modelled, added.cost_ns(counts, *misses) / keys);
             put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
-            put(Measure::Flushes, (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys);
+            put(
+                Measure::Flushes,
+                (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys,
+            );
             let lines = counts.lines_flushed.values().sum::<u64>() + counts.line_writes;
             put(Measure::BytesFlushed, (lines * LINE as u64) as f64 / keys);
         }
@@ -193,7 +235,9 @@ impl Sweep {
     fn add_speedups(&self, points: &[Point], found: &mut Points) {
         for point in points {
             for phase in self.phases {
-                let key = |place, measure| (point.key_type as u8, point.engine, place, phase.name(), measure);
+                let key = |place, measure| {
+                    (point.key_type as u8, point.engine, place, phase.name(), measure)
+                };
                 let rate = |place| found.get(&key(place, Measure::Throughput)).copied();
                 if let (Some(alone), Some(rate)) = (rate(1), rate(point.place)) {
                     found.insert(key(point.place, Measure::Speedup), rate / alone);
@@ -210,7 +254,11 @@ impl Sweep {
                     let key = (*key_type as u8, point.engine, point.place, phase.name(), *measure);
                     let Some(value) = found.get(&key) else { continue };
                     if series.last().is_none_or(|last| last.name != point.engine) {
-                        series.push(Series { name: point.engine.into(), from_paper: false, points: Vec::new() });
+                        series.push(Series {
+                            name: point.engine.into(),
+                            from_paper: false,
+                            points: Vec::new(),
+                        });
                     }
                     if let Some(last) = series.last_mut() {
                         last.points.push([point.place as f64, *value]);
@@ -221,7 +269,9 @@ impl Sweep {
                 }
                 drawing.figure.panels.push(Panel {
                     title: match measure {
-                        Measure::MeanNs | Measure::Throughput => format!("{phase}, {}", keys_name(*key_type)),
+                        Measure::MeanNs | Measure::Throughput => {
+                            format!("{phase}, {}", keys_name(*key_type))
+                        }
                         _ => format!("{phase}, {}: {}", keys_name(*key_type), measure.name()),
                     },
                     x_label: self.axis.label().into(),
@@ -235,14 +285,22 @@ impl Sweep {
         let places: Vec<u64> = points.iter().map(|point| point.place).collect();
         let value = |claim: &Quotient, (engine, place): (&'static str, u64)| {
             let place = place_among(&places, place)?;
-            found.get(&(claim.key_type as u8, engine, place, claim.phase.name(), claim.measure)).copied()
+            found
+                .get(&(claim.key_type as u8, engine, place, claim.phase.name(), claim.measure))
+                .copied()
         };
         let claim = |claim: Quotient| {
             let at = |at| engine_at(at, self.axis.label());
             let (above, below) = (value(&claim, claim.above), value(&claim, claim.below));
-            let phrase = claim.form.phrase(&at(claim.above), &at(claim.below)) + &of_paper(claim.paper_at);
+            let phrase =
+                claim.form.phrase(&at(claim.above), &at(claim.below)) + &of_paper(claim.paper_at);
             Claim {
-                what: format!("{}, {}, {}: {phrase}", claim.phase, claim.measure.name(), keys_name(claim.key_type)),
+                what: format!(
+                    "{}, {}, {}: {phrase}",
+                    claim.phase,
+                    claim.measure.name(),
+                    keys_name(claim.key_type)
+                ),
                 paper: claim.paper,
                 paper_to: claim.paper_to,
                 ours: above.zip(below).map(|(above, below)| claim.form.of(above, below)),

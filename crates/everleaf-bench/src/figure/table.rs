@@ -3,13 +3,16 @@
 use super::{Claim, Figure, Panel};
 
 impl Figure {
-    /// The tables for people: values of each panel, what the paper says beside what was measured, and what is missing.
+    /// The tables for people: values of each panel, what the paper says beside what was measured,
+    /// and what is missing.
     pub fn table(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.name, self.title, self.source);
         for panel in &self.panels {
             text += &format!("\n{} ({})\n", panel.title, panel.y_label);
             let rows = panel.rows();
-            let widths: Vec<usize> = (0..rows[0].len()).map(|i| rows.iter().map(|row| row[i].len()).max().unwrap_or(0)).collect();
+            let widths: Vec<usize> = (0..rows[0].len())
+                .map(|i| rows.iter().map(|row| row[i].len()).max().unwrap_or(0))
+                .collect();
             for row in rows {
                 let cell = |(i, cell): (usize, &String)| {
                     let width = widths[i];
@@ -23,7 +26,12 @@ impl Figure {
         if !self.claims.is_empty() {
             text += &format!("\n{:>10} {:>10}  what the paper says\n", "paper", "here");
             for claim in &self.claims {
-                text += &format!("{:>10} {:>10}  {}\n", claim.paper_text(), claim.ours_text(), claim.what);
+                text += &format!(
+                    "{:>10} {:>10}  {}\n",
+                    claim.paper_text(),
+                    claim.ours_text(),
+                    claim.what
+                );
             }
         }
         for left_out in &self.left_out {
@@ -52,9 +60,14 @@ impl Claim {
 }
 
 impl Panel {
-    /// Its values as rows: places below each other, series side by side; the first row is the heading.
+    /// Its values as rows: places below each other, series side by side; the first row is the
+    /// heading.
     pub fn rows(&self) -> Vec<Vec<String>> {
-        let mut places: Vec<f64> = self.series.iter().flat_map(|series| series.points.iter().map(|point| point[0])).collect();
+        let mut places: Vec<f64> = self
+            .series
+            .iter()
+            .flat_map(|series| series.points.iter().map(|point| point[0]))
+            .collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         let mut rows = vec![vec![self.x_label.clone()]];
@@ -62,8 +75,12 @@ impl Panel {
         for place in places {
             let name = self.places.as_ref().and_then(|names| names.get(place as usize)).cloned();
             let mut row = vec![name.unwrap_or_else(|| number(place))];
-            let value =
-                |points: &[[f64; 2]]| points.iter().find(|point| point[0] == place).map_or("-".into(), |point| number(point[1]));
+            let value = |points: &[[f64; 2]]| {
+                points
+                    .iter()
+                    .find(|point| point[0] == place)
+                    .map_or("-".into(), |point| number(point[1]))
+            };
             row.extend(self.series.iter().map(|series| value(&series.points)));
             rows.push(row);
         }

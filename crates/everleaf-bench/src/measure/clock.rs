@@ -46,7 +46,8 @@ pub struct Latencies {
 impl Latencies {
     /// Measures what a pair of time stamps costs.
     pub fn new() -> Self {
-        // Three significant digits, as wide as need be; no panic, the digits are a constant within 0 to 5.
+        // Three significant digits, as wide as need be; no panic, the digits are a constant within
+        // 0 to 5.
         let histogram = Histogram::new(3).expect("three digits are offered");
         Self { histogram, stamp_ns: stamp_ns() }
     }
@@ -69,7 +70,10 @@ impl Latencies {
         let logarithms: f64 = self
             .histogram
             .iter_recorded()
-            .map(|step| (self.histogram.median_equivalent(step.value_iterated_to()) as f64).ln() * step.count_at_value() as f64)
+            .map(|step| {
+                (self.histogram.median_equivalent(step.value_iterated_to()) as f64).ln()
+                    * step.count_at_value() as f64
+            })
             .sum();
         LatencySummary {
             geomean_ns: (logarithms / self.histogram.len().max(1) as f64).exp() / UNITS,
@@ -116,7 +120,12 @@ mod tests {
         }
         let summary = latencies.summary();
         let close = |measured: f64, right: f64| (measured / right - 1.0).abs() < 0.002;
-        assert!(close(summary.p50_ns, 100.0) && close(summary.p99_ns, 100.0) && close(summary.p999_ns, 1000.0), "{summary:?}");
+        assert!(
+            close(summary.p50_ns, 100.0)
+                && close(summary.p99_ns, 100.0)
+                && close(summary.p999_ns, 1000.0),
+            "{summary:?}"
+        );
         assert!(close(summary.geomean_ns, 100.0 * 10f64.powf(11.0 / 1000.0)), "{summary:?}");
     }
 }

@@ -1,7 +1,8 @@
 //! The measuring loops.
 //!
-//! A phase is measured in runs of their own, each on an index of its own with the same keys: a *timed* run without time stamps, for
-//! throughput; a *latency* run with two time stamps around every operation, whose own cost is measured and subtracted; and a *counted* run.
+//! A phase is measured in runs of their own, each on an index of its own with the same keys: a
+//! *timed* run without time stamps, for throughput; a *latency* run with two time stamps around
+//! every operation, whose own cost is measured and subtracted; and a *counted* run.
 
 mod clock;
 
@@ -42,13 +43,21 @@ impl Answers {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What `part` must be answered in `phase`, by a target that returns old values or one that does not.
+    /// What `part` must be answered in `phase`, by a target that returns old values or one that
+    /// does not.
     pub fn expected<K: BenchKey>(phase: Phase, part: Part<'_, K>, returns_old: bool) -> Self {
-        let all = |keys: &mut dyn Iterator<Item = &K>| keys.fold(0, |sum: u64, key| sum.wrapping_add(key.word() >> 8));
+        let all = |keys: &mut dyn Iterator<Item = &K>| {
+            keys.fold(0, |sum: u64, key| sum.wrapping_add(key.word() >> 8))
+        };
         let sum = match phase {
             Phase::Insert | Phase::Scan => 0,
             Phase::Update | Phase::Delete if !returns_old => 0,
-            Phase::Mixed => all(&mut part.keys.iter().zip(part.inserts).filter(|(_, insert)| !**insert).map(|(key, _)| key)),
+            Phase::Mixed => all(&mut part
+                .keys
+                .iter()
+                .zip(part.inserts)
+                .filter(|(_, insert)| !**insert)
+                .map(|(key, _)| key)),
             _ => all(&mut part.keys.iter()),
         };
         Self { right: part.keys.len() as u64, sum }
@@ -73,7 +82,8 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
     match phase {
         Phase::Insert => {
             for key in keys {
-                answers.right += u64::from(clock.time(1, || target.insert(key, value_of(key, generation)))?);
+                answers.right +=
+                    u64::from(clock.time(1, || target.insert(key, value_of(key, generation)))?);
             }
         }
         Phase::Find => {
@@ -119,7 +129,8 @@ fn perform_mixture<K: BenchKey, O: Operations<K>, C: Clock>(
     let mut answers = Answers::default();
     for (key, insert) in part.keys.iter().zip(part.inserts) {
         if *insert {
-            answers.right += u64::from(clock.time(1, || target.insert(key, value_of(key, generation)))?);
+            answers.right +=
+                u64::from(clock.time(1, || target.insert(key, value_of(key, generation)))?);
         } else {
             answers.take(clock.time(1, || target.get(key))?);
         }
@@ -133,7 +144,8 @@ pub struct Lane<'d, H, K> {
     part: Part<'d, K>,
 }
 
-/// One lane for each of `threads` threads of each target: the operations that were drawn for a target are shared among its threads in equal parts.
+/// One lane for each of `threads` threads of each target: the operations that were drawn for a
+/// target are shared among its threads in equal parts.
 pub fn lanes<'d, K, T: Target<K>>(
     targets: &'d mut [T],
     drawn: &'d [Drawn<K>],
@@ -142,7 +154,10 @@ pub fn lanes<'d, K, T: Target<K>>(
     let of_target = |(target, drawn): (&'d mut T, &'d Drawn<K>)| {
         let handles = target.handles(threads);
         let threads = handles.len();
-        handles.into_iter().enumerate().map(move |(thread, handle)| Lane { handle, part: drawn.part(thread, threads) })
+        handles
+            .into_iter()
+            .enumerate()
+            .map(move |(thread, handle)| Lane { handle, part: drawn.part(thread, threads) })
     };
     targets.iter_mut().zip(drawn).flat_map(of_target).collect()
 }
@@ -166,7 +181,8 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
 ) -> Result<Measured<C>, BenchError> {
     if let ([lane], [clock]) = (&mut lanes[..], &mut clocks[..]) {
         let start = Instant::now();
-        let answers = perform(&mut lane.handle, clock, phase, lane.part, generation).map_err(Into::into)?;
+        let answers =
+            perform(&mut lane.handle, clock, phase, lane.part, generation).map_err(Into::into)?;
         return Ok(Measured { elapsed: start.elapsed(), answers, clocks });
     }
     let (threads, barrier) = (lanes.len(), Barrier::new(lanes.len()));
@@ -181,12 +197,16 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
                     pin(thread, threads);
                     barrier.wait();
                     let start = Instant::now();
-                    let answers = perform(&mut lane.handle, &mut clock, phase, lane.part, generation);
+                    let answers =
+                        perform(&mut lane.handle, &mut clock, phase, lane.part, generation);
                     (start, Instant::now(), answers, clock)
                 })
             })
             .collect();
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     let start = outcomes.iter().map(|(start, ..)| *start).min();
     let end = outcomes.iter().map(|(_, end, ..)| *end).max();
@@ -199,7 +219,8 @@ pub fn measure<K: BenchKey, H: Operations<K> + Send, C: Clock>(
     Ok(measured)
 }
 
-/// Binds the calling thread to a processor of its own, if there are enough; a thread that wanders measures its wandering.
+/// Binds the calling thread to a processor of its own, if there are enough; a thread that wanders
+/// measures its wandering.
 pub fn pin(thread: usize, threads: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
@@ -228,17 +249,37 @@ mod tests {
         phase: Phase,
         generation: u8,
     ) -> (Answers, Answers) {
-        let drawn = |target: u64| Drawn::alike((0..205).map(|i| K::of((i + target * 1000) * 7)).collect());
+        let drawn =
+            |target: u64| Drawn::alike((0..205).map(|i| K::of((i + target * 1000) * 7)).collect());
         let drawn: Vec<_> = (0..targets.len() as u64).map(drawn).collect();
         let mut expected = Answers::default();
-        drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), T::RETURNS_OLD)));
+        drawn.iter().for_each(|drawn| {
+            expected.merge(Answers::expected(phase, drawn.whole(), T::RETURNS_OLD))
+        });
         let threads = clocks.len() / targets.len();
-        (measure(lanes(targets, &drawn, threads), clocks.to_vec(), phase, generation).unwrap().answers, expected)
+        (
+            measure(lanes(targets, &drawn, threads), clocks.to_vec(), phase, generation)
+                .unwrap()
+                .answers,
+            expected,
+        )
     }
 
-    /// Inserts, then does each phase; answers must be what they must be, and each target must have its own keys.
-    fn answers_are_right<K: BenchKey, T: Target<K>, C: Clock + Clone>(mut targets: Vec<T>, clocks: Vec<C>) {
-        let phases = [Phase::Insert, Phase::Find, Phase::Update, Phase::Update, Phase::Multiget, Phase::Scan, Phase::Delete];
+    /// Inserts, then does each phase; answers must be what they must be, and each target must have
+    /// its own keys.
+    fn answers_are_right<K: BenchKey, T: Target<K>, C: Clock + Clone>(
+        mut targets: Vec<T>,
+        clocks: Vec<C>,
+    ) {
+        let phases = [
+            Phase::Insert,
+            Phase::Find,
+            Phase::Update,
+            Phase::Update,
+            Phase::Multiget,
+            Phase::Scan,
+            Phase::Delete,
+        ];
         for (generation, phase) in phases.iter().enumerate() {
             let (answered, expected) = answers(&mut targets, &clocks, *phase, generation as u8);
             assert_eq!(answered, expected, "{phase}");
@@ -260,32 +301,53 @@ mod tests {
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Unobserved]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 3>()], vec![Unobserved]);
         answers_are_right::<u64, _, _>(vec![MapTarget::<u64, [u64; 1]>::new(8)], vec![Unobserved]);
-        answers_are_right::<u64, _, _>(vec![MapTarget::<u64, [u64; 3]>::new(24)], vec![Latencies::new()]);
-        answers_are_right::<String16, _, _>(vec![MapTarget::<String16, [u64; 2]>::new(16)], vec![Unobserved]);
-        let strings = IndexTarget::<String16>::new(Box::new(Serialized::new(Model::<BytesKeys>::new())));
+        answers_are_right::<u64, _, _>(
+            vec![MapTarget::<u64, [u64; 3]>::new(24)],
+            vec![Latencies::new()],
+        );
+        answers_are_right::<String16, _, _>(
+            vec![MapTarget::<String16, [u64; 2]>::new(16)],
+            vec![Unobserved],
+        );
+        let strings =
+            IndexTarget::<String16>::new(Box::new(Serialized::new(Model::<BytesKeys>::new())));
         answers_are_right::<String16, _, _>(vec![strings], vec![Latencies::new()]);
         answers_are_right::<u64, _, _>(vec![model::<u64, 1>()], vec![Latencies::new(); 3]);
-        answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 2]);
-        answers_are_right::<u64, _, _>(vec![model::<u64, 1>(), model::<u64, 1>()], vec![Unobserved; 6]);
+        answers_are_right::<u64, _, _>(
+            vec![model::<u64, 1>(), model::<u64, 1>()],
+            vec![Unobserved; 2],
+        );
+        answers_are_right::<u64, _, _>(
+            vec![model::<u64, 1>(), model::<u64, 1>()],
+            vec![Unobserved; 6],
+        );
         answers_are_right::<u64, _, _>(
             vec![MapTarget::<u64, [u64; 1]>::new(8), MapTarget::<u64, [u64; 1]>::new(8)],
             vec![Latencies::new(); 2],
         );
     }
 
-    /// A mixture on an index in which the first 100 keys are, which is all that its lookups may ask for.
+    /// A mixture on an index in which the first 100 keys are, which is all that its lookups may ask
+    /// for.
     #[test]
     fn answers_of_a_mixture_are_right() {
-        let options = MicroOptions { warm: 100, keys: 1001, phases: vec![Phase::Mixed], ..Default::default() };
+        let options = MicroOptions {
+            warm: 100,
+            keys: 1001,
+            phases: vec![Phase::Mixed],
+            ..Default::default()
+        };
         let mut workload = Workload::new(&Plan::new(&options).unwrap(), 0);
         let mut targets = [model::<u64, 1>()];
         let warm = [Drawn::alike((0..100).map(|place| workload.key(place)).collect())];
         measure(lanes(&mut targets, &warm, 1), vec![Unobserved], Phase::Insert, 0).unwrap();
         let drawn = [workload.operations(Phase::Mixed)];
-        let measured = measure(lanes(&mut targets, &drawn, 3), vec![Unobserved; 3], Phase::Mixed, 1).unwrap();
+        let measured =
+            measure(lanes(&mut targets, &drawn, 3), vec![Unobserved; 3], Phase::Mixed, 1).unwrap();
         assert_eq!(measured.answers, Answers::expected(Phase::Mixed, drawn[0].whole(), true));
         assert_eq!(targets[0].len(), 600);
-        let again = measure(lanes(&mut targets, &drawn, 1), vec![Unobserved], Phase::Mixed, 2).unwrap();
+        let again =
+            measure(lanes(&mut targets, &drawn, 1), vec![Unobserved], Phase::Mixed, 2).unwrap();
         assert_eq!(again.answers.right, 501, "only lookups succeed where every key is there");
     }
 
@@ -294,7 +356,8 @@ mod tests {
         let mut targets = [MapTarget::<u64, [u64; 1]>::new(8)];
         let drawn = [Drawn::alike((0..1000).collect())];
         for phase in [Phase::Insert, Phase::Multiget] {
-            let measured = measure(lanes(&mut targets, &drawn, 1), vec![Latencies::new()], phase, 0).unwrap();
+            let measured =
+                measure(lanes(&mut targets, &drawn, 1), vec![Latencies::new()], phase, 0).unwrap();
             assert_eq!(measured.clocks[0].recorded(), 1000, "{phase}");
         }
     }

@@ -37,10 +37,20 @@ fn escaped(text: &str) -> String {
 }
 
 /// The whole page.
-pub fn page(options: &ReportOptions, sections: &[Section], facts: &[(&str, String)], took: Duration) -> String {
-    let fact = |(name, value): &(&str, String)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
-    let link = |(i, section): (usize, &Section)| format!("<a href=\"#s{i}\">{}</a>\n", escaped(&section.title));
-    let body: String = sections.iter().enumerate().map(|(i, section)| of_section(i, section)).collect();
+pub fn page(
+    options: &ReportOptions,
+    sections: &[Section],
+    facts: &[(&str, String)],
+    took: Duration,
+) -> String {
+    let fact = |(name, value): &(&str, String)| {
+        format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value))
+    };
+    let link = |(i, section): (usize, &Section)| {
+        format!("<a href=\"#s{i}\">{}</a>\n", escaped(&section.title))
+    };
+    let body: String =
+        sections.iter().enumerate().map(|(i, section)| of_section(i, section)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -48,7 +58,11 @@ pub fn page(options: &ReportOptions, sections: &[Section], facts: &[(&str, Strin
          <header>\n<dl>\n{}<dt>measured within</dt><dd>{} s{}</dd>\n</dl>\n<pre><code>{}</code></pre>\n<nav>\n{}</nav>\n</header>\n{body}</main>\n</body>\n</html>\n",
         facts.iter().map(fact).collect::<String>(),
         took.as_secs(),
-        if options.quick { ", small sizes and one round: good for a look, not for a comparison" } else { "" },
+        if options.quick {
+            ", small sizes and one round: good for a look, not for a comparison"
+        } else {
+            ""
+        },
         escaped(&options.command()),
         sections.iter().enumerate().map(link).collect::<String>(),
     )
@@ -61,13 +75,19 @@ fn of_section(number: usize, section: &Section) -> String {
     section.tables.iter().for_each(|table| html += &of_table(table));
     if !section.panels.is_empty() {
         html += "<div class=\"plots\">\n";
-        section.panels.iter().for_each(|panel| html += &format!("<figure>{}</figure>\n", scalable(&panel_svg(panel))));
+        section.panels.iter().for_each(|panel| {
+            html += &format!("<figure>{}</figure>\n", scalable(&panel_svg(panel)))
+        });
         html += "</div>\n";
     }
     if !section.claims.is_empty() {
         let heading = ["what the paper says", "paper", "here"].map(str::to_owned).to_vec();
-        let row = |claim: &crate::figure::Claim| vec![claim.what.clone(), claim.paper_text(), claim.ours_text()];
-        html += &of_table(&std::iter::once(heading).chain(section.claims.iter().map(row)).collect::<Vec<_>>());
+        let row = |claim: &crate::figure::Claim| {
+            vec![claim.what.clone(), claim.paper_text(), claim.ours_text()]
+        };
+        html += &of_table(
+            &std::iter::once(heading).chain(section.claims.iter().map(row)).collect::<Vec<_>>(),
+        );
     }
     html + "</section>\n"
 }
@@ -75,10 +95,14 @@ fn of_section(number: usize, section: &Section) -> String {
 fn of_table(rows: &[Vec<String>]) -> String {
     let row = |(i, cells): (usize, &Vec<String>)| {
         let tag = if i == 0 { "th" } else { "td" };
-        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        let cells: String =
+            cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
         format!("<tr>{cells}</tr>\n")
     };
-    format!("<div class=\"wide\"><table>\n{}</table></div>\n", rows.iter().enumerate().map(row).collect::<String>())
+    format!(
+        "<div class=\"wide\"><table>\n{}</table></div>\n",
+        rows.iter().enumerate().map(row).collect::<String>()
+    )
 }
 
 /// A drawing whose size is that of its place: without the width and height that it was drawn with.
@@ -102,22 +126,48 @@ mod tests {
             y_label: "y".into(),
             places: None,
             logarithmic: [false, false],
-            series: vec![Series { name: "s".into(), from_paper: false, points: vec![[1.0, 2.0], [2.0, 3.0]] }],
+            series: vec![Series {
+                name: "s".into(),
+                from_paper: false,
+                points: vec![[1.0, 2.0], [2.0, 3.0]],
+            }],
         };
         let section = Section {
             title: "A < B".into(),
             text: vec!["words & more".into()],
             command: "everleaf bench \"x\"".into(),
-            tables: vec![vec![vec!["engine".into(), "ops/s".into()], vec!["lmdb".into(), "7".into()]]],
+            tables: vec![vec![
+                vec!["engine".into(), "ops/s".into()],
+                vec!["lmdb".into(), "7".into()],
+            ]],
             panels: vec![panel],
             claims: vec![Claim { what: "twice".into(), paper: 2.0, paper_to: None, ours: None }],
         };
-        let options = ReportOptions { quick: true, keys: Some(1000), seed: 1, pool: crate::Scratch::default() };
-        let page = page(&options, &[section], &[("processor", "fast <one>".into())], Duration::from_secs(5));
-        for words in ["A &lt; B", "words &amp; more", "<td>lmdb</td><td>7</td>", "a plot", "<td>twice</td><td>2</td><td>-</td>"] {
+        let options = ReportOptions {
+            quick: true,
+            keys: Some(1000),
+            seed: 1,
+            pool: crate::Scratch::default(),
+        };
+        let page = page(
+            &options,
+            &[section],
+            &[("processor", "fast <one>".into())],
+            Duration::from_secs(5),
+        );
+        for words in [
+            "A &lt; B",
+            "words &amp; more",
+            "<td>lmdb</td><td>7</td>",
+            "a plot",
+            "<td>twice</td><td>2</td><td>-</td>",
+        ] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
-        assert!(page.contains("fast &lt;one&gt;") && page.contains("everleaf bench report --quick --keys 1000"));
+        assert!(
+            page.contains("fast &lt;one&gt;")
+                && page.contains("everleaf bench report --quick --keys 1000")
+        );
         let addresses = page.matches("http").count();
         assert_eq!(
             addresses,

@@ -11,20 +11,40 @@ pub fn facts() -> Vec<(&'static str, String)> {
     };
     let unknown = || "unknown".to_owned();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let gibibytes = |text: String| text.trim_end_matches(" kB").parse::<u64>().ok().map(|kib| format!("{} GiB", kib >> 20));
+    let gibibytes = |text: String| {
+        text.trim_end_matches(" kB").parse::<u64>().ok().map(|kib| format!("{} GiB", kib >> 20))
+    };
     vec![
         (
             "processor",
-            format!("{}, {processors} to be used", field(&file("/proc/cpuinfo"), "model name").unwrap_or_else(unknown)),
+            format!(
+                "{}, {processors} to be used",
+                field(&file("/proc/cpuinfo"), "model name").unwrap_or_else(unknown)
+            ),
         ),
-        ("memory", field(&file("/proc/meminfo"), "MemTotal").and_then(gibibytes).unwrap_or_else(unknown)),
+        (
+            "memory",
+            field(&file("/proc/meminfo"), "MemTotal").and_then(gibibytes).unwrap_or_else(unknown),
+        ),
         ("system", format!("Linux {}", file("/proc/sys/kernel/osrelease").trim())),
-        ("best flush instruction", Cpu::detect().best_flush().map_or("none".into(), |flush| format!("{flush:?}").to_lowercase())),
+        (
+            "best flush instruction",
+            Cpu::detect()
+                .best_flush()
+                .map_or("none".into(), |flush| format!("{flush:?}").to_lowercase()),
+        ),
         (
             "Everleaf",
-            format!("{}, source tree at commit {}", env!("CARGO_PKG_VERSION"), commit().map_or_else(unknown, str::to_owned)),
+            format!(
+                "{}, source tree at commit {}",
+                env!("CARGO_PKG_VERSION"),
+                commit().map_or_else(unknown, str::to_owned)
+            ),
         ),
-        ("measured on", humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()),
+        (
+            "measured on",
+            humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+        ),
     ]
 }
 
@@ -50,7 +70,10 @@ mod tests {
         };
         let (built, head) = (commit().unwrap(), String::from_utf8(head.stdout).unwrap());
         let (short, rest) = built.split_at(12);
-        assert!(head.starts_with(short) && ["", " with changes"].contains(&rest), "built of {built}, now {head}");
+        assert!(
+            head.starts_with(short) && ["", " with changes"].contains(&rest),
+            "built of {built}, now {head}"
+        );
         assert!(facts().iter().any(|(name, value)| *name == "Everleaf" && value.ends_with(built)));
     }
 }

@@ -1,6 +1,8 @@
-//! `bench report`: one page of HTML with everything in it: tables, plots, the machine, the commit, the commands.
+//! `bench report`: one page of HTML with everything in it: tables, plots, the machine, the commit,
+//! the commands.
 //!
-//! Map of the files: `sections` (what is measured) · `html` (how it is written) · `machine` (where it ran).
+//! Map of the files: `sections` (what is measured) · `html` (how it is written) · `machine` (where
+//! it ran).
 
 mod html;
 mod machine;
@@ -44,8 +46,20 @@ impl ReportOptions {
         let index_keys = self.keys.unwrap_or(if self.quick { 100_000 } else { 1_000_000 });
         let part = |of: u64| (index_keys / of).max(100);
         match self.quick {
-            true => Scale { index_keys, store_keys: part(4), ycsb_keys: part(10), figure_keys: part(5), rounds: 1 },
-            false => Scale { index_keys, store_keys: part(4), ycsb_keys: part(10), figure_keys: part(8), rounds: 3 },
+            true => Scale {
+                index_keys,
+                store_keys: part(4),
+                ycsb_keys: part(10),
+                figure_keys: part(5),
+                rounds: 1,
+            },
+            false => Scale {
+                index_keys,
+                store_keys: part(4),
+                ycsb_keys: part(10),
+                figure_keys: part(8),
+                rounds: 3,
+            },
         }
     }
 
@@ -72,7 +86,8 @@ pub(crate) struct Section {
 /// Measures everything and gives the page.
 ///
 /// # Errors
-/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work is done.
+/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work
+/// is done.
 pub fn run_report(options: &ReportOptions) -> Result<String, BenchError> {
     run_report_with_progress(options, &mut |_| {})
 }
@@ -96,7 +111,10 @@ fn jobs(options: &ReportOptions) -> Result<Vec<sections::Job>, BenchError> {
 ///
 /// # Errors
 /// As [`run_report`].
-pub fn run_report_with_progress(options: &ReportOptions, progress: &mut dyn FnMut(Progress)) -> Result<String, BenchError> {
+pub fn run_report_with_progress(
+    options: &ReportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<String, BenchError> {
     let (scale, start) = (options.scale(), Instant::now());
     let jobs = jobs(options)?;
     let (mut sections, total) = (Vec::new(), jobs.len() as u64);
@@ -104,7 +122,11 @@ pub fn run_report_with_progress(options: &ReportOptions, progress: &mut dyn FnMu
         // Progress is told in sections, of which each counts for as much.
         let mut tell = |inner: Progress| {
             let part = 1000 * inner.done / inner.total.max(1);
-            progress(Progress { done: 1000 * done as u64 + part, total: 1000 * total, doing: inner.doing });
+            progress(Progress {
+                done: 1000 * done as u64 + part,
+                total: 1000 * total,
+                doing: inner.doing,
+            });
         };
         sections.push((job.run)(options, scale, &mut Steps::new(&mut tell, 0))?);
     }

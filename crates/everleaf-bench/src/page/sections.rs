@@ -5,7 +5,10 @@ use crate::figure::{self, FigureOptions, Panel, Series, number, run_figure_with_
 use crate::model::{Latency, ModelOptions, run_model_with_progress};
 use crate::session::{Session, Steps};
 use crate::ycsb::{Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
-use crate::{BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Peer, Phase, run_compare_with_progress};
+use crate::{
+    BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Peer, Phase,
+    run_compare_with_progress,
+};
 
 /// Measures one section.
 type Run = Box<dyn Fn(&ReportOptions, Scale, &mut Steps<'_>) -> Result<Section, BenchError>>;
@@ -22,14 +25,23 @@ pub fn jobs(options: &ReportOptions, scale: Scale) -> Result<Vec<Job>, BenchErro
             Session::shared(&MicroOptions { engine: engine.clone(), ..comparison.micro.clone() })?;
         }
     }
-    for (engine, workload) in stores_by_name().iter().flat_map(|engine| Workload::ALL.map(|workload| (engine, workload))) {
+    for (engine, workload) in
+        stores_by_name().iter().flat_map(|engine| Workload::ALL.map(|workload| (engine, workload)))
+    {
         Session::of_plan(of_ycsb(options, scale, workload).plan(engine, 0)?)?;
     }
     let job = |run: Run| Job { run };
-    let mut jobs = vec![job(Box::new(indexes)), job(Box::new(stores)), job(Box::new(ycsb)), job(Box::new(model))];
+    let mut jobs = vec![
+        job(Box::new(indexes)),
+        job(Box::new(stores)),
+        job(Box::new(ycsb)),
+        job(Box::new(model)),
+    ];
     for name in figure::figure_names() {
         figure::check(&of_figure(name, options, scale))?;
-        jobs.push(job(Box::new(move |options, scale, steps| figure_section(name, options, scale, steps))));
+        jobs.push(job(Box::new(move |options, scale, steps| {
+            figure_section(name, options, scale, steps)
+        })));
     }
     Ok(jobs)
 }
@@ -51,8 +63,13 @@ fn stores_by_name() -> Vec<String> {
 }
 
 fn of_stores(options: &ReportOptions, scale: Scale) -> CompareOptions {
-    let micro = MicroOptions { key_type: BenchKeyType::String16, value_bytes: Some(100), ..base(options, scale.store_keys) };
-    let engines = stores_by_name().into_iter().chain(["skipmap".into(), "btreemap".into()]).collect();
+    let micro = MicroOptions {
+        key_type: BenchKeyType::String16,
+        value_bytes: Some(100),
+        ..base(options, scale.store_keys)
+    };
+    let engines =
+        stores_by_name().into_iter().chain(["skipmap".into(), "btreemap".into()]).collect();
     CompareOptions { engines, rounds: scale.rounds, micro }
 }
 
@@ -70,7 +87,13 @@ fn of_ycsb(options: &ReportOptions, scale: Scale, workload: Workload) -> YcsbOpt
 
 fn of_figure(name: &str, options: &ReportOptions, scale: Scale) -> FigureOptions {
     let (keys, rounds) = (scale.figure_keys, scale.rounds);
-    FigureOptions { name: name.into(), keys, rounds, seed: options.seed, pool: options.pool.clone() }
+    FigureOptions {
+        name: name.into(),
+        keys,
+        rounds,
+        seed: options.seed,
+        pool: options.pool.clone(),
+    }
 }
 
 fn strings(cells: &[&str]) -> Vec<String> {
@@ -79,8 +102,16 @@ fn strings(cells: &[&str]) -> Vec<String> {
 
 /// Comparisons as a table, and as bars by phase.
 fn compared(rows: &[Comparison], phases: &[Phase]) -> (Vec<Vec<String>>, Panel) {
-    let mut table =
-        vec![strings(&["engine", "phase", "ops/s (median)", "min", "max", "to the first", "(min to max)", "a write survives"])];
+    let mut table = vec![strings(&[
+        "engine",
+        "phase",
+        "ops/s (median)",
+        "min",
+        "max",
+        "to the first",
+        "(min to max)",
+        "a write survives",
+    ])];
     let mut series: Vec<Series> = Vec::new();
     for row in rows {
         table.push(vec![
@@ -97,12 +128,26 @@ fn compared(rows: &[Comparison], phases: &[Phase]) -> (Vec<Vec<String>>, Panel) 
         let point = [place, row.median_ops_per_second];
         match series.iter_mut().find(|series| series.name == row.engine) {
             Some(series) => series.points.push(point),
-            None => series.push(Series { name: row.engine.clone(), from_paper: false, points: vec![point] }),
+            None => series.push(Series {
+                name: row.engine.clone(),
+                from_paper: false,
+                points: vec![point],
+            }),
         }
     }
     let places = Some(phases.iter().map(Phase::to_string).collect());
     let (x_label, y_label) = (String::new(), "operations/s".into());
-    (table, Panel { title: "medians".into(), x_label, y_label, places, logarithmic: [false, false], series })
+    (
+        table,
+        Panel {
+            title: "medians".into(),
+            x_label,
+            y_label,
+            places,
+            logarithmic: [false, false],
+            series,
+        },
+    )
 }
 
 fn comparison(
@@ -124,7 +169,11 @@ fn comparison(
     })
 }
 
-fn indexes(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<Section, BenchError> {
+fn indexes(
+    options: &ReportOptions,
+    scale: Scale,
+    steps: &mut Steps<'_>,
+) -> Result<Section, BenchError> {
     let compare = of_indexes(options, scale);
     let command = format!(
         "everleaf bench compare --engines {} --keys {} --rounds {} --flush clwb --seed {}",
@@ -133,26 +182,35 @@ fn indexes(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Resu
         scale.rounds,
         options.seed
     );
-    let text = [
-        "Numbers of 8 bytes and values of 8 bytes, one thread; clwb and sfence are executed for every durable write. btreemap persists nothing.",
-    ];
+    let text =
+        ["Numbers of 8 bytes and values of 8 bytes, one thread; clwb and sfence are executed for \
+        every durable write. btreemap persists nothing."];
     comparison("Indexes", &text, command, &compare, steps)
 }
 
-fn stores(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<Section, BenchError> {
+fn stores(
+    options: &ReportOptions,
+    scale: Scale,
+    steps: &mut Steps<'_>,
+) -> Result<Section, BenchError> {
     let compare = of_stores(options, scale);
     let command = format!(
-        "everleaf bench compare --engines {} --key-type string16 --value-bytes 100 --keys {} --rounds {} --seed {}",
+        "everleaf bench compare --engines {} --key-type string16 --value-bytes 100 --keys {} \
+        --rounds {} --seed {}",
         compare.engines.join(","),
         scale.store_keys,
         scale.rounds,
         options.seed
     );
     let mut text = vec![
-        "Random keys of 16 bytes and values of 100 bytes, one thread, all on the same medium; each operation is a transaction of its own.".to_owned(),
+        "Random keys of 16 bytes and values of 100 bytes, one thread, all on the same medium; each \
+        operation is a transaction of its own.".to_owned(),
     ];
     text.extend(
-        Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(|peer| format!("{}: {}.", peer.name(), peer.settings())),
+        Peer::ALL
+            .into_iter()
+            .filter(|peer| peer.is_built())
+            .map(|peer| format!("{}: {}.", peer.name(), peer.settings())),
     );
     text.extend(Peer::ALL.into_iter().filter(|peer| !peer.is_built()).map(|peer| {
         let name = peer.name();
@@ -162,7 +220,11 @@ fn stores(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Resul
     comparison("Stores", &text, command, &compare, steps)
 }
 
-fn ycsb(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<Section, BenchError> {
+fn ycsb(
+    options: &ReportOptions,
+    scale: Scale,
+    steps: &mut Steps<'_>,
+) -> Result<Section, BenchError> {
     let engines = stores_by_name();
     let mut reports = Vec::new();
     for workload in Workload::ALL {
@@ -170,7 +232,8 @@ fn ycsb(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<
         reports.extend(run_ycsb_with_progress(&ycsb, &mut |progress| steps.pass_on(progress))?);
     }
     let command = format!(
-        "everleaf bench ycsb --workload a --engine {} --keys {} --operations {} --rounds {} --seed {}   # and b to f",
+        "everleaf bench ycsb --workload a --engine {} --keys {} --operations {} --rounds {} --seed \
+        {}   # and b to f",
         engines.join(","),
         scale.ycsb_keys,
         scale.ycsb_keys,
@@ -180,7 +243,8 @@ fn ycsb(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<
     Ok(Section {
         title: "YCSB".into(),
         text: strings(&[
-            "Ten fields of 100 bytes under keys of 24 bytes; an update reads a record, changes a field and writes the record back. Zipfian, D latest.",
+            "Ten fields of 100 bytes under keys of 24 bytes; an update reads a record, changes a \
+            field and writes the record back. Zipfian, D latest.",
         ]),
         command,
         tables: vec![ycsb_rates(&reports), ycsb_latencies(&reports)],
@@ -218,11 +282,24 @@ fn ycsb_rates(reports: &[YcsbReport]) -> Vec<Vec<String>> {
 }
 
 fn ycsb_latencies(reports: &[YcsbReport]) -> Vec<Vec<String>> {
-    let mut table = vec![strings(&["engine", "workload", "operation", "mean ns", "p50", "p95", "p99", "p99.9", "slowest"])];
+    let mut table = vec![strings(&[
+        "engine",
+        "workload",
+        "operation",
+        "mean ns",
+        "p50",
+        "p95",
+        "p99",
+        "p99.9",
+        "slowest",
+    ])];
     for report in reports {
         table.extend(report.latencies.iter().map(|(kind, of)| {
-            let mut row = vec![report.engine.clone(), report.workload.to_uppercase(), kind.replace('_', "-")];
-            row.extend([of.mean_ns, of.p50_ns, of.p95_ns, of.p99_ns, of.p999_ns, of.max_ns].map(number));
+            let mut row =
+                vec![report.engine.clone(), report.workload.to_uppercase(), kind.replace('_', "-")];
+            row.extend(
+                [of.mean_ns, of.p50_ns, of.p95_ns, of.p99_ns, of.p999_ns, of.max_ns].map(number),
+            );
             row
         }));
     }
@@ -234,14 +311,20 @@ fn by_engine(reports: &[YcsbReport], points: impl Fn(&YcsbReport) -> Vec<[f64; 2
     for report in reports {
         match series.iter_mut().find(|series| series.name == report.engine) {
             Some(series) => series.points.extend(points(report)),
-            None => series.push(Series { name: report.engine.clone(), from_paper: false, points: points(report) }),
+            None => series.push(Series {
+                name: report.engine.clone(),
+                from_paper: false,
+                points: points(report),
+            }),
         }
     }
     series
 }
 
 fn ycsb_bars(reports: &[YcsbReport]) -> Panel {
-    let place = |report: &YcsbReport| Workload::ALL.iter().position(|w| w.name() == report.workload).unwrap_or(0) as f64;
+    let place = |report: &YcsbReport| {
+        Workload::ALL.iter().position(|w| w.name() == report.workload).unwrap_or(0) as f64
+    };
     Panel {
         title: "throughput by workload".into(),
         x_label: String::new(),
@@ -253,9 +336,15 @@ fn ycsb_bars(reports: &[YcsbReport]) -> Panel {
 }
 
 fn ycsb_course(reports: &[YcsbReport]) -> Panel {
-    let of_a: Vec<YcsbReport> = reports.iter().filter(|report| report.workload == "a").cloned().collect();
+    let of_a: Vec<YcsbReport> =
+        reports.iter().filter(|report| report.workload == "a").cloned().collect();
     let course = |report: &YcsbReport| {
-        report.course.iter().enumerate().map(|(i, rate)| [(i as f64 + 0.5) * report.course_seconds * 1e3, *rate]).collect()
+        report
+            .course
+            .iter()
+            .enumerate()
+            .map(|(i, rate)| [(i as f64 + 0.5) * report.course_seconds * 1e3, *rate])
+            .collect()
     };
     Panel {
         title: "workload A, throughput over time".into(),
@@ -267,35 +356,64 @@ fn ycsb_course(reports: &[YcsbReport]) -> Panel {
     }
 }
 
-fn model(options: &ReportOptions, scale: Scale, steps: &mut Steps<'_>) -> Result<Section, BenchError> {
+fn model(
+    options: &ReportOptions,
+    scale: Scale,
+    steps: &mut Steps<'_>,
+) -> Result<Section, BenchError> {
     let latencies: Vec<Latency> = [90, 160, 250, 450, 650, 2000].map(Latency::of).to_vec();
     let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan, Phase::Delete];
     let engines = ["fptree", "fptree-c", "ptree", "store"].map(String::from).to_vec();
     let micro = MicroOptions { phases, ..base(options, scale.index_keys) };
     let model = ModelOptions { engines, latencies, rounds: 0, micro };
     let rows = run_model_with_progress(&model, &mut |progress| steps.pass_on(progress))?;
-    let mut table =
-        vec![strings(&["engine", "phase", "lines read", "misses", "lines written", "flushes", "fences", "allocations"])];
+    let mut table = vec![strings(&[
+        "engine",
+        "phase",
+        "lines read",
+        "misses",
+        "lines written",
+        "flushes",
+        "fences",
+        "allocations",
+    ])];
     table[0].extend(model.latencies.iter().map(|latency| format!("ns at {}", latency.read_ns)));
     for row in &rows {
         let each = |total: u64| format!("{:.3}", row.each(total));
         let mut cells = vec![row.engine.clone(), row.phase.to_string()];
-        let totals = [row.pm_lines_read, row.pm_line_misses, row.lines_written, row.flushes, row.fences, row.allocations];
+        let totals = [
+            row.pm_lines_read,
+            row.pm_line_misses,
+            row.lines_written,
+            row.flushes,
+            row.fences,
+            row.allocations,
+        ];
         cells.extend(totals.map(each));
         cells.extend(row.costs.iter().map(|cost| number(cost.modelled_ns)));
         table.push(cells);
     }
     let command = format!(
-        "everleaf bench model --engines {} --keys {} --phases insert,find,update,scan,delete --seed {}",
+        "everleaf bench model --engines {} --keys {} --phases insert,find,update,scan,delete \
+        --seed {}",
         model.engines.join(","),
         scale.index_keys,
         options.seed
     );
     let text = [
-        "For each operation, counted, the allocator's part included: the same seed gives the same numbers on every machine. The last columns are the time that misses and flushes of such a latency add to DRAM.",
+        "For each operation, counted, the allocator's part included: the same seed gives the same \
+        numbers on every machine. The last columns are the time that misses and flushes of such a \
+        latency add to DRAM.",
     ];
     let title = "What operations cost".into();
-    Ok(Section { title, text: strings(&text), command, tables: vec![table], panels: Vec::new(), claims: Vec::new() })
+    Ok(Section {
+        title,
+        text: strings(&text),
+        command,
+        tables: vec![table],
+        panels: Vec::new(),
+        claims: Vec::new(),
+    })
 }
 
 /// A panel's values, with its title in the corner.
@@ -311,14 +429,18 @@ fn figure_section(
     scale: Scale,
     steps: &mut Steps<'_>,
 ) -> Result<Section, BenchError> {
-    let figure = run_figure_with_progress(&of_figure(name, options, scale), &mut |progress| steps.pass_on(progress))?;
+    let figure = run_figure_with_progress(&of_figure(name, options, scale), &mut |progress| {
+        steps.pass_on(progress)
+    })?;
     let mut text = vec![format!("{}.", figure.source)];
     text.extend(figure.notes.iter().map(|note| format!("{note}.")));
-    let left_out: Vec<String> = figure.left_out.iter().map(|out| format!("{} ({})", out.engine, out.reason)).collect();
+    let left_out: Vec<String> =
+        figure.left_out.iter().map(|out| format!("{} ({})", out.engine, out.reason)).collect();
     if !left_out.is_empty() {
         text.push(format!("Left out: {}.", left_out.join("; ")));
     }
-    let panels: Vec<Panel> = figure.panels.into_iter().filter(|panel| !panel.series.is_empty()).collect();
+    let panels: Vec<Panel> =
+        figure.panels.into_iter().filter(|panel| !panel.series.is_empty()).collect();
     let tables = panels.iter().map(titled).collect();
     Ok(Section {
         title: format!("{}: {}", figure.name, figure.title),

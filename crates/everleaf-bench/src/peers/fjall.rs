@@ -1,4 +1,5 @@
-//! fjall. By default each write is handed to the system before it returns, and so outlives the process.
+//! fjall. By default each write is handed to the system before it returns, and so outlives the
+//! process.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -25,7 +26,8 @@ impl Fjall {
     /// An empty one.
     pub fn create(folder: Made) -> Result<Self, BenchError> {
         let make = |path: &Path| {
-            let database = Database::builder(path.join("database")).cache_size(CACHE_BYTES).open()?;
+            let database =
+                Database::builder(path.join("database")).cache_size(CACHE_BYTES).open()?;
             let keyspace = database.keyspace("records", KeyspaceCreateOptions::default)?;
             Ok((database, keyspace))
         };

@@ -1,4 +1,5 @@
-//! LMDB. The map is written in place and nothing is synced: what is committed lies in pages that the system shares, so it outlives the process.
+//! LMDB. The map is written in place and nothing is synced: what is committed lies in pages that
+//! the system shares, so it outlives the process.
 
 use std::ops::Bound;
 
@@ -20,25 +21,33 @@ pub struct Lmdb {
 /// Every system's pages fit into so much.
 const PAGES: usize = 64 << 10;
 
-/// Readers at a time: as many threads as a benchmark may have, and the one that looks at the result.
+/// Readers at a time: as many threads as a benchmark may have, and the one that looks at the
+/// result.
 const READERS: u32 = 128;
 
 fn failed(error: Error) -> BenchError {
     PeerError::of(Peer::Lmdb)(error).into()
 }
 
-/// Opens what is in a new folder: the one unsafe call of the benchmarks, for which LMDB's binding leaves no other way.
+/// Opens what is in a new folder: the one unsafe call of the benchmarks, for which LMDB's binding
+/// leaves no other way.
 #[expect(
     unsafe_code,
-    reason = "a map of a file is sound only while nobody else changes the file, and LMDB leaves that to its caller"
+    reason = "a map of a file is sound only while nobody else changes the file, and LMDB leaves \
+        that to its caller"
 )]
 fn open(folder: &Made, map_bytes: u64) -> Result<Env, Error> {
     let mut options = EnvOpenOptions::new();
     options.map_size((map_bytes as usize).next_multiple_of(PAGES)).max_readers(READERS);
     folder.fill(|path| {
-        // SAFETY: the folder was made for this environment, nobody else knows its name, and it is opened once. A map that is written in place could be
-        // damaged by stray writes only, and what is not synced is lost with the machine only, which takes the benchmark with it.
-        unsafe { options.flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC).open(path) }
+        // SAFETY: the folder was made for this environment, nobody else knows its name, and it is
+        // opened once. A map that is written in place could be damaged by stray writes only, and
+        // what is not synced is lost with the machine only, which takes the benchmark with it.
+        unsafe {
+            options
+                .flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC)
+                .open(path)
+        }
     })
 }
 
@@ -75,7 +84,9 @@ impl<K: PeerKey> ByteStore<K> for Lmdb {
     fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
         let transaction = self.reader()?;
         for (place, key) in keys.iter().enumerate() {
-            if let Some(value) = self.database.get(&transaction, key.bytes().as_ref()).map_err(failed)? {
+            if let Some(value) =
+                self.database.get(&transaction, key.bytes().as_ref()).map_err(failed)?
+            {
                 show(place, value);
             }
         }

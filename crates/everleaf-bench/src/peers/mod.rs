@@ -1,7 +1,9 @@
-//! Other people's stores, each with the settings that let an acknowledged write survive the death of the process and no more, which is
-//! what a pool on tmpfs promises too. What they are set to is said by [`Peer::settings`](crate::Peer::settings).
+//! Other people's stores, each with the settings that let an acknowledged write survive the death
+//! of the process and no more, which is what a pool on tmpfs promises too. What they are set to is
+//! said by [`Peer::settings`](crate::Peer::settings).
 //!
-//! Each lives in a folder of its own, which is on the same file system as the pools of the engines that it is compared with.
+//! Each lives in a folder of its own, which is on the same file system as the pools of the engines
+//! that it is compared with.
 
 pub mod fjall;
 pub mod lmdb;
@@ -40,7 +42,11 @@ fn bytes_of_folder(folder: &Path) -> Option<u64> {
     for entry in std::fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
         let metadata = entry.metadata().ok()?;
-        bytes += if metadata.is_dir() { bytes_of_folder(&entry.path())? } else { metadata.blocks() * 512 };
+        bytes += if metadata.is_dir() {
+            bytes_of_folder(&entry.path())?
+        } else {
+            metadata.blocks() * 512
+        };
     }
     Some(bytes)
 }

@@ -1,5 +1,5 @@
-//! redb. A commit without `Durability::Immediate` is gone when the process dies, so that is what each operation pays for; on tmpfs its sync is
-//! a system call that does nothing.
+//! redb. A commit without `Durability::Immediate` is gone when the process dies, so that is what
+//! each operation pays for; on tmpfs its sync is a system call that does nothing.
 
 use std::ops::Bound;
 

@@ -1,6 +1,9 @@
-//! RocksDB. Its log is written without a sync, which is its default: the system has each write before it returns, so it outlives the process.
+//! RocksDB. Its log is written without a sync, which is its default: the system has each write
+//! before it returns, so it outlives the process.
 
-use ::rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options};
+use ::rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options,
+};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
 use crate::subject::Peer;
@@ -25,14 +28,20 @@ impl RocksDb {
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         options.set_block_based_table_factory(&blocks);
-        let database = folder.fill(|path| DB::open(&options, path.join("database"))).map_err(failed)?;
+        let database =
+            folder.fill(|path| DB::open(&options, path.join("database"))).map_err(failed)?;
         Ok(Self { database, folder })
     }
 }
 
 impl<K: PeerKey> ByteStore<K> for RocksDb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
-        Ok(self.database.get_pinned(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
+        Ok(self
+            .database
+            .get_pinned(key.bytes())
+            .map_err(failed)?
+            .map(|value| show(&value))
+            .is_some())
     }
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
         self.database.put(key.bytes(), value).map(|()| true).map_err(failed)
@@ -45,7 +54,11 @@ impl<K: PeerKey> ByteStore<K> for RocksDb {
     }
     fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let start = key.bytes();
-        for entry in self.database.iterator(IteratorMode::From(start.as_ref(), Direction::Forward)).take(records) {
+        for entry in self
+            .database
+            .iterator(IteratorMode::From(start.as_ref(), Direction::Forward))
+            .take(records)
+        {
             let (key, value) = entry.map_err(failed)?;
             show(&key, &value);
         }

@@ -1,5 +1,6 @@
-//! crossbeam's skip list, in memory, with values in boxes as a map of byte values of any length has them. Each has a lock: the list's own way to
-//! replace a value removes the key first, so that a lookup at the same time misses it.
+//! crossbeam's skip list, in memory, with values in boxes as a map of byte values of any length has
+//! them. Each has a lock: the list's own way to replace a value removes the key first, so that a
+//! lookup at the same time misses it.
 
 use std::ops::Bound;
 

@@ -46,8 +46,17 @@ impl<K: PeerKey> ByteStore<K> for Ours {
     }
     fn statistics(&self) -> Option<IndexStatistics> {
         let of_store = self.0.statistics().ok()?;
-        let everleaf::Statistics { keys, height, leaves, inner_nodes, dram_bytes, used_bytes, concurrency, conflicts, .. } =
-            of_store;
+        let everleaf::Statistics {
+            keys,
+            height,
+            leaves,
+            inner_nodes,
+            dram_bytes,
+            used_bytes,
+            concurrency,
+            conflicts,
+            ..
+        } = of_store;
         Some(IndexStatistics {
             keys,
             height,

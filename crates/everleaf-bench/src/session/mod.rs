@@ -35,7 +35,11 @@ impl<'p> Steps<'p> {
 
     /// Something begins.
     pub fn begin(&mut self, subject: Subject, doing: &str) {
-        (self.tell)(Progress { done: self.done, total: self.total, doing: format!("{subject} {doing}") });
+        (self.tell)(Progress {
+            done: self.done,
+            total: self.total,
+            doing: format!("{subject} {doing}"),
+        });
     }
 
     /// More is to be done than was known.
@@ -68,7 +72,8 @@ pub(crate) struct Session {
 }
 
 /// Receives what one phase of a run gave.
-pub(crate) type AfterPhase<'a, C> = dyn FnMut(Phase, Measured<C>, &dyn Describe) -> Result<(), BenchError> + 'a;
+pub(crate) type AfterPhase<'a, C> =
+    dyn FnMut(Phase, Measured<C>, &dyn Describe) -> Result<(), BenchError> + 'a;
 
 /// What can be asked of any targets between phases.
 pub(crate) trait Describe {
@@ -90,8 +95,15 @@ impl<K, T: Target<K>> Describe for Described<'_, T, K> {
         };
         let keys_after = self.targets.iter().map(Target::len).sum();
         let medium_bytes = self.targets.iter().map(Target::medium_bytes).sum();
-        let contention = Contention::between(self.before, self.targets.iter().map(Target::statistics));
-        Timed { seconds: elapsed.as_secs_f64().max(1e-9), statistics, keys_after, medium_bytes, contention }
+        let contention =
+            Contention::between(self.before, self.targets.iter().map(Target::statistics));
+        Timed {
+            seconds: elapsed.as_secs_f64().max(1e-9),
+            statistics,
+            keys_after,
+            medium_bytes,
+            contention,
+        }
     }
 }
 
@@ -183,7 +195,9 @@ impl Session {
         };
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.run::<u64, _>(steps, "timed", &Unobserved, &mut after)?,
-            BenchKeyType::String16 => self.run::<String16, _>(steps, "timed", &Unobserved, &mut after)?,
+            BenchKeyType::String16 => {
+                self.run::<String16, _>(steps, "timed", &Unobserved, &mut after)?
+            }
         }
         Ok(phases)
     }
@@ -210,13 +224,16 @@ impl Session {
         after: &mut AfterPhase<'_, C>,
     ) -> Result<(), BenchError> {
         let (subject, threads) = (self.plan.subject, self.plan.options.threads as usize);
-        let mut workloads: Vec<_> = (0..self.indexes).map(|index| Workload::new(&self.plan, index)).collect();
+        let mut workloads: Vec<_> =
+            (0..self.indexes).map(|index| Workload::new(&self.plan, index)).collect();
         self.warm_up(steps, name, targets, &workloads, &Unobserved)?;
         for (i, &phase) in self.plan.options.phases.iter().enumerate() {
             steps.begin(subject, &format!("{name}: {phase}"));
-            let drawn: Vec<Drawn<K>> = workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
+            let drawn: Vec<Drawn<K>> =
+                workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
             before();
-            let counted: Vec<_> = targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();
+            let counted: Vec<_> =
+                targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();
             let clocks = vec![clock.clone(); threads * targets.len()];
             let measured = measure(lanes(targets, &drawn, threads), clocks, phase, i as u8)?;
             verify(subject, phase, &drawn, measured.answers, T::RETURNS_OLD)?;
@@ -227,7 +244,8 @@ impl Session {
         Ok(())
     }
 
-    /// Inserts the first keys in batches, so that they need not all be held; how long it took, and what each thread's clock saw.
+    /// Inserts the first keys in batches, so that they need not all be held; how long it took, and
+    /// what each thread's clock saw.
     pub fn warm_up<K: BenchKey, T: Target<K>, C: Clock + Clone>(
         &self,
         steps: &mut Steps<'_>,
@@ -243,7 +261,9 @@ impl Session {
         for start in (0..warm).step_by(BATCH as usize) {
             steps.begin(self.plan.subject, &format!("{name}: warm-up"));
             let batch = start..warm.min(start + BATCH);
-            let draw = |workload: &Workload| Drawn::alike(batch.clone().map(|place| workload.key(place)).collect());
+            let draw = |workload: &Workload| {
+                Drawn::alike(batch.clone().map(|place| workload.key(place)).collect())
+            };
             let drawn: Vec<Drawn<K>> = workloads.iter().map(draw).collect();
             let inserted = measure(lanes(targets, &drawn, threads), clocks, Phase::Insert, 0)?;
             verify(self.plan.subject, Phase::Insert, &drawn, inserted.answers, T::RETURNS_OLD)?;
@@ -281,9 +301,16 @@ pub(crate) fn verify<K: BenchKey>(
     returns_old: bool,
 ) -> Result<(), BenchError> {
     let mut expected = Answers::default();
-    drawn.iter().for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), returns_old)));
+    drawn
+        .iter()
+        .for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), returns_old)));
     if found.right != expected.right {
-        return Err(BenchError::WrongAnswers { engine, phase, asked: expected.right, right: found.right });
+        return Err(BenchError::WrongAnswers {
+            engine,
+            phase,
+            asked: expected.right,
+            right: found.right,
+        });
     }
     if found.sum != expected.sum {
         return Err(BenchError::WrongValues { engine, phase });

@@ -27,7 +27,8 @@ pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
 
 /// What is done with targets, compiled for each kind of them.
 pub(crate) trait Driver<K> {
-    /// Whether maps hold arrays of several words, or boxes instead: each kind of value is code to be compiled.
+    /// Whether maps hold arrays of several words, or boxes instead: each kind of value is code to
+    /// be compiled.
     const ARRAYS: bool;
     /// Does it, with empty targets of one kind.
     fn drive<T: Target<K>>(self, targets: Vec<T>) -> Result<(), BenchError>;
@@ -39,15 +40,32 @@ impl Session {
         match self.plan.subject {
             Subject::Index(Engine::BTreeMap) => self.with_maps::<K, D>(driver),
             Subject::Index(engine) if engine.is_volatile_twin() => {
-                driver.drive(self.several(|| Ok(self.index::<K, _>(engine, Dram::new(self.region()?, &self.cpu))?.1))?)
+                driver.drive(self.several(|| {
+                    Ok(self.index::<K, _>(engine, Dram::new(self.region()?, &self.cpu))?.1)
+                })?)
             }
-            Subject::Index(engine) => driver.drive(self.several(|| match self.added() {
-                None => Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1),
-                Some(added) => Ok(self.index::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.1),
+            Subject::Index(engine) => driver.drive(self.several(|| {
+                match self.added() {
+                    None => Ok(self.index::<K, _>(engine, self.hardware(self.region()?)?)?.1),
+                    Some(added) => Ok(self
+                        .index::<K, _>(
+                            engine,
+                            Emulated::new(self.hardware(self.region()?)?, added),
+                        )?
+                        .1),
+                }
             })?),
-            Subject::Store(engine) => driver.drive(self.of_bytes::<K, _>(|| match self.added() {
-                None => Ok(Ours(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0)),
-                Some(added) => Ok(Ours(self.store::<K, _>(engine, Emulated::new(self.hardware(self.region()?)?, added))?.0)),
+            Subject::Store(engine) => driver.drive(self.of_bytes::<K, _>(|| {
+                match self.added() {
+                    None => Ok(Ours(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0)),
+                    Some(added) => Ok(Ours(
+                        self.store::<K, _>(
+                            engine,
+                            Emulated::new(self.hardware(self.region()?)?, added),
+                        )?
+                        .0,
+                    )),
+                }
             })?),
             Subject::Peer(peer) => self.with_peers::<K, D>(peer, driver),
         }
@@ -67,7 +85,11 @@ impl Session {
     /// Latencies that are to be added, if any.
     pub fn added(&self) -> Option<AddedLatencies> {
         let options = &self.plan.options;
-        let added = AddedLatencies { flush_ns: options.flush_ns, fence_ns: options.fence_ns, read_ns: options.read_ns };
+        let added = AddedLatencies {
+            flush_ns: options.flush_ns,
+            fence_ns: options.fence_ns,
+            read_ns: options.read_ns,
+        };
         (added != AddedLatencies::default()).then_some(added)
     }
 
@@ -92,15 +114,23 @@ impl Session {
         of_words!(1 2 4 8 14)
     }
 
-    fn with_peers<K: SubjectKey, D: Driver<K>>(&self, peer: Peer, driver: D) -> Result<(), BenchError> {
+    fn with_peers<K: SubjectKey, D: Driver<K>>(
+        &self,
+        peer: Peer,
+        driver: D,
+    ) -> Result<(), BenchError> {
         let folder = || self.place.create_folder();
         let targets = match peer {
             Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
-            Peer::Lmdb => self.of_bytes::<K, _>(|| peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2))?,
+            Peer::Lmdb => {
+                self.of_bytes::<K, _>(|| peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2))?
+            }
             Peer::Redb => self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?))?,
             Peer::Fjall => self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?))?,
             #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?))?,
+            Peer::RocksDb => {
+                self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?))?
+            }
             #[cfg(not(feature = "rocksdb"))]
             Peer::RocksDb => return Err(BenchError::NotBuilt { peer }),
         };
@@ -121,17 +151,31 @@ impl Session {
     }
 
     /// A fresh pool and an empty index in it.
-    pub fn index<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
+    pub fn index<K: BenchKey, M: Media>(
+        &self,
+        engine: Engine,
+        media: M,
+    ) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
         let words = self.plan.options.value_words as usize;
         let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
         let pool = Pool::create(media, &format)?;
         let transactions = self.plan.options.transactions;
-        let index = registry::create_index_with::<K::Kind, M>(&pool, engine, &self.parameters, words, transactions)?;
+        let index = registry::create_index_with::<K::Kind, M>(
+            &pool,
+            engine,
+            &self.parameters,
+            words,
+            transactions,
+        )?;
         Ok((pool, IndexTarget::new(index)))
     }
 
     /// An empty store on a media, and its pool.
-    pub fn store<K: BenchKey, M: Media>(&self, engine: Engine, media: M) -> Result<(Store, Arc<Pool<M>>), BenchError> {
+    pub fn store<K: BenchKey, M: Media>(
+        &self,
+        engine: Engine,
+        media: M,
+    ) -> Result<(Store, Arc<Pool<M>>), BenchError> {
         let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
         let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
         let options = options.transactions(self.plan.options.transactions);

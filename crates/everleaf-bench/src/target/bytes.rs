@@ -72,16 +72,20 @@ pub type ShowPlace<'s> = dyn FnMut(usize, &[u8]) + 's;
 /// What is shown a key and its value.
 pub type ShowEntry<'s> = dyn FnMut(&[u8], &[u8]) + 's;
 
-/// A store of bytes, shared by threads. Each call is an operation of its own: done, and as durable as the peer was set up to make it, when it returns.
+/// A store of bytes, shared by threads. Each call is an operation of its own: done, and as durable
+/// as the peer was set up to make it, when it returns.
 ///
-/// It is called through this trait: an indirect call or two, a few nanoseconds of hundreds, which all of them pay alike. So the loops are compiled once
-/// for all stores.
+/// It is called through this trait: an indirect call or two, a few nanoseconds of hundreds, which
+/// all of them pay alike. So the loops are compiled once for all stores.
 pub trait ByteStore<K>: Send + Sync {
     /// Shows the value of a key; whether there is one.
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError>;
-    /// Shows the values of keys that are asked for together; in one transaction where there are such.
+    /// Shows the values of keys that are asked for together; in one transaction where there are
+    /// such.
     fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
-        keys.iter().enumerate().try_for_each(|(place, key)| self.get(key, &mut |value| show(place, value)).map(drop))
+        keys.iter()
+            .enumerate()
+            .try_for_each(|(place, key)| self.get(key, &mut |value| show(place, value)).map(drop))
     }
     /// Adds a key; false if it was present, true also where that is not looked at.
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError>;
@@ -120,7 +124,11 @@ impl<K: PeerKey> Target<K> for ByteTarget<K> {
 
     fn handles(&mut self, threads: usize) -> Vec<ByteHandle<'_, K>> {
         let store = &*self.store;
-        let handle = |_| ByteHandle { store, new: vec![FILL; self.value_bytes], found: vec![0; self.value_bytes] };
+        let handle = |_| ByteHandle {
+            store,
+            new: vec![FILL; self.value_bytes],
+            found: vec![0; self.value_bytes],
+        };
         (0..threads).map(handle).collect()
     }
     fn len(&self) -> u64 {
@@ -149,7 +157,8 @@ impl<K> ByteHandle<'_, K> {
     }
 }
 
-/// Copies a value to where the caller wants it. One of another length is none that was put, and so is its first word.
+/// Copies a value to where the caller wants it. One of another length is none that was put, and so
+/// is its first word.
 #[inline(always)]
 fn copy(value: &[u8], buffer: &mut [u8]) -> u64 {
     if value.len() != buffer.len() {
@@ -171,7 +180,8 @@ impl<K: PeerKey> Operations<K> for ByteHandle<'_, K> {
     #[inline(always)]
     fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), BenchError> {
         values.fill(None);
-        self.store.get_many(keys, &mut |place, value| values[place] = Some(copy(value, &mut self.found)))
+        self.store
+            .get_many(keys, &mut |place, value| values[place] = Some(copy(value, &mut self.found)))
     }
     #[inline(always)]
     fn insert(&mut self, key: &K, value: u64) -> Result<bool, BenchError> {

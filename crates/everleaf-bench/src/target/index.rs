@@ -86,7 +86,8 @@ impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
     #[inline(always)]
     fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         let last = keys.len() - 1;
-        let borrowed: [<K::Kind as KeyKind>::Ref<'_>; MULTIGET_KEYS] = std::array::from_fn(|i| keys[i.min(last)].borrow());
+        let borrowed: [<K::Kind as KeyKind>::Ref<'_>; MULTIGET_KEYS] =
+            std::array::from_fn(|i| keys[i.min(last)].borrow());
         on!(self, index => index.get_many(&borrowed[..keys.len()], values))
     }
     #[inline(always)]

@@ -74,7 +74,10 @@ pub trait MapKey: BenchKey {
     /// Removes a key.
     fn take<V>(&self, map: &mut BTreeMap<Self::Owned, V>) -> Option<V>;
     /// The entries from a key on.
-    fn from<'m, V>(&self, map: &'m BTreeMap<Self::Owned, V>) -> std::collections::btree_map::Range<'m, Self::Owned, V>;
+    fn from<'m, V>(
+        &self,
+        map: &'m BTreeMap<Self::Owned, V>,
+    ) -> std::collections::btree_map::Range<'m, Self::Owned, V>;
     /// Whether a kept key is this one.
     fn equals(&self, kept: &Self::Owned) -> bool;
 }
@@ -104,7 +107,10 @@ macro_rules! map_key {
                 map.remove::<$borrowed>($borrow)
             }
             #[inline(always)]
-            fn from<'m, V>(&self, map: &'m BTreeMap<$owned, V>) -> std::collections::btree_map::Range<'m, $owned, V> {
+            fn from<'m, V>(
+                &self,
+                map: &'m BTreeMap<$owned, V>,
+            ) -> std::collections::btree_map::Range<'m, $owned, V> {
                 let $this = self;
                 map.range::<$borrowed, _>((Bound::Included($borrow), Bound::Unbounded))
             }
@@ -178,7 +184,9 @@ impl<K: MapKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
     }
     #[inline(always)]
     fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, Infallible> {
-        Ok(key.find_mut(self.map).map(|place| std::mem::replace(place, V::of(value, self.value_bytes)).whole()))
+        Ok(key
+            .find_mut(self.map)
+            .map(|place| std::mem::replace(place, V::of(value, self.value_bytes)).whole()))
     }
     #[inline(always)]
     fn remove(&mut self, key: &K) -> Result<Option<u64>, Infallible> {

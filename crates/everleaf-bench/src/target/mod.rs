@@ -1,16 +1,19 @@
 //! What is measured: an index as users have it, the store, or a peer.
 //!
-//! The measuring loops are compiled for each target, so that nothing is paid but what a user of the target pays:
+//! The measuring loops are compiled for each target, so that nothing is paid but what a user of the
+//! target pays:
 //!
-//! * an engine is called through `dyn Index`, as it is by its users: two indirect calls an operation (a few nanoseconds); in a run with one thread,
-//!   which has the index to itself, without the lock of single-threaded engines, as the peer is (`index`);
-//! * the peer `btreemap` is std's `BTreeMap` called directly, not through the trait: `BTreeMap<u64, V>`, and for strings
-//!   `BTreeMap<Box<[u8]>, V>`, the natural map of byte strings that are not all of one length; V is an array of 1, 2, 4, 8
-//!   or 14 words, or else `Box<[u8]>` (`map`);
-//! * the store and the other peers take and give bytes (`bytes`), each by the calls that its documentation shows first (`crate::peers`), and all behind
-//!   one trait object.
+//! * an engine is called through `dyn Index`, as it is by its users: two indirect calls an
+//!   operation (a few nanoseconds); in a run with one thread, which has the index to itself,
+//!   without the lock of single-threaded engines, as the peer is (`index`);
+//! * the peer `btreemap` is std's `BTreeMap` called directly, not through the trait: `BTreeMap<u64,
+//!   V>`, and for strings `BTreeMap<Box<[u8]>, V>`, the natural map of byte strings that are not
+//!   all of one length; V is an array of 1, 2, 4, 8 or 14 words, or else `Box<[u8]>` (`map`);
+//! * the store and the other peers take and give bytes (`bytes`), each by the calls that its
+//!   documentation shows first (`crate::peers`), and all behind one trait object.
 //!
-//! A lookup copies the value to a buffer of the caller's, whoever is asked, so that all of it is read.
+//! A lookup copies the value to a buffer of the caller's, whoever is asked, so that all of it is
+//! read.
 
 pub mod bytes;
 pub mod index;
@@ -26,7 +29,8 @@ pub use map::{MapKey, MapTarget};
 
 /// Something that keys are put into.
 pub trait Target<K> {
-    /// Whether a change returns the old value, as an index does; stores of bytes that write without looking do not.
+    /// Whether a change returns the old value, as an index does; stores of bytes that write without
+    /// looking do not.
     const RETURNS_OLD: bool;
     /// What one thread works with.
     type Handle<'t>: Operations<K> + Send
@@ -46,7 +50,8 @@ pub trait Target<K> {
     fn medium_bytes(&self) -> Option<u64>;
 }
 
-/// The operations that are timed. A value is made of its first word, and first words are what is returned.
+/// The operations that are timed. A value is made of its first word, and first words are what is
+/// returned.
 pub trait Operations<K> {
     /// Why an operation could not be done.
     type Failure: Into<BenchError> + Send;

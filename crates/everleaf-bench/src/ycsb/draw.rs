@@ -24,12 +24,17 @@ impl Picks {
     /// From `records` records that are there at first; the seed chooses those that are wanted.
     pub fn new(distribution: Distribution, records: u64, seed: u64) -> Self {
         // No panic: there is a record, and exponents and deviations were looked at.
-        let zipf = || Zipf::new(records as f64, EXPONENT).expect("at least one record, and an exponent above 0");
+        let zipf = || {
+            Zipf::new(records as f64, EXPONENT)
+                .expect("at least one record, and an exponent above 0")
+        };
         match distribution {
             Distribution::Uniform => Self::Uniform,
             Distribution::Zipfian => Self::Zipfian(zipf(), Shuffle::new(records, seed)),
             Distribution::Latest => Self::Latest(zipf()),
-            Distribution::Normal { deviation } => Self::Normal(Normal::new(0.5, deviation).expect("a finite deviation")),
+            Distribution::Normal { deviation } => {
+                Self::Normal(Normal::new(0.5, deviation).expect("a finite deviation"))
+            }
         }
     }
 
@@ -85,7 +90,11 @@ mod tests {
         sorted.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
         for rank in [1, 2, 10] {
             let share = sorted[rank as usize - 1] as f64 / 100_000.0;
-            assert!((share / zipf(rank) - 1.0).abs() < 0.2, "rank {rank}: {share}, by the law {}", zipf(rank));
+            assert!(
+                (share / zipf(rank) - 1.0).abs() < 0.2,
+                "rank {rank}: {share}, by the law {}",
+                zipf(rank)
+            );
         }
         assert_ne!(histogram[0], sorted[0], "the most wanted record is not the first");
         assert!(histogram.iter().filter(|n| **n > 0).count() > 950);
@@ -97,7 +106,10 @@ mod tests {
         let share = histogram[1199] as f64 / 100_000.0;
         assert!((share / zipf(1) - 1.0).abs() < 0.1, "{share}");
         assert!(histogram[1199] > histogram[1198] && histogram[1190] > histogram[300]);
-        assert!(histogram[..200].iter().all(|n| *n == 0), "as many records are wanted as there were at first");
+        assert!(
+            histogram[..200].iter().all(|n| *n == 0),
+            "as many records are wanted as there were at first"
+        );
     }
 
     #[test]

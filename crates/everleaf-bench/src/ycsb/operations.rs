@@ -32,7 +32,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The operations of a thread. It wants records that were loaded and those that it inserted itself, so all of them are there.
+    /// The operations of a thread. It wants records that were loaded and those that it inserted
+    /// itself, so all of them are there.
     pub fn draw<K: BenchKey>(&self, thread: u64) -> Vec<Operation<K>> {
         let bound = |thread: u64| self.operations * thread / self.threads;
         let (start, share) = (bound(thread), bound(thread + 1) - bound(thread));
@@ -42,7 +43,8 @@ impl Source {
         let sorted = if picks.is_in_key_order() { self.sorted_places() } else { Vec::new() };
         let [(first, _), (second, _)] = self.workload.mix();
         // Counted over all operations, so that what threads round off does not add up.
-        let second_kind = self.workload.second_kind(start + share) - self.workload.second_kind(start);
+        let second_kind =
+            self.workload.second_kind(start + share) - self.workload.second_kind(start);
         let first_insert = self.loaded + self.workload.inserts(start);
         let mut inserted = 0;
         let operation = |i| {
@@ -104,17 +106,21 @@ pub fn perform<K: BenchKey, O: Operations<K>, W: Stopwatch>(
     operations: &[Operation<K>],
     record: Record,
 ) -> Result<u64, O::Failure> {
-    let reads_first = record == Record::Fields; // One field of ten is changed: the others must be known.
+    // One field of ten is changed: the others must be known.
+    let reads_first = record == Record::Fields;
     let mut right = 0;
     for (stride, operations) in operations.chunks(STRIDE).enumerate() {
         let generation = stride as u64 + 1;
         for Operation { key, kind, records } in operations {
             let is_right = match kind {
                 Kind::Read => is_value_of(watch.time(*kind, || target.get(key))?, key),
-                Kind::Insert => watch.time(*kind, || target.insert(key, value_of(key, generation)))?,
+                Kind::Insert => {
+                    watch.time(*kind, || target.insert(key, value_of(key, generation)))?
+                }
                 Kind::Scan => watch.time(*kind, || target.scan(key, (*records).into()))?,
                 Kind::Update | Kind::ReadModifyWrite => watch.time(*kind, || {
-                    let known = !(reads_first || *kind == Kind::ReadModifyWrite) || is_value_of(target.get(key)?, key);
+                    let known = !(reads_first || *kind == Kind::ReadModifyWrite)
+                        || is_value_of(target.get(key)?, key);
                     Ok(known && target.update(key, value_of(key, generation))?.is_some())
                 })?,
             };
@@ -134,16 +140,29 @@ mod tests {
 
     fn source(workload: Workload, distribution: Distribution, threads: u64) -> Source {
         let sequence = KeySequence::new(Order::Random, 64, 10_000, 3);
-        Source { workload, distribution, sequence, loaded: 1000, operations: 2003, threads, seed: 3 }
+        Source {
+            workload,
+            distribution,
+            sequence,
+            loaded: 1000,
+            operations: 2003,
+            threads,
+            seed: 3,
+        }
     }
 
     #[test]
     fn a_workload_has_its_mix_and_wants_only_what_is_there() {
         for workload in Workload::ALL {
-            for distribution in [workload.distribution(), Distribution::Uniform, Distribution::Normal { deviation: 0.3 }] {
+            for distribution in [
+                workload.distribution(),
+                Distribution::Uniform,
+                Distribution::Normal { deviation: 0.3 },
+            ] {
                 for threads in [1, 3] {
                     let source = source(workload, distribution, threads);
-                    let loaded: HashSet<u64> = (0..1000).map(|place| source.sequence.number(place)).collect();
+                    let loaded: HashSet<u64> =
+                        (0..1000).map(|place| source.sequence.number(place)).collect();
                     let mut inserted_by_all = HashSet::new();
                     let (mut operations, mut of_second_kind) = (0, 0);
                     for thread in 0..threads {
@@ -152,23 +171,43 @@ mod tests {
                         let mut present = loaded.clone();
                         for Operation { key, kind, records } in &drawn {
                             if *kind == Kind::Insert {
-                                assert!(present.insert(*key) && inserted_by_all.insert(*key), "{workload} {distribution:?}");
+                                assert!(
+                                    present.insert(*key) && inserted_by_all.insert(*key),
+                                    "{workload} {distribution:?}"
+                                );
                             } else {
-                                assert!(present.contains(key), "{workload} {distribution:?}: {key} is not there");
+                                assert!(
+                                    present.contains(key),
+                                    "{workload} {distribution:?}: {key} is not there"
+                                );
                             }
                             assert_eq!((1..=100).contains(records), *kind == Kind::Scan);
                         }
                         let [_, (second, share)] = workload.mix();
-                        let of_second = drawn.iter().filter(|operation| operation.kind == second).count();
-                        let (exact, of_second) = (drawn.len() as f64 * share as f64 / 100.0, of_second as u64);
-                        assert!((of_second as f64 - exact).abs() < 1.0, "{workload}: {of_second} of {}", drawn.len());
+                        let of_second =
+                            drawn.iter().filter(|operation| operation.kind == second).count();
+                        let (exact, of_second) =
+                            (drawn.len() as f64 * share as f64 / 100.0, of_second as u64);
+                        assert!(
+                            (of_second as f64 - exact).abs() < 1.0,
+                            "{workload}: {of_second} of {}",
+                            drawn.len()
+                        );
                         of_second_kind += of_second;
                     }
                     assert_eq!(operations, 2003);
-                    assert_eq!(of_second_kind, workload.second_kind(2003), "{workload}, {threads} threads");
-                    let inserted: HashSet<u64> =
-                        (1000..1000 + workload.inserts(2003)).map(|place| source.sequence.number(place)).collect();
-                    assert_eq!(inserted_by_all, inserted, "{workload}: as many as are planned, and no others");
+                    assert_eq!(
+                        of_second_kind,
+                        workload.second_kind(2003),
+                        "{workload}, {threads} threads"
+                    );
+                    let inserted: HashSet<u64> = (1000..1000 + workload.inserts(2003))
+                        .map(|place| source.sequence.number(place))
+                        .collect();
+                    assert_eq!(
+                        inserted_by_all, inserted,
+                        "{workload}: as many as are planned, and no others"
+                    );
                 }
             }
         }
@@ -185,7 +224,8 @@ mod tests {
 
     #[test]
     fn the_seed_decides_everything() {
-        let drawn = |seed| Source { seed, ..source(Workload::D, Distribution::Latest, 2) }.draw::<u64>(1);
+        let drawn =
+            |seed| Source { seed, ..source(Workload::D, Distribution::Latest, 2) }.draw::<u64>(1);
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
     }

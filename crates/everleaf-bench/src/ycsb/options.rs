@@ -46,7 +46,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Scan, Kind::ReadModifyWrite];
+    pub const ALL: [Kind; 5] =
+        [Kind::Read, Kind::Update, Kind::Insert, Kind::Scan, Kind::ReadModifyWrite];
 
     /// The name in tables; in JSON it has `_` between words.
     pub const fn name(self) -> &'static str {
@@ -62,7 +63,8 @@ impl Kind {
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Workload; 6] = [Workload::A, Workload::B, Workload::C, Workload::D, Workload::E, Workload::F];
+    pub const ALL: [Workload; 6] =
+        [Workload::A, Workload::B, Workload::C, Workload::D, Workload::E, Workload::F];
 
     /// The name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
@@ -108,7 +110,11 @@ impl FromStr for Workload {
 
     fn from_str(name: &str) -> Result<Self, BenchError> {
         let known = Self::ALL.into_iter().find(|workload| workload.name() == name);
-        known.ok_or_else(|| BenchError::Unknown { what: "workload", name: name.into(), choices: "a, b, c, d, e, f".into() })
+        known.ok_or_else(|| BenchError::Unknown {
+            what: "workload",
+            name: name.into(),
+            choices: "a, b, c, d, e, f".into(),
+        })
     }
 }
 
@@ -121,7 +127,8 @@ pub enum Distribution {
     Zipfian,
     /// By the same law, the record that was inserted last the most.
     Latest,
-    /// Around the middle of all records in the order of their keys, with this standard deviation as a part of all records.
+    /// Around the middle of all records in the order of their keys, with this standard deviation as
+    /// a part of all records.
     Normal {
         /// 0.1 is a tenth of all records.
         deviation: f64,
@@ -161,7 +168,8 @@ impl Distribution {
 /// The shape of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Ten fields of 100 bytes under a key of 24 bytes, as YCSB has them. An update reads the record, changes one field and writes it back.
+    /// Ten fields of 100 bytes under a key of 24 bytes, as YCSB has them. An update reads the
+    /// record, changes one field and writes it back.
     Fields,
     /// A `u64` key and so many bytes.
     U64(u32),
@@ -254,7 +262,11 @@ impl YcsbOptions {
         if !(8..=MOST_VALUE_BYTES).contains(&u64::from(self.record.value_bytes())) {
             return Err(BenchError::RecordBytes { record: self.record, most: MOST_VALUE_BYTES });
         }
-        let key_type = if matches!(self.record, Record::U64(_)) { BenchKeyType::U64 } else { BenchKeyType::String16 };
+        let key_type = if matches!(self.record, Record::U64(_)) {
+            BenchKeyType::U64
+        } else {
+            BenchKeyType::String16
+        };
         let inserts = self.workload.inserts(self.operations);
         let micro = MicroOptions {
             engine: engine.to_owned(),
@@ -268,10 +280,16 @@ impl YcsbOptions {
             ..self.micro.clone()
         };
         let mut plan = Plan::new(&micro).map_err(|error| match error {
-            BenchError::ValueBytes { engine } => BenchError::RecordWords { engine, record: self.record },
+            BenchError::ValueBytes { engine } => {
+                BenchError::RecordWords { engine, record: self.record }
+            }
             other => other,
         })?;
-        let sorted_places = if matches!(self.distribution(), Distribution::Normal { .. }) { 8 * self.micro.keys } else { 0 };
+        let sorted_places = if matches!(self.distribution(), Distribution::Normal { .. }) {
+            8 * self.micro.keys
+        } else {
+            0
+        };
         plan.drawn_bytes = self.operations * self.record.operation_bytes() + sorted_places;
         Ok(plan)
     }

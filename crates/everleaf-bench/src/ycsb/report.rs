@@ -13,7 +13,8 @@ use crate::Subject;
 use crate::compare::Spread;
 use crate::measure::stamp_ns;
 
-/// What one engine did in a workload. Serialised, it is one JSON object whose keys are these fields in this order.
+/// What one engine did in a workload. Serialised, it is one JSON object whose keys are these fields
+/// in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct YcsbReport {
     /// Name of the engine.
@@ -141,7 +142,8 @@ impl KindLatencies {
     /// Measures what a pair of time stamps costs.
     pub fn new() -> Self {
         // No panic: three digits are offered.
-        let histograms = std::array::from_fn(|_| Histogram::new(3).expect("three digits are offered"));
+        let histograms =
+            std::array::from_fn(|_| Histogram::new(3).expect("three digits are offered"));
         Self { histograms, stamp_ns: stamp_ns() as u64 }
     }
 
@@ -161,7 +163,15 @@ impl KindLatencies {
             let at = |quantile| merged.value_at_quantile(quantile) as f64;
             let (p50_ns, p95_ns, p99_ns, p999_ns) = (at(0.5), at(0.95), at(0.99), at(0.999));
             let (operations, mean_ns) = (merged.len(), (merged.mean() * 100.0).round() / 100.0);
-            let report = KindReport { operations, mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, max_ns: merged.max() as f64 };
+            let report = KindReport {
+                operations,
+                mean_ns,
+                p50_ns,
+                p95_ns,
+                p99_ns,
+                p999_ns,
+                max_ns: merged.max() as f64,
+            };
             (operations > 0).then_some((kind.name().replace('-', "_"), report))
         };
         Kind::ALL.into_iter().filter_map(of_kind).collect()
@@ -169,12 +179,23 @@ impl KindLatencies {
 }
 
 impl YcsbReport {
-    pub(crate) fn new(options: &YcsbOptions, subject: Subject, durability: Durability, runs: &EngineRuns) -> Self {
-        let rate = |operations: u64, time: Duration| operations as f64 / time.as_secs_f64().max(1e-9);
-        let loads: Vec<f64> = runs.timed.iter().map(|done| rate(options.micro.keys, done.load)).collect();
-        let rates: Vec<f64> = runs.timed.iter().map(|done| rate(options.operations, done.elapsed)).collect();
-        let (load, spread, last) = (Spread::of(&loads), Spread::of(&rates), &runs.timed[runs.timed.len() - 1]);
-        let load_latencies = KindLatencies::reports(&runs.loads.iter().map(|load| load.0.clone()).collect::<Vec<_>>());
+    pub(crate) fn new(
+        options: &YcsbOptions,
+        subject: Subject,
+        durability: Durability,
+        runs: &EngineRuns,
+    ) -> Self {
+        let rate =
+            |operations: u64, time: Duration| operations as f64 / time.as_secs_f64().max(1e-9);
+        let loads: Vec<f64> =
+            runs.timed.iter().map(|done| rate(options.micro.keys, done.load)).collect();
+        let rates: Vec<f64> =
+            runs.timed.iter().map(|done| rate(options.operations, done.elapsed)).collect();
+        let (load, spread, last) =
+            (Spread::of(&loads), Spread::of(&rates), &runs.timed[runs.timed.len() - 1]);
+        let load_latencies = KindLatencies::reports(
+            &runs.loads.iter().map(|load| load.0.clone()).collect::<Vec<_>>(),
+        );
         let bytes = last.medium_bytes.map(|bytes| bytes + last.dram_bytes.unwrap_or(0));
         Self {
             engine: subject.to_string(),
@@ -205,7 +226,8 @@ impl YcsbReport {
             keys_after: last.keys_after,
             medium_bytes: last.medium_bytes,
             dram_bytes: last.dram_bytes,
-            bytes_per_key: bytes.map(|bytes| (bytes as f64 / last.keys_after.max(1) as f64 * 10.0).round() / 10.0),
+            bytes_per_key: bytes
+                .map(|bytes| (bytes as f64 / last.keys_after.max(1) as f64 * 10.0).round() / 10.0),
         }
     }
 
@@ -219,7 +241,9 @@ impl YcsbReport {
 
     /// One row of the table for people.
     pub fn table_row(&self) -> String {
-        let of_kind = |(kind, of): (&String, &KindReport)| format!("{kind} {} / {} / {}", of.p50_ns, of.p99_ns, of.p999_ns);
+        let of_kind = |(kind, of): (&String, &KindReport)| {
+            format!("{kind} {} / {} / {}", of.p50_ns, of.p99_ns, of.p999_ns)
+        };
         let latencies: Vec<String> = self.latencies.iter().map(of_kind).collect();
         format!(
             "{:<12} {:<13} {:>11} {:>11} {:>11} {:>11} {:>6.2} {:>9}  {}",
@@ -242,8 +266,13 @@ mod tests {
 
     #[test]
     fn a_course_counts_every_operation_once() {
-        let course = |at: &[u64]| Course(at.iter().map(|ms| (Duration::from_millis(*ms), 1000)).collect(), None);
-        let parts = course_of(&[course(&[1, 50, 99, 100]), course(&[2, 51, 104])], Duration::from_millis(100));
+        let course = |at: &[u64]| {
+            Course(at.iter().map(|ms| (Duration::from_millis(*ms), 1000)).collect(), None)
+        };
+        let parts = course_of(
+            &[course(&[1, 50, 99, 100]), course(&[2, 51, 104])],
+            Duration::from_millis(100),
+        );
         assert_eq!(parts.len(), PARTS);
         assert_eq!(parts.iter().sum::<f64>() * 0.005, 7000.0);
         assert_eq!((parts[0], parts[10], parts[19]), (400_000.0, 400_000.0, 600_000.0));
@@ -259,7 +288,10 @@ mod tests {
         let reports = KindLatencies::reports(&[latencies.clone(), latencies]);
         assert_eq!(reports.keys().collect::<Vec<_>>(), ["read", "read_modify_write"]);
         let read = reports["read"];
-        assert_eq!((read.operations, read.p50_ns, read.p99_ns, read.max_ns), (200, 100.0, 100.0, 1000.0));
+        assert_eq!(
+            (read.operations, read.p50_ns, read.p99_ns, read.max_ns),
+            (200, 100.0, 100.0, 1000.0)
+        );
         assert_eq!(read.mean_ns, 109.0);
         assert_eq!(reports["read_modify_write"].p50_ns, 1.0);
     }

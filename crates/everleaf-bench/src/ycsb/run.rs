@@ -13,10 +13,12 @@ use crate::session::{Driver, Session, Steps};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
 
-/// Loads every engine and runs the workload on it, in rounds that take turns; then once more for its latencies.
+/// Loads every engine and runs the workload on it, in rounds that take turns; then once more for
+/// its latencies.
 ///
 /// # Errors
-/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work is done.
+/// [`BenchError`]; what is wrong with the options, the memory or the medium is said before any work
+/// is done.
 ///
 /// # Examples
 /// ```
@@ -43,7 +45,10 @@ pub fn run_ycsb(options: &YcsbOptions) -> Result<Vec<YcsbReport>, BenchError> {
 ///
 /// # Errors
 /// As [`run_ycsb`].
-pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Progress)) -> Result<Vec<YcsbReport>, BenchError> {
+pub fn run_ycsb_with_progress(
+    options: &YcsbOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<YcsbReport>, BenchError> {
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
@@ -51,24 +56,40 @@ pub fn run_ycsb_with_progress(options: &YcsbOptions, progress: &mut dyn FnMut(Pr
     let sessions = options
         .engines
         .iter()
-        .map(|engine| (0..options.rounds).map(|round| Session::of_plan(options.plan(engine, round)?)).collect())
+        .map(|engine| {
+            (0..options.rounds)
+                .map(|round| Session::of_plan(options.plan(engine, round)?))
+                .collect()
+        })
         .collect::<Result<Vec<Vec<Session>>, BenchError>>()?;
     let mut steps = Steps::new(progress, options.all_operations());
     let mut runs: Vec<EngineRuns> = sessions.iter().map(|_| EngineRuns::default()).collect();
     for round in 0..options.rounds as usize {
         for turn in 0..sessions.len() {
             let engine = (turn + round) % sessions.len();
-            let run = Run { options, session: &sessions[engine][round], steps: &mut steps, name: "timed" };
+            let run = Run {
+                options,
+                session: &sessions[engine][round],
+                steps: &mut steps,
+                name: "timed",
+            };
             run.go(|_| Course::default(), &mut |done| runs[engine].timed.push(done))?;
         }
     }
     for (sessions, runs) in sessions.iter().zip(&mut runs) {
         let run = Run { options, session: &sessions[0], steps: &mut steps, name: "latencies" };
-        run.go(|_| KindLatencies::new(), &mut |done| (runs.latencies, runs.loads) = (done.watches, done.loads))?;
+        run.go(|_| KindLatencies::new(), &mut |done| {
+            (runs.latencies, runs.loads) = (done.watches, done.loads)
+        })?;
     }
     let mut reports = Vec::new();
     for (sessions, runs) in sessions.iter().zip(&runs) {
-        reports.push(YcsbReport::new(options, sessions[0].plan.subject, sessions[0].durability()?, runs));
+        reports.push(YcsbReport::new(
+            options,
+            sessions[0].plan.subject,
+            sessions[0].durability()?,
+            runs,
+        ));
     }
     let first = reports[0].median_ops_per_second;
     reports.iter_mut().for_each(|report| report.ratio = report.median_ops_per_second / first);
@@ -95,7 +116,11 @@ struct Run<'r, 'p> {
 }
 
 impl Run<'_, '_> {
-    fn go<W: Stopwatch>(self, watch: impl Fn(u64) -> W, done: &mut dyn FnMut(Done<W>)) -> Result<(), BenchError> {
+    fn go<W: Stopwatch>(
+        self,
+        watch: impl Fn(u64) -> W,
+        done: &mut dyn FnMut(Done<W>),
+    ) -> Result<(), BenchError> {
         let (record, session) = (self.options.record, self.session);
         let driver = WithWatch { run: self, watch, done };
         match record {
@@ -132,15 +157,23 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
     fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         let Run { options, session, steps, name } = self.run;
         let workloads = [workload::Workload::new(&session.plan, 0)];
-        let (load, loads) = session.warm_up(steps, name, &mut targets, &workloads, &W::loading())?;
+        let (load, loads) =
+            session.warm_up(steps, name, &mut targets, &workloads, &W::loading())?;
         let source = Run { options, session, steps, name }.source();
         steps.begin(session.plan.subject, &format!("{name}: workload {}", options.workload));
-        let drawn: Vec<Vec<Operation<K>>> = (0..source.threads).map(|thread| source.draw(thread)).collect();
+        let drawn: Vec<Vec<Operation<K>>> =
+            (0..source.threads).map(|thread| source.draw(thread)).collect();
         let watches = (0..source.threads).map(&self.watch).collect();
-        let (elapsed, right, watches) = operate::<K, T, W>(&mut targets[0], &drawn, watches, options.record)?;
+        let (elapsed, right, watches) =
+            operate::<K, T, W>(&mut targets[0], &drawn, watches, options.record)?;
         if right != options.operations {
             let asked = options.operations;
-            return Err(BenchError::WrongOutcomes { engine: session.plan.subject, workload: options.workload, asked, right });
+            return Err(BenchError::WrongOutcomes {
+                engine: session.plan.subject,
+                workload: options.workload,
+                asked,
+                right,
+            });
         }
         steps.end(options.operations);
         let target = &targets[0];
@@ -157,10 +190,12 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
     }
 }
 
-/// What a thread comes back with: when it began and ended, how many operations were right, its watch.
+/// What a thread comes back with: when it began and ended, how many operations were right, its
+/// watch.
 type Returned<W, E> = (Instant, Instant, Result<u64, E>, W);
 
-/// Does the operations of all threads at the same time: how long it took, how many were right, and the watches.
+/// Does the operations of all threads at the same time: how long it took, how many were right, and
+/// the watches.
 fn operate<K: BenchKey, T: Target<K>, W: Stopwatch>(
     target: &mut T,
     drawn: &[Vec<Operation<K>>],
@@ -186,7 +221,10 @@ fn operate<K: BenchKey, T: Target<K>, W: Stopwatch>(
                 })
             })
             .collect();
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     let start = returned.iter().map(|(start, ..)| *start).min();
     let end = returned.iter().map(|(_, end, ..)| *end).max();

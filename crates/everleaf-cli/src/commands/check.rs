@@ -12,10 +12,12 @@ use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
 use crate::size::display_counted;
 
-/// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1 if anything is wrong.
+/// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1
+/// if anything is wrong.
 ///
-/// The pool is not written: if it was not closed, recovery happens in private memory, and what is checked is what recovery makes of it.
-/// A check cannot see damage that leaves every checksum and invariant right.
+/// The pool is not written: if it was not closed, recovery happens in private memory, and what is
+/// checked is what recovery makes of it. A check cannot see damage that leaves every checksum and
+/// invariant right.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +26,8 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// Copy everything that can be read to a new pool, and tell what could not be; exits 0 if nothing is missing.
+    /// Copy everything that can be read to a new pool, and tell what could not be; exits 0 if
+    /// nothing is missing.
     #[arg(long, value_name = "NEW")]
     salvage: Option<PathBuf>,
     /// Print one JSON object.
@@ -71,7 +74,8 @@ pub fn run(args: Args) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} is damaged: {}, {}; restore a backup, or save what can be read with `everleaf check --salvage`",
+        "{} is damaged: {}, {}; restore a backup, or save what can be read with `everleaf check \
+        --salvage`",
         args.pool.display(),
         display_counted(report.violations, "violation"),
         display_counted(report.leaked_blocks, "leaked block")
@@ -108,7 +112,8 @@ fn rescue(args: &Args, new: &Path) -> Outcome {
         let report = Rescued { from_index, from_records, unreadable, details: complaints };
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {
-        let complaints: String = complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
+        let complaints: String =
+            complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
         format!(
             "{complaints}{} saved, {from_records} of them without the index\n",
             display_counted(from_index + from_records, "key")
@@ -119,14 +124,23 @@ fn rescue(args: &Args, new: &Path) -> Outcome {
         return Ok(());
     }
     let places = display_counted(unreadable, "place");
-    Err(Failure::failed(format!("{places} of {} could not be read; the rest is in {}", args.pool.display(), new.display())))
+    Err(Failure::failed(format!(
+        "{places} of {} could not be read; the rest is in {}",
+        args.pool.display(),
+        new.display()
+    )))
 }
 
 /// Whether the pool was never looked at.
 const fn says_nothing_of_the_pool(error: &Error) -> bool {
     matches!(
         error,
-        Error::Pool(PoolError::Missing { .. } | PoolError::NotAFile { .. } | PoolError::Locked { .. } | PoolError::Io { .. })
+        Error::Pool(
+            PoolError::Missing { .. }
+                | PoolError::NotAFile { .. }
+                | PoolError::Locked { .. }
+                | PoolError::Io { .. }
+        )
     )
 }
 
@@ -134,7 +148,11 @@ fn show(args: &Args, report: &Report) -> Outcome {
     let text = if args.json {
         serde_json::to_string(report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else if report.ok {
-        format!("{} is sound: {}, nothing lost, nothing leaked\n", args.pool.display(), display_counted(report.keys, "key"))
+        format!(
+            "{} is sound: {}, nothing lost, nothing leaked\n",
+            args.pool.display(),
+            display_counted(report.keys, "key")
+        )
     } else {
         report.details.iter().map(|detail| format!("{detail}\n")).collect()
     };
@@ -143,5 +161,8 @@ fn show(args: &Args, report: &Report) -> Outcome {
 
 fn write_out(text: &str) -> Outcome {
     let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
 }

@@ -44,11 +44,14 @@ pub fn run_man(args: ManArgs) -> Outcome {
     match args.folder {
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page).map_err(|error| Failure::output(&error))?;
+            clap_mangen::Man::new(command)
+                .render(&mut page)
+                .map_err(|error| Failure::output(&error))?;
             show(&page)
         }
-        Some(folder) => clap_mangen::generate_to(command, &folder)
-            .map_err(|error| Failure::failed(format!("the pages cannot be written to {}: {error}", folder.display()))),
+        Some(folder) => clap_mangen::generate_to(command, &folder).map_err(|error| {
+            Failure::failed(format!("the pages cannot be written to {}: {error}", folder.display()))
+        }),
     }
 }
 

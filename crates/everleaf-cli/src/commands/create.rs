@@ -14,7 +14,8 @@ Examples:
   everleaf create words.pool
   everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --max-size 1GiB --leaf-slots 32")]
 pub struct Args {
-    /// The file to make; on a DAX file system it survives a power failure, on others a crash of the process.
+    /// The file to make; on a DAX file system it survives a power failure, on others a crash of the
+    /// process.
     pool: PathBuf,
     /// The tree that keeps the keys in order.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -67,7 +68,11 @@ pub struct EngineParameters {
 
 impl From<EngineParameters> for everleaf::EngineParameters {
     fn from(given: EngineParameters) -> Self {
-        Self { leaf_slots: given.leaf_slots, inner_keys: given.inner_keys, group_bytes: given.group_bytes }
+        Self {
+            leaf_slots: given.leaf_slots,
+            inner_keys: given.inner_keys,
+            group_bytes: given.group_bytes,
+        }
     }
 }
 
@@ -75,7 +80,9 @@ impl From<EngineParameters> for everleaf::EngineParameters {
 pub fn run(args: Args) -> Outcome {
     if let Some(max_size) = args.max_size.filter(|max_size| *max_size < args.size) {
         let (size, max_size) = (display_size(args.size), display_size(max_size));
-        return Err(Failure::usage(format!("--max-size {max_size} is less than --size {size}; make it larger")));
+        return Err(Failure::usage(format!(
+            "--max-size {max_size} is less than --size {size}; make it larger"
+        )));
     }
     let options = CreateOptions {
         engine: args.engine.parse()?,

@@ -27,5 +27,9 @@ pub fn run(args: Args) -> Outcome {
     let key = KeyArgument::parse(&args.key, store.key_type())?;
     let deleted = store.delete(key.as_key())?;
     store.close()?;
-    if deleted { Ok(()) } else { Err(Failure::failed(format!("there is no key {key} in {}", args.pool.display()))) }
+    if deleted {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("there is no key {key} in {}", args.pool.display())))
+    }
 }

@@ -12,7 +12,8 @@ use crate::signals::Ending;
 
 /// Write everything in a pool to a file: a backup that any engine can be restored from.
 ///
-/// The format is binary-safe, versioned and checksummed (docs/format.md); named trees and expiries are kept, what has expired is left out.
+/// The format is binary-safe, versioned and checksummed (docs/format.md); named trees and expiries
+/// are kept, what has expired is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +22,8 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// The file to make; one that exists is refused. It has its name when it is complete. Without it, or as `-`: standard output.
+    /// The file to make; one that exists is refused. It has its name when it is complete. Without
+    /// it, or as `-`: standard output.
     file: Option<PathBuf>,
 }
 
@@ -29,7 +31,9 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
-        None if stdout().is_terminal() => Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe")),
+        None if stdout().is_terminal() => {
+            Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe"))
+        }
         None => to_output(&store),
         Some(path) => to_file(&store, &path),
     };
@@ -54,7 +58,10 @@ fn no_room_or(error: &io::Error, path: &Path) -> Failure {
     let path = path.display();
     Failure::failed(match error.kind() {
         StorageFull | FileTooLarge | QuotaExceeded => {
-            format!("the disk is full: {path} cannot be written ({error}); free some space or choose another place")
+            format!(
+                "the disk is full: {path} cannot be written ({error}); free some space or choose \
+                another place"
+            )
         }
         _ => format!("{path} cannot be written: {error}"),
     })

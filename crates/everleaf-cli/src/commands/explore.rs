@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use everleaf::{Engine, Invented};
+use everleaf::{Engine, InjectedAborts};
 use everleaf_crash::{
-    Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving, explore_threads_with, explore_with,
+    Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving,
+    explore_threads_with, explore_with,
 };
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
@@ -18,18 +19,22 @@ use crate::failure::{Failure, Outcome, complain};
 use crate::progress::steps_bar;
 use crate::rtm::Rtm;
 
-/// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with room to grow in.
+/// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with
+/// room to grow in.
 const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
 /// Fewer images at a crash point than this tell nothing.
 const MIN_BUDGET: u64 = 8;
-/// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two inside.
+/// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two
+/// inside.
 const RECOVERIES_AN_IMAGE: u64 = 16;
 /// Preemptions that all interleavings with no more of them are explored of.
 const PREEMPTIONS: u64 = 2;
-/// Interleavings of one step: of a script, whose author has chosen it; of a random program, which has many.
+/// Interleavings of one step: of a script, whose author has chosen it; of a random program, which
+/// has many.
 const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 
-/// Explore every state that a power failure can leave of a sequence of operations, and recover from each.
+/// Explore every state that a power failure can leave of a sequence of operations, and recover from
+/// each.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,8 +57,9 @@ pub struct Args {
     /// Draw N operations at random.
     #[arg(long, value_name = "N", requires = "seed", value_parser = clap::value_parser!(u64).range(1..100_000))]
     pub ops: Option<u64>,
-    /// Explore everything: directed and random scenarios of all kinds of keys, values and assumptions, more than a million images; takes
-    /// minutes. Fails if a barrier is neither reached nor missed when it is left out, or a path through an operation is not taken.
+    /// Explore everything: directed and random scenarios of all kinds of keys, values and
+    /// assumptions, more than a million images; takes minutes. Fails if a barrier is neither
+    /// reached nor missed when it is left out, or a path through an operation is not taken.
     #[arg(long, conflicts_with_all = ["seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads", "leaf_slots", "inner_keys", "group_bytes"])]
     pub suite: bool,
     /// The seed of all that is drawn.
@@ -62,28 +68,32 @@ pub struct Args {
     /// Threads whose operations run concurrently (of a script, its lines `thread` say it).
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub threads: u64,
-    /// Explore all interleavings of the threads with at most so many preemptions, and some others [default: 2].
+    /// Explore all interleavings of the threads with at most so many preemptions, and some others
+    /// [default: 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=8))]
     pub preemptions: Option<u64>,
-    /// Interleavings of one step; where there are more, a sample is, and the result is not exhaustive [default: 20000, with --ops 100].
+    /// Interleavings of one step; where there are more, a sample is, and the result is not
+    /// exhaustive [default: 20000, with --ops 100].
     #[arg(long, value_name = "N")]
     pub interleavings: Option<u64>,
     /// Run this interleaving again, as a counterexample names it, and no other.
     #[arg(long, value_name = "I")]
     pub interleaving: Option<Interleaving>,
-    /// Leave out each barrier in turn, and swap what stands before and behind each fence, and see whether anything breaks; the
-    /// engine's directed scenarios are asked too.
+    /// Leave out each barrier in turn, and swap what stands before and behind each fence, and see
+    /// whether anything breaks; the engine's directed scenarios are asked too.
     #[arg(long)]
     pub mutate: bool,
-    /// Images tried at one crash point; where there are more, one of each kind that recovery and checks can tell apart by what they
-    /// read; where these are more as well, a sample, and the result is not exhaustive. The recoveries of a crash point, with those that
-    /// are cut themselves, are at most 16 times as many.
+    /// Images tried at one crash point; where there are more, one of each kind that recovery and
+    /// checks can tell apart by what they read; where these are more as well, a sample, and the
+    /// result is not exhaustive. The recoveries of a crash point, with those that are cut
+    /// themselves, are at most 16 times as many.
     #[arg(long, value_name = "IMAGES", default_value_t = 512)]
     pub budget: u64,
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
     #[arg(long, value_name = "KIND")]
     pub keys: Option<Keys>,
-    /// Explore the whole store, values in records of their own, instead of the index alone; a script with batches always does.
+    /// Explore the whole store, values in records of their own, instead of the index alone; a
+    /// script with batches always does.
     #[arg(long)]
     pub store: bool,
     /// Words of a value of the index, 1 to 14.
@@ -138,7 +148,8 @@ struct Summary {
     interleavings_left_out: u64,
     preemption_bound: Option<usize>,
     seed: u64,
-    /// Directed scenarios that were asked for what the operations do not miss; 0 if they were not needed.
+    /// Directed scenarios that were asked for what the operations do not miss; 0 if they were not
+    /// needed.
     directed_scenarios: usize,
     unreached: Vec<String>,
     survivors: Vec<String>,
@@ -187,7 +198,10 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
     if args.budget < MIN_BUDGET {
-        return Err(Failure::usage(format!("--budget {} is too small to say anything; use at least {MIN_BUDGET}", args.budget)));
+        return Err(Failure::usage(format!(
+            "--budget {} is too small to say anything; use at least {MIN_BUDGET}",
+            args.budget
+        )));
     }
     everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &args.parameters.into(), 1)?;
     if args.suite {
@@ -196,19 +210,26 @@ pub fn run(args: Args) -> Outcome {
     let scenario = scenario(&args)?;
     scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
     if scenario.has_batches() && args.value_words > 1 {
-        return Err(Failure::usage("a batch is the store's, whose values are records; leave out --value-words"));
+        return Err(Failure::usage(
+            "a batch is the store's, whose values are records; leave out --value-words",
+        ));
     }
     if scenario.has_threads() && args.value_words > 1 {
-        return Err(Failure::usage("programs of several threads have values of one word; leave out --value-words"));
+        return Err(Failure::usage(
+            "programs of several threads have values of one word; leave out --value-words",
+        ));
     }
     if let Some(option) = for_threads(&args).filter(|_| !scenario.has_threads()) {
         return Err(Failure::usage(format!(
-            "{option} is for programs of several threads; leave it out, or write `thread` in the script"
+            "{option} is for programs of several threads; leave it out, or write `thread` in the \
+            script"
         )));
     }
     let beyond = if args.script.is_some() { INTERLEAVINGS.0 } else { INTERLEAVINGS.1 };
-    let assumptions =
-        Assumptions { eadr: args.assume == Some(Assume::Eadr), atomic_line: args.assume == Some(Assume::AtomicLine) };
+    let assumptions = Assumptions {
+        eadr: args.assume == Some(Assume::Eadr),
+        atomic_line: args.assume == Some(Assume::AtomicLine),
+    };
     let options = Options {
         len: POOL_BYTES.0,
         max_len: POOL_BYTES.1,
@@ -227,7 +248,8 @@ pub fn run(args: Args) -> Outcome {
     let mut argued = suite::set_argued_apart(&mut report);
     let mut directed_scenarios = 0;
     if args.mutate && args.assume.is_none() && report.violations.is_empty() {
-        directed_scenarios = suite::ask_directed(engine, args.script.is_none(), &mut report, &mut argued)?;
+        directed_scenarios =
+            suite::ask_directed(engine, args.script.is_none(), &mut report, &mut argued)?;
     }
     let summary = Summary { directed_scenarios, argued, ..Summary::new(engine, &report) };
     show(&summary, args.json)?;
@@ -249,7 +271,9 @@ fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Rep
     let mut progress = |progress| {
         let (done, of, what) = match progress {
             Progress::Operations { done, of, states } => (done, of, format!("{states} states")),
-            Progress::Interleavings { step, of, run, states } => (step, of, format!("{run} interleavings, {states} states")),
+            Progress::Interleavings { step, of, run, states } => {
+                (step, of, format!("{run} interleavings, {states} states"))
+            }
             Progress::Mutants { done, of } => (done, of, "mutants".to_owned()),
             _ => return,
         };
@@ -259,12 +283,18 @@ fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Rep
     };
     let report = match &args.interleaving {
         _ if !subject.scenario().has_threads() => explore_with(&subject, options, &mut progress),
-        Some(interleaving) => explore_interleaving(&ConcurrentEngineSubject::new(subject), options, interleaving),
-        None => explore_threads_with(&ConcurrentEngineSubject::new(subject), options, &mut progress),
+        Some(interleaving) => {
+            explore_interleaving(&ConcurrentEngineSubject::new(subject), options, interleaving)
+        }
+        None => {
+            explore_threads_with(&ConcurrentEngineSubject::new(subject), options, &mut progress)
+        }
     };
     bar.finish_and_clear();
     report.map_err(|e| match e {
-        ExploreError::NoSuchInterleaving { .. } if args.interleaving.is_some() => Failure::usage(e.to_string()),
+        ExploreError::NoSuchInterleaving { .. } if args.interleaving.is_some() => {
+            Failure::usage(e.to_string())
+        }
         e => Failure::failed(e.to_string()),
     })
 }
@@ -277,7 +307,9 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     if let Some(path) = &args.script {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|e| match e.kind() {
-            ErrorKind::InvalidData => Failure::usage(format!("{} is no text (UTF-8)", path.display())),
+            ErrorKind::InvalidData => {
+                Failure::usage(format!("{} is no text (UTF-8)", path.display()))
+            }
             _ => Failure::failed(format!("{} cannot be read: {e}", path.display())),
         })?;
         return Scenario::parse(&text, keys).map_err(|e| Failure::usage(e.to_string()));
@@ -301,37 +333,65 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         group_bytes: given.group_bytes.or(tiny.group_bytes),
     };
     // Sizes that are not on offer are wrong usage, and no failed exploration.
-    everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &parameters, args.value_words as usize)?;
-    let subject = EngineSubject::new(engine, parameters, level, scenario).with_value_words(args.value_words as usize);
-    Ok(subject.with_transactions(args.rtm.with(args.seed.unwrap_or(1), Invented::OneIn(3))))
+    everleaf::registry::pool_format(
+        engine,
+        everleaf::KeyType::U64,
+        &parameters,
+        args.value_words as usize,
+    )?;
+    let subject = EngineSubject::new(engine, parameters, level, scenario)
+        .with_value_words(args.value_words as usize);
+    Ok(subject.with_transactions(args.rtm.with(args.seed.unwrap_or(1), InjectedAborts::OneIn(3))))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {
-    let text = if json { serde_json::to_string(summary).map_err(|e| Failure::failed(e.to_string()))? } else { sentence(summary) };
+    let text = if json {
+        serde_json::to_string(summary).map_err(|e| Failure::failed(e.to_string()))?
+    } else {
+        sentence(summary)
+    };
     writeln!(std::io::stdout().lock(), "{text}").map_err(|e| Failure::output(&e))
 }
 
 fn sentence(summary: &Summary) -> String {
-    let Summary { engine, operations, crash_points, states, recoveries, violations, left_out, sampled_points, seed, .. } =
-        summary;
+    let Summary {
+        engine,
+        operations,
+        crash_points,
+        states,
+        recoveries,
+        violations,
+        left_out,
+        sampled_points,
+        seed,
+        ..
+    } = summary;
     let completeness = match (summary.exhaustive, summary.lazily_exhaustive_points) {
         (true, 0) => "every state".to_owned(),
-        (true, lazily) => format!("every state, at {lazily} points one of each kind that recovery can tell apart"),
+        (true, lazily) => {
+            format!("every state, at {lazily} points one of each kind that recovery can tell apart")
+        }
         (false, _) if *left_out == 0 => "every state of the orders that were run".to_owned(),
-        _ => format!("a sample at {sampled_points} of them ({left_out} states left out, seed {seed})"),
+        _ => format!(
+            "a sample at {sampled_points} of them ({left_out} states left out, seed {seed})"
+        ),
     };
-    let orders = match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {
-        (None, ..) => String::new(),
-        (Some(run), Some(bound), 0) => format!("; {run} interleavings, among them all with at most {bound} preemptions"),
-        (Some(run), _, 0) => format!("; {run} interleavings"),
-        (Some(run), _, left_out) => format!("; {run} interleavings, {left_out} left out"),
-    };
+    let orders =
+        match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {
+            (None, ..) => String::new(),
+            (Some(run), Some(bound), 0) => {
+                format!("; {run} interleavings, among them all with at most {bound} preemptions")
+            }
+            (Some(run), _, 0) => format!("; {run} interleavings"),
+            (Some(run), _, left_out) => format!("; {run} interleavings, {left_out} left out"),
+        };
     let mutants = match (summary.mutants, summary.mutants_killed) {
         (Some(mutants), Some(killed)) => format!("; {killed} of {mutants} mutants noticed"),
         _ => String::new(),
     };
     format!(
-        "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} states, {recoveries} recoveries, \
+        "{engine}: {operations} operations, {crash_points} crash points, {completeness}: {states} \
+        states, {recoveries} recoveries, \
          {violations} violations; {} of {} sites reached, {} redundant flushes{mutants}{orders}",
         summary.sites_reached, summary.sites, summary.redundant_flushes
     ) + &named_barriers(&summary.redundant)
@@ -339,18 +399,29 @@ fn sentence(summary: &Summary) -> String {
 
 /// Barriers that had nothing to do, in words.
 fn named_barriers(redundant: &BTreeMap<&'static str, u64>) -> String {
-    let named: Vec<String> = redundant.iter().map(|(site, times)| format!("{site} ({times})")).collect();
-    if named.is_empty() { String::new() } else { format!("; nothing to do for {}", named.join(", ")) }
+    let named: Vec<String> =
+        redundant.iter().map(|(site, times)| format!("{site} ({times})")).collect();
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!("; nothing to do for {}", named.join(", "))
+    }
 }
 
 fn verdict(report: &Report) -> Outcome {
     if let Some(violation) = report.violations.first() {
         complain(&violation.to_string());
-        return Err(Failure::failed(format!("{} crash states are not recovered from", report.violations.len())));
+        return Err(Failure::failed(format!(
+            "{} crash states are not recovered from",
+            report.violations.len()
+        )));
     }
     if !report.survivors.is_empty() {
         let names: Vec<String> = report.survivors.iter().map(ToString::to_string).collect();
-        return Err(Failure::failed(format!("nothing breaks in these mutants: {}", names.join(", "))));
+        return Err(Failure::failed(format!(
+            "nothing breaks in these mutants: {}",
+            names.join(", ")
+        )));
     }
     Ok(())
 }

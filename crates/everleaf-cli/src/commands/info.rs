@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::{Invented, OpenOptions, Shutdown, Statistics, key_type_name};
+use everleaf::{InjectedAborts, OpenOptions, Shutdown, Statistics, key_type_name};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -26,7 +26,8 @@ pub struct Args {
     json: bool,
 }
 
-/// The keys are a contract, and so is the order of the first ten; what else there is comes behind them.
+/// The keys are a contract, and so is the order of the first ten; what else there is comes behind
+/// them.
 #[derive(Serialize)]
 struct Report {
     engine: &'static str,
@@ -88,7 +89,9 @@ impl Report {
         let Self { engine, key_type, height, medium, durability, shutdown, recovery_ms, .. } = self;
         let promise = match durability.as_str() {
             "power-fail" => "what is acknowledged survives a power failure",
-            "process-crash" => "what is acknowledged survives a crash of the process, not of the machine",
+            "process-crash" => {
+                "what is acknowledged survives a crash of the process, not of the machine"
+            }
             _ => "nothing survives the process",
         };
         let threads = match self.concurrency {
@@ -108,7 +111,9 @@ impl Report {
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
             keys = display_count(self.keys),
             leaves = display_count(self.leaves),
-            fill = self.fill.map_or(String::new(), |fill| format!(" {:.0} percent full", fill * 100.0)),
+            fill = self
+                .fill
+                .map_or(String::new(), |fill| format!(" {:.0} percent full", fill * 100.0)),
             trees = self.trees,
             fragmentation = self.fragmentation * 100.0,
             inner_nodes = display_count(self.inner_nodes),
@@ -124,7 +129,8 @@ impl Report {
 
 /// Shows.
 pub fn run(args: Args) -> Outcome {
-    let options = OpenOptions::new().read_only(true).transactions(args.rtm.with(1, Invented::Nothing));
+    let options =
+        OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing));
     let store = options.open(&args.pool)?;
     let report = Report::of(&store.statistics()?, store.tree_names()?.len());
     let text = if args.json {
@@ -133,5 +139,8 @@ pub fn run(args: Args) -> Outcome {
         report.for_people()
     };
     let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
 }

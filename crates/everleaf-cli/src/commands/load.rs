@@ -14,8 +14,9 @@ use crate::progress;
 
 /// Put the records of a file, in file order.
 ///
-/// At every moment, after a crash too, the pool holds the records of a beginning of the file; when loading ends, for whatever
-/// reason that it can still tell, it says on stderr how many records are acknowledged. A key that is there already is replaced.
+/// At every moment, after a crash too, the pool holds the records of a beginning of the file; when
+/// loading ends, for whatever reason that it can still tell, it says on stderr how many records are
+/// acknowledged. A key that is there already is replaced.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
@@ -35,7 +36,8 @@ pub struct Args {
     /// What the file holds [default: by its extension .tsv or .csv, else lines].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The csv column that is the key, by name or by number from 1; several, with commas between, are joined by `/`.
+    /// The csv column that is the key, by name or by number from 1; several, with commas between,
+    /// are joined by `/`.
     #[arg(long, value_name = "NAME[,NAME..]|N")]
     key_column: Option<String>,
     /// Say on stderr after every N records how many are acknowledged.
@@ -52,7 +54,12 @@ enum Format {
 
 impl Format {
     fn of(file: &Path) -> Self {
-        match file.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        match file
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
             Some("tsv") => Self::Tsv,
             Some("csv") => Self::Csv,
             _ => Self::Lines,
@@ -72,19 +79,27 @@ struct Tally {
 pub fn run(args: Args) -> Outcome {
     let format = args.format.unwrap_or_else(|| Format::of(&args.file));
     match (format, &args.key_column) {
-        (Format::Csv, None) => return Err(Failure::usage("a csv file needs --key-column, the name or number of its key column")),
-        (Format::Lines | Format::Tsv, Some(_)) => return Err(Failure::usage("--key-column is for csv files; leave it out")),
+        (Format::Csv, None) => {
+            return Err(Failure::usage(
+                "a csv file needs --key-column, the name or number of its key column",
+            ));
+        }
+        (Format::Lines | Format::Tsv, Some(_)) => {
+            return Err(Failure::usage("--key-column is for csv files; leave it out"));
+        }
         _ => {}
     }
     let (file, bytes) = open(&args.file)?;
     let store = Store::open(&args.pool)?;
     let bar = progress::bytes_bar(bytes);
-    let input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(256 << 10, progress::watch(&bar, file)));
+    let input: Box<dyn BufRead> =
+        Box::new(BufReader::with_capacity(256 << 10, progress::watch(&bar, file)));
     let mut tally = Tally::default();
     let loaded = records(input, format, args.key_column.as_deref())
         .map_err(|sentence| in_file(&args.file, &sentence))
         .and_then(|mut records| load(&args, &store, &mut *records, &bar, &mut tally));
-    // A failure midway does not undo what went before: that is made durable and counted all the same.
+    // A failure midway does not undo what went before: that is made durable and counted all the
+    // same.
     let closed = store.sync().and_then(|()| store.close());
     if closed.is_ok() {
         tally.acknowledged = tally.stored;
@@ -98,7 +113,8 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     if file.as_os_str() == "-" {
         return Ok((Box::new(io::stdin().lock()), None));
     }
-    let refuse = |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let refuse =
+        |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
     let opened = File::open(file).map_err(refuse)?;
     let metadata = opened.metadata().map_err(refuse)?;
     if metadata.is_dir() {
@@ -107,7 +123,11 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     Ok((Box::new(opened), metadata.is_file().then_some(metadata.len())))
 }
 
-fn records(input: Box<dyn BufRead>, format: Format, key_column: Option<&str>) -> Result<Box<dyn Records>, String> {
+fn records(
+    input: Box<dyn BufRead>,
+    format: Format,
+    key_column: Option<&str>,
+) -> Result<Box<dyn Records>, String> {
     let max_bytes = MAX_KEY_BYTES as u64 + MAX_VALUE_BYTES;
     Ok(match format {
         Format::Lines => Box::new(Lines::new(input, MAX_KEY_BYTES)),
@@ -116,13 +136,20 @@ fn records(input: Box<dyn BufRead>, format: Format, key_column: Option<&str>) ->
     })
 }
 
-fn load(args: &Args, store: &Store, records: &mut dyn Records, bar: &ProgressBar, tally: &mut Tally) -> Outcome {
+fn load(
+    args: &Args,
+    store: &Store,
+    records: &mut dyn Records,
+    bar: &ProgressBar,
+    tally: &mut Tally,
+) -> Outcome {
     let buffered = store.capabilities().contract == Contract::Buffered;
     let key_type = store.key_type();
     let unit = records.unit();
     while let Some(record) = records.next().map_err(|sentence| in_file(&args.file, &sentence))? {
-        let replaced = put(store, key_type, &record)
-            .map_err(|sentence| in_file(&args.file, &format!("{unit} {}: {sentence}", record.number)))?;
+        let replaced = put(store, key_type, &record).map_err(|sentence| {
+            in_file(&args.file, &format!("{unit} {}: {sentence}", record.number))
+        })?;
         tally.stored += 1;
         tally.replaced += u64::from(replaced);
         if !buffered {
@@ -152,6 +179,7 @@ fn put(store: &Store, key_type: KeyType, record: &Record<'_>) -> Result<bool, St
 }
 
 fn in_file(file: &Path, sentence: &str) -> Failure {
-    let name = if file.as_os_str() == "-" { "standard input".into() } else { file.display().to_string() };
+    let name =
+        if file.as_os_str() == "-" { "standard input".into() } else { file.display().to_string() };
     Failure::failed(format!("{name}: {sentence}"))
 }

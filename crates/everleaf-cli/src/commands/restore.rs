@@ -10,10 +10,12 @@ use everleaf::{Error, KeyType, key_type_name};
 use crate::failure::{Failure, Outcome, complain};
 use crate::signals::Ending;
 
-/// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one that was dumped; its kind of keys must be the same.
+/// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one
+/// that was dumped; its kind of keys must be the same.
 ///
-/// A pool of the same sizes is filled beside it, as POOL.PID.unfinished, and takes its place when it is complete: whatever goes wrong, the pool is as empty as it
-/// was. The disk must have room for both. (A DAX device is filled in place.)
+/// A pool of the same sizes is filled beside it, as POOL.PID.unfinished, and takes its place when
+/// it is complete: whatever goes wrong, the pool is as empty as it was. The disk must have room for
+/// both. (A DAX device is filled in place.)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,11 +51,16 @@ pub fn run(args: Args) -> Outcome {
     let mut input = BufReader::with_capacity(256 << 10, ending.input(file));
     let restored = ending.during(|watch| everleaf::restore(&args.pool, &mut input, watch));
     let restored = restored.map_err(|error| match error {
-        Error::Dump { what } => Failure::failed(format!("{name} is no dump that can be restored: {what}")),
+        Error::Dump { what } => Failure::failed(format!(
+            "{name} is no dump that can be restored: \
+            {what}"
+        )),
         Error::WrongKeyType { expected } => {
-            let (pool, expected, other) = (args.pool.display(), key_type_name(expected), other_than(expected));
+            let (pool, expected, other) =
+                (args.pool.display(), key_type_name(expected), other_than(expected));
             Failure::failed(format!(
-                "{name} is the dump of a pool with {other} keys, and {pool} has {expected} keys; make a pool with --keys {other}"
+                "{name} is the dump of a pool with {other} keys, and {pool} has {expected} keys; \
+                make a pool with --keys {other}"
             ))
         }
         error => error.into(),

@@ -13,8 +13,8 @@ use crate::keys::KeyArgument;
 
 /// Print entries in key order: key TAB value, one a line.
 ///
-/// A TAB, newline or backslash is shown as \t, \n, \\, and a byte that is not valid UTF-8 as \xHH. Keys of u64 pools are in numeric
-/// order.
+/// A TAB, newline or backslash is shown as \t, \n, \\, and a byte that is not valid UTF-8 as \xHH.
+/// Keys of u64 pools are in numeric order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,15 +48,18 @@ pub fn run(args: Args) -> Outcome {
     let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     for entry in store.scan(range).take(limit) {
         // What was found before damage is met is shown.
-        let (key, value) =
-            entry.map_err(|error| output.flush().map_or_else(|error| Failure::output(&error), |()| error.into()))?;
+        let (key, value) = entry.map_err(|error| {
+            output.flush().map_or_else(|error| Failure::output(&error), |()| error.into())
+        })?;
         print_entry(&mut output, key.as_ref(), &value).map_err(|error| Failure::output(&error))?;
     }
     output.flush().map_err(|error| Failure::output(&error))
 }
 
 fn wanted(args: &Args, key_type: KeyType) -> Result<Scan, Failure> {
-    let bound = |argument: &Option<OsString>| argument.as_deref().map(|key| KeyArgument::parse(key, key_type)).transpose();
+    let bound = |argument: &Option<OsString>| {
+        argument.as_deref().map(|key| KeyArgument::parse(key, key_type)).transpose()
+    };
     let mut scan = Scan::all();
     if let Some(from) = bound(&args.from)? {
         scan = scan.starting_at(from.as_key());
@@ -66,7 +69,9 @@ fn wanted(args: &Args, key_type: KeyType) -> Result<Scan, Failure> {
     }
     if let Some(prefix) = &args.prefix {
         if key_type == KeyType::U64 {
-            return Err(Failure::usage("--prefix is for byte keys, and this pool has u64 keys; use --from and --to"));
+            return Err(Failure::usage(
+                "--prefix is for byte keys, and this pool has u64 keys; use --from and --to",
+            ));
         }
         scan = scan.with_prefix(prefix.as_bytes());
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use everleaf::{CreateOptions, Engine};
-use everleaf_testkit::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};
+use everleaf_testkit::{
+    Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
+};
 
 use super::create::Keys;
 use crate::failure::{Failure, Outcome};
@@ -18,7 +20,8 @@ pub const WRITER: &str = "__torture-writer";
 /// The pool that children write to; their keys and values fit into it many times over.
 const POOL_BYTES: u64 = 16 << 20;
 
-/// Kill a writing process at random moments, reopen the pool, and compare it with what the process had acknowledged.
+/// Kill a writing process at random moments, reopen the pool, and compare it with what the process
+/// had acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -34,7 +37,8 @@ pub struct Args {
     /// How often to kill.
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub kills: u64,
-    /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or not at all.
+    /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or
+    /// not at all.
     #[arg(long, value_name = "P", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
     pub batches: u8,
     /// Kind of keys.
@@ -46,7 +50,8 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder.
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary
+    /// folder.
     #[arg(long, value_name = "PATH")]
     pub pool: Option<PathBuf>,
 }
@@ -66,13 +71,19 @@ pub fn run(args: Args) -> Outcome {
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
-    let create = CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
+    let create =
+        CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
     let (scratch, store) = ScratchPool::create(&swept(args.pool)?, &create)?;
     store.close()?;
-    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
     let child = |pool: &Path, Course { threads, batches, seed }: Course| {
         let mut command = Command::new(&program);
-        command.arg(WRITER).arg(pool).args([threads.to_string(), batches.to_string(), seed.to_string()]);
+        command.arg(WRITER).arg(pool).args([
+            threads.to_string(),
+            batches.to_string(),
+            seed.to_string(),
+        ]);
         command
     };
     let bar = steps_bar(args.kills);
@@ -84,7 +95,8 @@ pub fn run(args: Args) -> Outcome {
         seed: args.seed,
         pool: scratch.path().to_path_buf(),
     };
-    let report = torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
+    let report =
+        torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
     bar.finish_and_clear();
     show(&report, args.json)?;
     let wrong = report.lost + report.phantom + report.damaged;
@@ -103,10 +115,21 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
         let text = serde_json::to_string(report).map_err(|e| Failure::failed(e.to_string()))?;
         writeln!(out, "{text}")
     } else {
-        let TortureReport { engine, kills, operations, batches, cut_batches, lost, phantom, damaged, reopen_ms_max } = report;
+        let TortureReport {
+            engine,
+            kills,
+            operations,
+            batches,
+            cut_batches,
+            lost,
+            phantom,
+            damaged,
+            reopen_ms_max,
+        } = report;
         writeln!(
             out,
-            "{engine}: killed {kills} times, {operations} operations acknowledged, {batches} of them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, damaged {damaged}; \
+            "{engine}: killed {kills} times, {operations} operations acknowledged, {batches} of \
+            them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, damaged {damaged}; \
              longest reopening {reopen_ms_max} ms"
         )
     };

@@ -1,4 +1,5 @@
-//! `tour`: the newcomer's first minute. Each step does what it says on a real pool and prints what came out.
+//! `tour`: the newcomer's first minute. Each step does what it says on a real pool and prints what
+//! came out.
 
 mod steps;
 mod writer;
@@ -16,13 +17,15 @@ use crate::size::display_size;
 
 pub use writer::{NAME as WRITER, WriterArgs, run as run_writer};
 
-/// See in a few seconds what Everleaf does: load real data, read it, kill a writer, and lose nothing.
+/// See in a few seconds what Everleaf does: load real data, read it, kill a writer, and lose
+/// nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   everleaf tour")]
 pub struct Args {
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary folder. It is removed at the end.
+    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary
+    /// folder. It is removed at the end.
     #[arg(long, value_name = "PATH")]
     pool: Option<PathBuf>,
 }
@@ -36,7 +39,10 @@ const POOL_BYTES: u64 = 64 << 20;
 pub fn run(args: Args) -> Outcome {
     let began = Instant::now();
     let mut guide = Guide::default();
-    guide.say("A tour of Everleaf: an ordered key-value store that restarts in milliseconds and loses nothing.")?;
+    guide.say(
+        "A tour of Everleaf: an ordered key-value store that restarts in milliseconds and \
+        loses nothing.",
+    )?;
     let options = CreateOptions { size_bytes: POOL_BYTES, ..CreateOptions::default() };
     let scratch = swept(args.pool)?;
     let (made, took) = timed(|| ScratchPool::create(&scratch, &options));
@@ -45,7 +51,10 @@ pub fn run(args: Args) -> Outcome {
     guide.step(&format!("Made the pool {path} of {size} with the engine {engine}"), took)?;
     guide.say(match store.capabilities().durability {
         Durability::PowerFail => "   What it acknowledges survives a power failure.",
-        _ => "   On this medium, what it acknowledges survives the death of the process; on a DAX file, a power failure too.",
+        _ => {
+            "   On this medium, what it acknowledges survives the death of the process; on a DAX \
+            file, a power failure too."
+        }
     })?;
     steps::load(&mut guide, &store)?;
     steps::read(&mut guide, &store)?;
@@ -54,8 +63,13 @@ pub fn run(args: Args) -> Outcome {
     steps::reopen_and_verify(&mut guide, pool.path(), acknowledged)?;
     let (_, took) = timed(|| drop(pool));
     guide.step("Removed the pool", took)?;
-    guide.say(&format!("\nThat was all, in {}. Make a pool of your own:", display_duration(began.elapsed())))?;
-    guide.say("  everleaf create my.pool && everleaf put my.pool hello world && everleaf scan my.pool")
+    guide.say(&format!(
+        "\nThat was all, in {}. Make a pool of your own:",
+        display_duration(began.elapsed())
+    ))?;
+    guide.say(
+        "  everleaf create my.pool && everleaf put my.pool hello world && everleaf scan my.pool",
+    )
 }
 
 /// Numbers the steps and prints them.
@@ -67,7 +81,9 @@ struct Guide {
 impl Guide {
     fn say(&self, line: &str) -> Outcome {
         let mut output = std::io::stdout().lock();
-        writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+        writeln!(output, "{line}")
+            .and_then(|()| output.flush())
+            .map_err(|error| Failure::output(&error))
     }
 
     fn step(&mut self, done: &str, took: Duration) -> Outcome {

@@ -1,7 +1,8 @@
-//! The files that `load` reads, as streams of records in file order: nothing but the record at hand is ever in memory.
+//! The files that `load` reads, as streams of records in file order: nothing but the record at hand
+//! is ever in memory.
 //!
-//! Map of the files: `lines` (a key a line) · `tsv` (key TAB value) · `rows` (CSV rows as JSON objects) · `rfc4180` (what is CSV
-//! at all).
+//! Map of the files: `lines` (a key a line) · `tsv` (key TAB value) · `rows` (CSV rows as JSON
+//! objects) · `rfc4180` (what is CSV at all).
 
 mod lines;
 mod rfc4180;
@@ -34,9 +35,14 @@ pub trait Records {
     fn next(&mut self) -> Result<Option<Record<'_>>, String>;
 }
 
-/// Reads a line of at most `max_bytes` bytes without its newline (LF or CRLF) into `line`; false at the end of the file. The limit
-/// keeps a file without newlines from filling the memory.
-fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, number: u64, max_bytes: usize) -> Result<bool, String> {
+/// Reads a line of at most `max_bytes` bytes without its newline (LF or CRLF) into `line`; false at
+/// the end of the file. The limit keeps a file without newlines from filling the memory.
+fn read_line(
+    input: &mut dyn BufRead,
+    line: &mut Vec<u8>,
+    number: u64,
+    max_bytes: usize,
+) -> Result<bool, String> {
     line.clear();
     let limit = max_bytes as u64 + 2;
     let read = input.take(limit).read_until(b'\n', line).map_err(|error| unreadable(&error))?;
@@ -50,7 +56,9 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, number: u64, max_bytes
         }
     }
     if line.len() > max_bytes {
-        return Err(format!("line {number} has more than {max_bytes} bytes, which is the most that can be stored"));
+        return Err(format!(
+            "line {number} has more than {max_bytes} bytes, which is the most that can be stored"
+        ));
     }
     Ok(true)
 }
@@ -82,7 +90,9 @@ mod tests {
             assert_eq!(read_line(&mut full.as_bytes(), &mut line, 1, 10), Ok(true));
             assert_eq!(line, b"0123456789");
             let longer = format!("0123456789a{end}");
-            assert!(read_line(&mut longer.as_bytes(), &mut line, 7, 10).unwrap_err().contains("line 7"));
+            assert!(
+                read_line(&mut longer.as_bytes(), &mut line, 7, 10).unwrap_err().contains("line 7")
+            );
         }
         assert!(read_line(&mut &[b'x'; 1000][..], &mut line, 7, 10).is_err());
     }

@@ -1,7 +1,8 @@
-//! What RFC 4180 allows. The `csv` crate reads anything, so a quote out of place (or a file that is no CSV at all) would silently
-//! become other rows than its author meant. [`Strict`] stands before it, passes bytes on unchanged, and stops at the first record
-//! that the grammar does not have. Two habits of real files are allowed beyond it: lines may end with LF alone, and text may be
-//! any UTF-8.
+//! What RFC 4180 allows. The `csv` crate reads anything, so a quote out of place (or a file that is
+//! no CSV at all) would silently become other rows than its author meant. [`Strict`] stands before
+//! it, passes bytes on unchanged, and stops at the first record that the grammar does not have. Two
+//! habits of real files are allowed beyond it: lines may end with LF alone, and text may be any
+//! UTF-8.
 
 use std::io::{self, BufRead, Read};
 
@@ -11,12 +12,14 @@ enum Place {
     FieldStart,
     Plain,
     Quoted,
-    /// After a quote in a quoted field: it either ends the field or is the first of two that mean one.
+    /// After a quote in a quoted field: it either ends the field or is the first of two that mean
+    /// one.
     AfterQuote,
     AfterReturn,
 }
 
-/// Passes CSV on to a lenient reader, whole records first, and fails with a sentence at the first that is none.
+/// Passes CSV on to a lenient reader, whole records first, and fails with a sentence at the first
+/// that is none.
 pub struct Strict<R> {
     input: R,
     place: Place,
@@ -28,18 +31,31 @@ pub struct Strict<R> {
 }
 
 impl<R: BufRead> Strict<R> {
-    /// From the beginning of `input`, whose records have at most `max_record_bytes`, as they stand in the file.
+    /// From the beginning of `input`, whose records have at most `max_record_bytes`, as they stand
+    /// in the file.
     pub const fn new(input: R, max_record_bytes: u64) -> Self {
-        Self { input, place: Place::FieldStart, line: 1, quote_line: 1, record_bytes: 0, max_record_bytes, failure: None }
+        Self {
+            input,
+            place: Place::FieldStart,
+            line: 1,
+            quote_line: 1,
+            record_bytes: 0,
+            max_record_bytes,
+            failure: None,
+        }
     }
 
     /// Takes one byte; true if a record ends with it.
     fn step(&mut self, byte: u8) -> Result<bool, String> {
         self.record_bytes += 1;
         let next = match (self.place, byte) {
-            (_, 0) => return Err(format!("line {} has a zero byte, so this is no CSV file", self.line)),
+            (_, 0) => {
+                return Err(format!("line {} has a zero byte, so this is no CSV file", self.line));
+            }
             (Place::AfterReturn, b'\n') => Place::FieldStart,
-            (Place::AfterReturn, _) => return Err(format!("line {} has a carriage return that ends no line", self.line)),
+            (Place::AfterReturn, _) => {
+                return Err(format!("line {} has a carriage return that ends no line", self.line));
+            }
             (Place::Quoted, b'"') => Place::AfterQuote,
             (Place::Quoted, _) => Place::Quoted,
             (Place::FieldStart, b'"') => {
@@ -47,12 +63,20 @@ impl<R: BufRead> Strict<R> {
                 Place::Quoted
             }
             (Place::Plain, b'"') => {
-                return Err(format!("line {} has a quote inside of a field that does not begin with one", self.line));
+                return Err(format!(
+                    "line {} has a quote inside of a field that does not begin with one",
+                    self.line
+                ));
             }
             (Place::AfterQuote, b'"') => Place::Quoted,
             (_, b',' | b'\n') => Place::FieldStart,
             (_, b'\r') => Place::AfterReturn,
-            (Place::AfterQuote, _) => return Err(format!("line {} has text after the closing quote of a field", self.line)),
+            (Place::AfterQuote, _) => {
+                return Err(format!(
+                    "line {} has text after the closing quote of a field",
+                    self.line
+                ));
+            }
             (Place::FieldStart | Place::Plain, _) => Place::Plain,
         };
         let ends_record = byte == b'\n' && next == Place::FieldStart;
@@ -63,7 +87,10 @@ impl<R: BufRead> Strict<R> {
         if ends_record {
             self.record_bytes = 0;
         } else if self.record_bytes > self.max_record_bytes {
-            return Err(format!("the row at line {} has more than {} bytes", self.line, self.max_record_bytes));
+            return Err(format!(
+                "the row at line {} has more than {} bytes",
+                self.line, self.max_record_bytes
+            ));
         }
         Ok(ends_record)
     }
@@ -84,7 +111,10 @@ impl<R: BufRead> Read for Strict<R> {
         output.copy_from_slice(&available[..length]);
         self.input.consume(length);
         if length == 0 && self.place == Place::Quoted {
-            return Err(Self::invalid(format!("the quote that opens a field in line {} is never closed", self.quote_line)));
+            return Err(Self::invalid(format!(
+                "the quote that opens a field in line {} is never closed",
+                self.quote_line
+            )));
         }
         let mut whole_records = 0;
         for (place, byte) in output.iter().enumerate() {
@@ -154,7 +184,10 @@ mod tests {
         ] {
             let (passed, said) = pass(text, 100);
             assert_eq!(passed, &text[..whole], "{text:?}");
-            assert!(said.as_deref().is_some_and(|said| said.contains(complaint)), "{text:?}: {said:?}");
+            assert!(
+                said.as_deref().is_some_and(|said| said.contains(complaint)),
+                "{text:?}: {said:?}"
+            );
             for read_bytes in 1..40 {
                 let (passed, said) = pass(text, read_bytes);
                 assert!(text.starts_with(&passed), "{text:?} {read_bytes}");

@@ -6,7 +6,8 @@ use super::rfc4180::Strict;
 use super::{Record, Records};
 use crate::size::display_counted;
 
-/// Reads rows. The value of a row is a JSON object of strings in header order; its key is made of the key columns, joined by `/`.
+/// Reads rows. The value of a row is a JSON object of strings in header order; its key is made of
+/// the key columns, joined by `/`.
 pub struct Rows {
     reader: csv::Reader<Strict<Box<dyn BufRead>>>,
     row: csv::ByteRecord,
@@ -19,24 +20,32 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Reads the header and finds the key columns in it: `wanted` is one column, or several with commas between, each by its name or
-    /// by its number from 1. A row has at most `max_row_bytes`.
+    /// Reads the header and finds the key columns in it: `wanted` is one column, or several with
+    /// commas between, each by its name or by its number from 1. A row has at most `max_row_bytes`.
     pub fn new(input: Box<dyn BufRead>, wanted: &str, max_row_bytes: u64) -> Result<Self, String> {
         // The count of fields is compared here, so that the message can name the row.
-        let mut reader =
-            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(Strict::new(input, max_row_bytes));
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(Strict::new(input, max_row_bytes));
         let mut header = csv::ByteRecord::new();
         if !reader.read_byte_record(&mut header).map_err(|error| complaint(error, "the header"))? {
             return Err("the file is empty, so it has no header that names its columns".to_owned());
         }
-        let header =
-            csv::StringRecord::from_byte_record(header).map_err(|_| "the header is not UTF-8, so this is no CSV text")?;
+        let header = csv::StringRecord::from_byte_record(header)
+            .map_err(|_| "the header is not UTF-8, so this is no CSV text")?;
         let header: Vec<&str> = header.iter().collect();
-        if let Some(twice) = (1..header.len()).find(|column| header[..*column].contains(&header[*column])) {
-            return Err(format!("the header names two columns `{}`; a column's name must be its own", header[twice]));
+        if let Some(twice) =
+            (1..header.len()).find(|column| header[..*column].contains(&header[*column]))
+        {
+            return Err(format!(
+                "the header names two columns `{}`; a column's name must be its own",
+                header[twice]
+            ));
         }
         let key_columns = find_columns(&header, wanted)?;
-        let names = header.iter().map(|name| json_string(name).map(|json| [json, b":".to_vec()].concat()));
+        let names =
+            header.iter().map(|name| json_string(name).map(|json| [json, b":".to_vec()].concat()));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let row = csv::ByteRecord::new();
         Ok(Self { reader, row, number: 0, names, key_columns, key: Vec::new(), value: Vec::new() })
@@ -46,7 +55,11 @@ impl Rows {
         self.value.clear();
         for (column, (name, field)) in self.names.iter().zip(&self.row).enumerate() {
             let Ok(text) = str::from_utf8(field) else {
-                return Err(format!("row {} is not UTF-8 in column {}, so it cannot be stored as JSON", self.number, column + 1));
+                return Err(format!(
+                    "row {} is not UTF-8 in column {}, so it cannot be stored as JSON",
+                    self.number,
+                    column + 1
+                ));
             };
             self.value.push(if column == 0 { b'{' } else { b',' });
             self.value.extend_from_slice(name);
@@ -79,7 +92,9 @@ impl Records for Rows {
             let line = self.row.position().map_or(0, csv::Position::line);
             let fields = display_counted(self.row.len() as u64, "field");
             let columns = display_counted(self.names.len() as u64, "column");
-            return Err(format!("{place} (line {line}) has {fields}, but the header names {columns}"));
+            return Err(format!(
+                "{place} (line {line}) has {fields}, but the header names {columns}"
+            ));
         }
         self.encode()?;
         Ok(Some(Record { number: self.number, key: &self.key, value: &self.value }))
@@ -92,7 +107,9 @@ fn json_string(text: &str) -> Result<Vec<u8>, String> {
 
 fn complaint(error: csv::Error, place: &str) -> String {
     match error.into_kind() {
-        csv::ErrorKind::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => format!("{place}: {error}"),
+        csv::ErrorKind::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            format!("{place}: {error}")
+        }
         csv::ErrorKind::Io(error) => super::unreadable(&error),
         _ => format!("{place} cannot be read as CSV"),
     }
@@ -112,7 +129,10 @@ fn find_column(header: &[&str], wanted: &str) -> Result<usize, String> {
     }
     match wanted.parse::<usize>() {
         Ok(number) if (1..=header.len()).contains(&number) => Ok(number - 1),
-        _ => Err(format!("there is no key column `{wanted}`; the header names {}", header.join(", "))),
+        _ => Err(format!(
+            "there is no key column `{wanted}`; the header names {}",
+            header.join(", ")
+        )),
     }
 }
 
@@ -140,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_row_is_a_json_object_of_strings_in_header_order() {
-        let text = b"\xef\xbb\xbfz,a,\"b \"\"q\"\"\"\r\n1,x,\"line\nbreak, comma\"\r\n\r\n2,\"\",\xc3\xa4\r\n";
+        let text = b"\xef\xbb\xbfz,a,\"b \"\"q\"\"\"\r\n1,x,\"line\nbreak, \
+            comma\"\r\n\r\n2,\"\",\xc3\xa4\r\n";
         let expected = [
             pair("1", r#"{"z":"1","a":"x","b \"q\"":"line\nbreak, comma"}"#),
             pair("2", "{\"z\":\"2\",\"a\":\"\",\"b \\\"q\\\"\":\"ä\"}"),
@@ -151,8 +172,15 @@ mod tests {
     #[test]
     fn key_columns_by_name_or_number_joined_by_slashes() {
         let text = b"name,2,\"x,y\"\nA,B,C\n";
-        for (wanted, key) in [("name", "A"), ("1", "A"), ("2", "B"), ("3", "C"), ("x,y", "C"), ("2,name", "B/A"), ("3,3", "C/C")]
-        {
+        for (wanted, key) in [
+            ("name", "A"),
+            ("1", "A"),
+            ("2", "B"),
+            ("3", "C"),
+            ("x,y", "C"),
+            ("2,name", "B/A"),
+            ("3,3", "C/C"),
+        ] {
             assert_eq!(all(text, wanted).unwrap()[0].0, key, "{wanted}");
         }
         for wanted in ["", "nosuch", "0", "4", "name,", "Name"] {

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use super::{Record, Records, read_line};
 
-/// Reads lines of key TAB value. The first TAB separates: a value may have more of them. Nothing is unescaped. Empty lines are
-/// skipped, and counted.
+/// Reads lines of key TAB value. The first TAB separates: a value may have more of them. Nothing is
+/// unescaped. Empty lines are skipped, and counted.
 pub struct Tsv {
     input: Box<dyn BufRead>,
     max_line_bytes: usize,
@@ -38,7 +38,11 @@ impl Records for Tsv {
         let Some(tab) = self.line.iter().position(|byte| *byte == b'\t') else {
             return Err(format!("line {} has no TAB between a key and a value", self.number));
         };
-        Ok(Some(Record { number: self.number, key: &self.line[..tab], value: &self.line[tab + 1..] }))
+        Ok(Some(Record {
+            number: self.number,
+            key: &self.line[..tab],
+            value: &self.line[tab + 1..],
+        }))
     }
 }
 

@@ -57,9 +57,18 @@ impl Bench {
     }
 
     /// Runs with `input` on standard input.
-    pub fn run_with_input<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Ran {
+    pub fn run_with_input<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Ran {
         let mut command = self.command(arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         // The child may end before it has read everything; that is not what is tested.
         let _ = child.stdin.take().unwrap().write_all(input);
         Ran::new(child.wait_with_output().unwrap())
@@ -122,7 +131,8 @@ impl Ran {
     /// The one sentence of a failure, which is the last line.
     #[track_caller]
     fn sentence(&self) -> String {
-        let lines: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("everleaf: ")).collect();
+        let lines: Vec<&str> =
+            self.stderr.lines().filter(|line| line.starts_with("everleaf: ")).collect();
         assert_eq!(lines.len(), 1, "{}", self.stderr);
         assert_eq!(self.stderr.lines().last(), Some(lines[0]), "{}", self.stderr);
         advises_only_what_there_is(lines[0]);

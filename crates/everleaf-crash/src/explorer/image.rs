@@ -41,7 +41,8 @@ impl Walk<'_> {
 
     /// Its hash.
     pub(super) fn hash_of(&self, machine: &Machine, choice: &[usize]) -> u128 {
-        self.inherited(choice).fold(machine.hash_of(choice), |hash, (line, outcome)| hash ^ line.delta(outcome))
+        self.inherited(choice)
+            .fold(machine.hash_of(choice), |hash, (line, outcome)| hash ^ line.delta(outcome))
     }
 
     fn inherited(&self, choice: &[usize]) -> impl Iterator<Item = (&Undecided, usize)> {
@@ -50,8 +51,9 @@ impl Walk<'_> {
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Recovers one image, checks it, and explores the crashes inside its recovery. Where it is tried for many, returns the words on which all of this
-    /// depended: each image that agrees in them would have done the same.
+    /// Recovers one image, checks it, and explores the crashes inside its recovery. Where it is
+    /// tried for many, returns the words on which all of this depended: each image that agrees in
+    /// them would have done the same.
     pub(super) fn try_image(
         &mut self,
         machine: &Machine,
@@ -67,10 +69,12 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let image = walk.image_of(machine, choice);
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
-        let (recovery, mut decided) = self.recover_and_verify(&image, moment, among).map_err(failed)?;
+        let (recovery, mut decided) =
+            self.recover_and_verify(&image, moment, among).map_err(failed)?;
         let mut sites: Vec<Site> = Vec::new();
         if depth > 0 {
-            // What the recovery stores is explored word by word, so it must be known what was there before.
+            // What the recovery stores is explored word by word, so it must be known what was there
+            // before.
             decided.extend(recovery.stored_words().filter(|_| among.is_some()));
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
@@ -88,17 +92,24 @@ impl<S: Subject> Explorer<'_, S> {
     fn is_known(&self, moment: Moment, hash: u128, depth: u8) -> bool {
         self.known.covers(moment, hash, depth, None)
             || self.spares(depth)
-                && self.baseline.is_some_and(|known| known.covers(moment, hash, depth, self.mutant.map(Mutant::site)))
+                && self.baseline.is_some_and(|known| {
+                    known.covers(moment, hash, depth, self.mutant.map(Mutant::site))
+                })
     }
 
-    /// Whether what is known of an image may excuse it in the mutant: its own recovery's barriers were noted, but not those of recoveries
-    /// inside which another crash came.
+    /// Whether what is known of an image may excuse it in the mutant: its own recovery's barriers
+    /// were noted, but not those of recoveries inside which another crash came.
     fn spares(&self, depth: u8) -> bool {
         depth < 2 || self.spares_recoveries
     }
 
     /// What the recovery did, and the watched words that were loaded until all was checked.
-    fn recover_and_verify(&mut self, image: &[u64], moment: Moment, among: Option<Among>) -> Result<(Trace, Vec<usize>), String> {
+    fn recover_and_verify(
+        &mut self,
+        image: &[u64],
+        moment: Moment,
+        among: Option<Among>,
+    ) -> Result<(Trace, Vec<usize>), String> {
         let media = self.media_with(image)?;
         self.tally.recoveries += 1;
         media.watch_loads(Among::words(among).map(|word| (word * WORD) as u64));
@@ -117,7 +128,8 @@ impl<S: Subject> Explorer<'_, S> {
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         let restored = self.scratch.as_mut().is_some_and(|media| media.restore(image));
         if !restored {
-            let media = Traced::from_image(image, self.options.max_len, self.options.seed).map_err(|e| e.to_string())?;
+            let media = Traced::from_image(image, self.options.max_len, self.options.seed)
+                .map_err(|e| e.to_string())?;
             self.scratch = Some(media);
         }
         let media = self.scratch.clone().ok_or("no memory")?;
@@ -135,7 +147,8 @@ impl<S: Subject> Explorer<'_, S> {
         decided: &mut Vec<usize>,
     ) -> Result<(), Failure> {
         let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
-        let mut machine = Machine::hashed(first.image.clone(), first.hash, assumptions, budget, seed);
+        let mut machine =
+            Machine::hashed(first.image.clone(), first.hash, assumptions, budget, seed);
         let depth = outer.depth - 1;
         let mut failure = None;
         let mut keep = |found| {
@@ -144,7 +157,16 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let inherited = &first.undecided(decided);
         let during = During::Recovery;
-        let walk = Walk { trace: recovery, during, moment: outer.moment, from: 0, depth, budget, until: outer.until, inherited };
+        let walk = Walk {
+            trace: recovery,
+            during,
+            moment: outer.moment,
+            from: 0,
+            depth,
+            budget,
+            until: outer.until,
+            inherited,
+        };
         let _ = self.walk(&mut machine, &walk, &mut keep);
         match failure {
             Some(failure) => Err(failure),
@@ -153,9 +175,10 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Crashes right after a recovery, which has promised what it found by returning, and in the operations after it: where it returned before all
-    /// that it wrote was durable, or has left work to whoever touches the structure first. Where neither is so, these operations begin with what any other
-    /// begins with.
+    /// Crashes right after a recovery, which has promised what it found by returning, and in the
+    /// operations after it: where it returned before all that it wrote was durable, or has left
+    /// work to whoever touches the structure first. Where neither is so, these operations begin
+    /// with what any other begins with.
     fn crash_behind_recovery(
         &mut self,
         machine: &mut Machine,
@@ -175,7 +198,11 @@ impl<S: Subject> Explorer<'_, S> {
         let inherited = &first.undecided(decided);
         let recovery = Walk { depth: 0, inherited, ..*recovery };
         if machine.has_pending() {
-            let walk = Walk { moment: Moment::between(next), budget: self.share_of_point(&recovery, 1), ..recovery };
+            let walk = Walk {
+                moment: Moment::between(next),
+                budget: self.share_of_point(&recovery, 1),
+                ..recovery
+            };
             self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
         }
         for (operation, trace) in traces {
@@ -193,17 +220,23 @@ impl<S: Subject> Explorer<'_, S> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Recovers once more and asks how many operations are complete, where the subject can say so; and whether the question alone made the structure
-    /// write: it mends what the crash cut when it is first touched.
-    fn ask(&mut self, first: &First, moment: Moment, decided: &mut Vec<usize>) -> Result<(Option<usize>, bool), Failure> {
+    /// Recovers once more and asks how many operations are complete, where the subject can say so;
+    /// and whether the question alone made the structure write: it mends what the crash cut when it
+    /// is first touched.
+    fn ask(
+        &mut self,
+        first: &First,
+        moment: Moment,
+        decided: &mut Vec<usize>,
+    ) -> Result<(Option<usize>, bool), Failure> {
         self.recovered(first, moment, decided, |subject, state, media| {
             let next = subject.completed(state, moment.acknowledged, moment.cut);
             Ok((next, Trace::take(media).stores_anything()))
         })
     }
 
-    /// Recovers once more and runs the operations from `next` on, on what a recovery that nobody has asked anything has left. What they depend on and
-    /// what they store is decided too.
+    /// Recovers once more and runs the operations from `next` on, on what a recovery that nobody
+    /// has asked anything has left. What they depend on and what they store is decided too.
     fn follow_up(
         &mut self,
         first: &First,
@@ -213,19 +246,26 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<Vec<FollowUp>, Failure> {
         let end = self.subject.operation_count().min(next + self.options.follow_up);
         self.tally.recoveries += 1;
-        let traces: Vec<FollowUp> = self.recovered(first, moment, decided, |subject, state, media| {
-            let run = |operation| {
-                let outcome = subject.run(state, operation);
-                outcome.map_err(|error| format!("after recovery, {}: {error}", subject.describe_operation(operation)))?;
-                Ok((operation, Trace::take(media).on_thread(subject.thread(operation))))
-            };
-            (next..end).take_while(|operation| !subject.is_crash(*operation)).map(run).collect()
-        })?;
+        let traces: Vec<FollowUp> =
+            self.recovered(first, moment, decided, |subject, state, media| {
+                let run = |operation| {
+                    let outcome = subject.run(state, operation);
+                    outcome.map_err(|error| {
+                        format!(
+                            "after recovery, {}: {error}",
+                            subject.describe_operation(operation)
+                        )
+                    })?;
+                    Ok((operation, Trace::take(media).on_thread(subject.thread(operation))))
+                };
+                (next..end).take_while(|operation| !subject.is_crash(*operation)).map(run).collect()
+            })?;
         decided.extend(traces.iter().flat_map(|(_, trace)| trace.stored_words()));
         Ok(traces)
     }
 
-    /// Recovers once more and does something with what there is then. What that depends on is decided too.
+    /// Recovers once more and does something with what there is then. What that depends on is
+    /// decided too.
     fn recovered<T>(
         &mut self,
         first: &First,
@@ -260,7 +300,8 @@ struct First<'s> {
 impl First<'_> {
     /// The lines that are undecided still.
     fn undecided(&self, decided: &[usize]) -> Vec<Undecided> {
-        self.among.map_or(Vec::new(), |among| among.space.undecided(among.within, self.choice, decided))
+        self.among
+            .map_or(Vec::new(), |among| among.space.undecided(among.within, self.choice, decided))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The walk over the crash points: `point` tries the images of one, `image` recovers one image and crashes inside that.
+//! The walk over the crash points: `point` tries the images of one, `image` recovers one image and
+//! crashes inside that.
 
 mod image;
 mod point;
@@ -25,7 +26,8 @@ pub(crate) struct Failure {
     pub moment: Moment,
     pub crashes: Vec<Crash>,
     pub error: String,
-    /// What it needs of the lines that the crash before had left undecided: the line, and its outcome.
+    /// What it needs of the lines that the crash before had left undecided: the line, and its
+    /// outcome.
     settled: Vec<(usize, usize)>,
 }
 
@@ -38,9 +40,11 @@ pub(crate) struct Tally {
     pub left_out: u64,
     /// Crash points, inside recoveries and behind them as well, of whose images some were left out.
     pub samples: u64,
-    /// Crash points of the operations with too many images to list, of which all were accounted for.
+    /// Crash points of the operations with too many images to list, of which all were accounted
+    /// for.
     pub lazily_exhaustive_points: u64,
-    /// Crash points of the operations where some were left out, of their images or of those of a crash inside a recovery.
+    /// Crash points of the operations where some were left out, of their images or of those of a
+    /// crash inside a recovery.
     pub sampled_points: u64,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,
@@ -64,7 +68,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     mutant: Option<Mutant>,
     /// What was found good in the whole program.
     baseline: Option<&'a Known>,
-    /// The mutated barrier is executed in no recovery (nor behind one), so what was good as a set is so still.
+    /// The mutated barrier is executed in no recovery (nor behind one), so what was good as a set
+    /// is so still.
     spares_recoveries: bool,
     /// Whether counterexamples are worth reducing.
     reduces: bool,
@@ -85,9 +90,11 @@ struct Walk<'t> {
     from: usize,
     depth: u8,
     budget: u64,
-    /// How many recoveries the [`Tally`] may come to, where this is a walk inside a recovery or behind one.
+    /// How many recoveries the [`Tally`] may come to, where this is a walk inside a recovery or
+    /// behind one.
     until: u64,
-    /// Lines that the crash before has left undecided. No store of the trace is to a word in which their outcomes differ.
+    /// Lines that the crash before has left undecided. No store of the trace is to a word in which
+    /// their outcomes differ.
     inherited: &'t [Undecided],
 }
 
@@ -133,13 +140,19 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     /// Explores a mutant, knowing what is good in the program.
-    pub fn mutant(subject: &'a S, options: &'a Options, mutant: Mutant, baseline: &'a Known) -> Self {
+    pub fn mutant(
+        subject: &'a S,
+        options: &'a Options,
+        mutant: Mutant,
+        baseline: &'a Known,
+    ) -> Self {
         let spares_recoveries = baseline.recovery_sites().all(|site| site != mutant.site());
         let explorer = Self::new(subject, options).only_looking();
         Self { mutant: Some(mutant), baseline: Some(baseline), spares_recoveries, ..explorer }
     }
 
-    /// Goes on with what was kept of an exploration of the same program: the images that passed, and memory to work in.
+    /// Goes on with what was kept of an exploration of the same program: the images that passed,
+    /// and memory to work in.
     pub fn with_memory(mut self, (known, scratch): (Known, Option<Traced>)) -> Self {
         (self.known, self.scratch) = (known, scratch);
         self
@@ -150,11 +163,21 @@ impl<'a, S: Subject> Explorer<'a, S> {
         (self.known, self.scratch)
     }
 
-    /// Explores the operations from `first` on. At most one failure is reported for each operation and for each time between two.
-    pub fn explore(&mut self, recording: &Recording, first: usize, progress: &mut dyn FnMut(Progress), sink: &mut Sink) {
-        let mut machine = new_machine(recording.start.clone(), self.options.assumptions, self.options);
+    /// Explores the operations from `first` on. At most one failure is reported for each operation
+    /// and for each time between two.
+    pub fn explore(
+        &mut self,
+        recording: &Recording,
+        first: usize,
+        progress: &mut dyn FnMut(Progress),
+        sink: &mut Sink,
+    ) {
+        let mut machine =
+            new_machine(recording.start.clone(), self.options.assumptions, self.options);
         machine.feed(&recording.prepare);
-        if first == 0 && self.between(&mut machine, &Trace::default(), During::Prepare, 0, sink).is_break() {
+        if first == 0
+            && self.between(&mut machine, &Trace::default(), During::Prepare, 0, sink).is_break()
+        {
             return;
         }
         for (operation, step) in recording.steps.iter().enumerate() {
@@ -166,12 +189,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 machine.feed(&trace);
                 continue;
             }
-            progress(Progress::Operations { done: operation, of: recording.steps.len(), states: self.tally.states });
+            progress(Progress::Operations {
+                done: operation,
+                of: recording.steps.len(),
+                states: self.tally.states,
+            });
             self.reach(&trace);
             let during = During::Operation(operation);
             let walk = self.outer_walk(&trace, during, Moment::during(operation));
             if self.walk(&mut machine, &walk, sink).is_break()
-                || self.between(&mut machine, &trace, During::After(operation), operation + 1, sink).is_break()
+                || self
+                    .between(&mut machine, &trace, During::After(operation), operation + 1, sink)
+                    .is_break()
             {
                 return;
             }
@@ -183,9 +212,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Walk { trace, during, moment, from: 0, depth, budget, until: u64::MAX, inherited: &[] }
     }
 
-    /// Explores the crashes of one interleaving, whose trace says what is promised when, from event `from` on; then the one after it. `machine`
-    /// has taken in what was before. At most one failure is reported.
-    pub fn explore_interleaving(&mut self, machine: &mut Machine, trace: &Trace, from: usize, step: usize) -> Option<Failure> {
+    /// Explores the crashes of one interleaving, whose trace says what is promised when, from event
+    /// `from` on; then the one after it. `machine` has taken in what was before. At most one
+    /// failure is reported.
+    pub fn explore_interleaving(
+        &mut self,
+        machine: &mut Machine,
+        trace: &Trace,
+        from: usize,
+        step: usize,
+    ) -> Option<Failure> {
         let from = self.mutant.map_or(from, |mutant| trace.start_without(mutant.site(), from));
         let trace = &*self.mutated(trace);
         self.reach(trace);
@@ -225,7 +261,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn mutated<'t>(&self, trace: &'t Trace) -> Cow<'t, Trace> {
-        self.mutant.map_or(Cow::Borrowed(trace), |mutant| mutant.applied(trace, &|site| self.subject.operation_of(site)))
+        self.mutant.map_or(Cow::Borrowed(trace), |mutant| {
+            mutant.applied(trace, &|site| self.subject.operation_of(site))
+        })
     }
 
     fn reach(&mut self, trace: &Trace) {
@@ -234,23 +272,26 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// The runs for the next of so many crash points of a recovery: an even share of what the walk has left. Where that is less than
-    /// one for each, chance says which get one.
+    /// The runs for the next of so many crash points of a recovery: an even share of what the walk
+    /// has left. Where that is less than one for each, chance says which get one.
     fn share_of_point(&mut self, walk: &Walk, points_left: u64) -> u64 {
         let left = walk.until.saturating_sub(self.tally.recoveries);
         let points_left = points_left.max(1);
-        let share = left / points_left + u64::from(self.rng.random_range(0..points_left) < left % points_left);
+        let share = left / points_left
+            + u64::from(self.rng.random_range(0..points_left) < left % points_left);
         share.min(walk.budget)
     }
 
-    /// Where the walks inside the recovery of the next of so many images end. Few recoveries have many crash points, and a point may
-    /// turn out to have few images: so the first may use more than an even share.
+    /// Where the walks inside the recovery of the next of so many images end. Few recoveries have
+    /// many crash points, and a point may turn out to have few images: so the first may use more
+    /// than an even share.
     fn share_of_image(&self, walk: &Walk, images_left: u64) -> u64 {
         let left = walk.until.saturating_sub(self.tally.recoveries);
         self.tally.recoveries.saturating_add(left / images_left.clamp(1, 8))
     }
 
-    /// Crashes wherever a trace allows; goes no further than the first failure. Breaks if the sink does.
+    /// Crashes wherever a trace allows; goes no further than the first failure. Breaks if the sink
+    /// does.
     fn walk(&mut self, machine: &mut Machine, walk: &Walk, sink: &mut Sink) -> ControlFlow<()> {
         let mut complete = !machine.has_pending() || self.tally.left_out == 0;
         let mut failed = false;
@@ -260,11 +301,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
         for (i, event) in walk.trace.events.iter().enumerate() {
             let effect = machine.apply(walk.trace.thread(i), event, &walk.trace.fresh);
             let promises = Some(walk.moment_after(i + 1));
-            if failed || i + 1 < walk.from || !(is_crash_point(&walk.trace.events, i) || promised != promises) {
+            if failed
+                || i + 1 < walk.from
+                || !(is_crash_point(&walk.trace.events, i) || promised != promises)
+            {
                 continue;
             }
-            self.tally.crash_points += u64::from(matches!(walk.during, During::Operation(_) | During::Step(_)));
-            // After a fence nothing is possible that was not before; look again only if that was a sample, or if more is promised.
+            self.tally.crash_points +=
+                u64::from(matches!(walk.during, During::Operation(_) | During::Step(_)));
+            // After a fence nothing is possible that was not before; look again only if that was a
+            // sample, or if more is promised.
             let scope = match effect {
                 _ if std::mem::replace(&mut promised, promises) != promises => Scope::All,
                 Effect::Stored(key) => Scope::New(key),
@@ -274,10 +320,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 _ => Scope::All,
             };
-            let budget = if walk.is_inner() { self.share_of_point(walk, points_left) } else { walk.budget };
+            let budget =
+                if walk.is_inner() { self.share_of_point(walk, points_left) } else { walk.budget };
             points_left = points_left.saturating_sub(1);
             match self.crash_at(machine, &Walk { budget, ..*walk }, i + 1, scope) {
-                Ok(left_out) => complete = left_out == 0 && (complete || matches!(scope, Scope::All)),
+                Ok(left_out) => {
+                    complete = left_out == 0 && (complete || matches!(scope, Scope::All))
+                }
                 Err(failure) => {
                     failed = true;
                     sink(failure)?;

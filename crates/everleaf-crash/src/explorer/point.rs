@@ -1,5 +1,5 @@
-//! The images of one crash point: all of them where they are few; else one of each kind that a recovery can tell apart, as far
-//! as the budget goes.
+//! The images of one crash point: all of them where they are few; else one of each kind that a
+//! recovery can tell apart, as far as the budget goes.
 
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -14,8 +14,8 @@ use crate::{Subject, images};
 /// The image in which something broke: an outcome for each line.
 type Broken = (Vec<usize>, Failure);
 
-/// What a crash point may choose from: outcomes of the lines with pending stores, then of those that the crash before has left
-/// undecided.
+/// What a crash point may choose from: outcomes of the lines with pending stores, then of those
+/// that the crash before has left undecided.
 fn ranges(machine: &mut Machine, walk: &Walk, scope: Scope) -> Vec<Range> {
     let mut ranges = machine.ranges(scope);
     ranges.extend(walk.inherited.iter().map(|line| line.range()));
@@ -23,9 +23,20 @@ fn ranges(machine: &mut Machine, walk: &Walk, scope: Scope) -> Vec<Range> {
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Tries the images of one crash point, up to the first failure; returns how many were left out.
-    pub(super) fn crash_at(&mut self, machine: &mut Machine, walk: &Walk, event: usize, scope: Scope) -> Result<u64, Failure> {
-        let until = if walk.is_inner() { walk.until } else { self.tally.recoveries.saturating_add(self.options.recoveries) };
+    /// Tries the images of one crash point, up to the first failure; returns how many were left
+    /// out.
+    pub(super) fn crash_at(
+        &mut self,
+        machine: &mut Machine,
+        walk: &Walk,
+        event: usize,
+        scope: Scope,
+    ) -> Result<u64, Failure> {
+        let until = if walk.is_inner() {
+            walk.until
+        } else {
+            self.tally.recoveries.saturating_add(self.options.recoveries)
+        };
         let walk = &Walk { moment: walk.moment_after(event), until, ..*walk };
         let samples = self.tally.samples;
         let ranges = ranges(machine, walk, scope);
@@ -56,9 +67,20 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let crash = Crash::new(self.subject, walk.during, walk.trace, event, machine, &choice);
         let inherited = &choice[choice.len() - walk.inherited.len()..];
-        let settled = walk.inherited.iter().zip(inherited).map(|(line, place)| (line.line, line.outcomes[*place])).collect();
-        // What follows a recovery has a moment of its own; the counterexample speaks of the outermost crash.
-        Err(Failure { moment: walk.moment, crashes: [vec![crash], found.crashes].concat(), error: found.error, settled })
+        let settled = walk
+            .inherited
+            .iter()
+            .zip(inherited)
+            .map(|(line, place)| (line.line, line.outcomes[*place]))
+            .collect();
+        // What follows a recovery has a moment of its own; the counterexample speaks of the
+        // outermost crash.
+        Err(Failure {
+            moment: walk.moment,
+            crashes: [vec![crash], found.crashes].concat(),
+            error: found.error,
+            settled,
+        })
     }
 
     fn try_all(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
@@ -78,13 +100,23 @@ impl<S: Subject> Explorer<'_, S> {
         broken.map_or_else(|| Ok(images::unlisted(ranges)), Err)
     }
 
-    /// Each run stands for all images that it could not have told from its own. First come the telling ones, then one out of the
-    /// largest set that no run stands for yet, drawn by chance; where the budget ends before the images do, that is the sample.
-    fn try_what_differs(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
+    /// Each run stands for all images that it could not have told from its own. First come the
+    /// telling ones, then one out of the largest set that no run stands for yet, drawn by chance;
+    /// where the budget ends before the images do, that is the sample.
+    fn try_what_differs(
+        &mut self,
+        machine: &Machine,
+        walk: &Walk,
+        ranges: &[Range],
+    ) -> Result<u64, Broken> {
         let space = Space::new(machine, walk.inherited, ranges);
         let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
         let hash = space.hash(walk.hash_of(machine, &first));
-        let left = if self.is_known_point(walk, hash) { 0 } else { self.try_one_of_each(machine, walk, ranges, &space)? };
+        let left = if self.is_known_point(walk, hash) {
+            0
+        } else {
+            self.try_one_of_each(machine, walk, ranges, &space)?
+        };
         if left == 0 {
             self.known.insert_point(walk.moment, hash, walk.depth);
         }
@@ -92,7 +124,13 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Returns how many images no run stands for.
-    fn try_one_of_each(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range], space: &Space) -> Result<u128, Broken> {
+    fn try_one_of_each(
+        &mut self,
+        machine: &Machine,
+        walk: &Walk,
+        ranges: &[Range],
+        space: &Space,
+    ) -> Result<u128, Broken> {
         let mut rests = Rests::all(space);
         let mut telling = images::telling(ranges);
         for runs_left in (0..walk.budget).rev() {
@@ -102,7 +140,10 @@ impl<S: Subject> Explorer<'_, S> {
                 let choice = images::draw(ranges, &within, &mut self.rng);
                 (within, choice)
             };
-            let Some((within, choice)) = told.or_else(|| rests.take_largest().map(&mut drawn)) else { break };
+            let Some((within, choice)) = told.or_else(|| rests.take_largest().map(&mut drawn))
+            else {
+                break;
+            };
             let among = Among { space, within: &within };
             let walk = Walk { until: self.share_of_image(walk, runs_left + 1), ..*walk };
             match self.try_image(machine, &choice, &walk, Fresh::Required, Some(among)) {
@@ -117,12 +158,21 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     fn is_known_point(&self, walk: &Walk, hash: u128) -> bool {
-        let passed = |known: &crate::known::Known| known.covers_point(walk.moment, hash, walk.depth);
-        passed(&self.known) || (self.spares_recoveries || walk.depth == 0) && self.baseline.is_some_and(passed)
+        let passed =
+            |known: &crate::known::Known| known.covers_point(walk.moment, hash, walk.depth);
+        passed(&self.known)
+            || (self.spares_recoveries || walk.depth == 0) && self.baseline.is_some_and(passed)
     }
 
-    /// Makes as many lines as possible wholly durable, or wholly lost, whichever leaves fewer exceptions, while it still fails.
-    fn reduce(&mut self, machine: &mut Machine, choice: Vec<usize>, found: Failure, walk: &Walk) -> (Vec<usize>, Failure) {
+    /// Makes as many lines as possible wholly durable, or wholly lost, whichever leaves fewer
+    /// exceptions, while it still fails.
+    fn reduce(
+        &mut self,
+        machine: &mut Machine,
+        choice: Vec<usize>,
+        found: Failure,
+        walk: &Walk,
+    ) -> (Vec<usize>, Failure) {
         let ranges = ranges(machine, walk, Scope::All);
         let most: Vec<usize> = ranges.iter().map(|range| range.fullest).collect();
         let least: Vec<usize> = ranges.iter().map(|range| range.from).collect();
@@ -135,9 +185,16 @@ impl<S: Subject> Explorer<'_, S> {
                         continue;
                     }
                     let before = std::mem::replace(&mut choice[i], goal[i]);
-                    // What the search has spent is not missing here: a recovery is looked into as far as any.
+                    // What the search has spent is not missing here: a recovery is looked into as
+                    // far as any.
                     let until = self.tally.recoveries.saturating_add(self.options.recoveries);
-                    match self.try_image(machine, &choice, &Walk { until, ..*walk }, Fresh::Any, None) {
+                    match self.try_image(
+                        machine,
+                        &choice,
+                        &Walk { until, ..*walk },
+                        Fresh::Any,
+                        None,
+                    ) {
                         Err(still) => found = still,
                         Ok(_) => choice[i] = before,
                     }

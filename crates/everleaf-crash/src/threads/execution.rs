@@ -8,17 +8,18 @@ use parking_lot::Mutex;
 use super::history::History;
 use super::interleaving::Interleaving;
 use super::processor::OneProcessor;
-use super::scheduler::{Plan, Schedule, Scheduler};
+use super::scheduler::{Plan, Schedule, SeededScheduler};
 use super::subject::{ConcurrentSubject, Step, ThreadOperations};
 use crate::Options;
 use crate::trace::{Trace, caught};
 
-/// Runs programs, each time from the beginning (or from the last crash that is a step), so that DRAM is as fresh as memory is.
+/// Runs programs, each time from the beginning (or from the last crash that is a step), so that
+/// DRAM is as fresh as memory is.
 pub(crate) struct Executor<'a, S: ConcurrentSubject> {
     subject: &'a S,
     options: &'a Options,
     pub steps: Vec<Step>,
-    scheduler: Arc<Scheduler>,
+    scheduler: Arc<SeededScheduler>,
     /// What fresh memory holds.
     pub start: Vec<u64>,
     media: Option<Traced>,
@@ -39,15 +40,24 @@ pub(crate) struct Execution<S: ConcurrentSubject> {
 impl<'a, S: ConcurrentSubject> Executor<'a, S> {
     pub fn new(subject: &'a S, options: &'a Options) -> Result<Self, MapError> {
         let start = Traced::new(options.len, options.max_len, options.seed)?.image();
-        let scheduler = Arc::new(Scheduler::new());
-        Ok(Self { subject, options, steps: subject.steps(), scheduler, start, media: None, restart: None })
+        let scheduler = Arc::new(SeededScheduler::new());
+        Ok(Self {
+            subject,
+            options,
+            steps: subject.steps(),
+            scheduler,
+            start,
+            media: None,
+            restart: None,
+        })
     }
 
     /// Memory that holds `image`: the same mapping as last time, where nobody kept it.
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         if !self.media.as_mut().is_some_and(|media| media.restore(image)) {
-            let media = Traced::from_image(image, self.options.max_len, self.options.seed).map_err(|e| e.to_string())?;
-            self.media = media.with_turns(self.scheduler.clone());
+            let media = Traced::from_image(image, self.options.max_len, self.options.seed)
+                .map_err(|e| e.to_string())?;
+            self.media = media.with_scheduler(self.scheduler.clone());
         }
         let media = self.media.clone().ok_or("no memory")?;
         media.limit_accesses(self.options.access_limit);
@@ -77,11 +87,16 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
 
     /// The state before a step, the steps before it having been run thread after thread.
     fn advance_to(&mut self, step: usize) -> Result<(Traced, S::State), String> {
-        let (first, image) = self.restart.clone().map_or((0, None), |(crash, image)| (crash + 1, Some(image)));
+        let (first, image) =
+            self.restart.clone().map_or((0, None), |(crash, image)| (crash + 1, Some(image)));
         let media = self.media_with(image.as_ref().unwrap_or(&self.start.clone()))?;
         let state = caught(|| {
             let recovers = image.is_some();
-            let state = if recovers { self.subject.recover(media.clone()) } else { self.subject.prepare(media.clone()) }?;
+            let state = if recovers {
+                self.subject.recover(media.clone())
+            } else {
+                self.subject.prepare(media.clone())
+            }?;
             self.steps[first..step].iter().try_for_each(|step| self.run_in_turn(&state, step))?;
             Ok(state)
         })?;
@@ -90,7 +105,8 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
         Ok((media, state))
     }
 
-    /// Runs a step as every later one finds it: thread after thread. What it did, and the content afterwards or what failed.
+    /// Runs a step as every later one finds it: thread after thread. What it did, and the content
+    /// afterwards or what failed.
     pub fn in_turn(&mut self, step: usize) -> Result<(Trace, Result<S::Content, String>), String> {
         let (media, state) = self.advance_to(step)?;
         let ran = caught(|| self.run_in_turn(&state, &self.steps[step]));
@@ -104,7 +120,9 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
     fn run_in_turn(&self, state: &S::State, step: &Step) -> Result<(), String> {
         for ThreadOperations { thread, operations } in step.threads() {
             self.scheduler.alone(thread);
-            operations.iter().try_for_each(|operation| self.subject.run(state, *operation).map(drop))?;
+            operations
+                .iter()
+                .try_for_each(|operation| self.subject.run(state, *operation).map(drop))?;
         }
         Ok(())
     }
@@ -140,7 +158,13 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
         (history, Schedule::default(), None)
     }
 
-    fn run_threads(&self, media: &Traced, state: &S::State, threads: &[ThreadOperations], plan: Plan) -> Ran<S> {
+    fn run_threads(
+        &self,
+        media: &Traced,
+        state: &S::State,
+        threads: &[ThreadOperations],
+        plan: Plan,
+    ) -> Ran<S> {
         let history = Mutex::new(History::default());
         let failure = Mutex::new(None);
         let run = |slot: usize, ThreadOperations { thread, operations }: &ThreadOperations| {

@@ -28,9 +28,12 @@ use crate::{Options, Progress, Report};
 /// A step is explored after its predecessors have run in one order: thread after thread.
 ///
 /// # Errors
-/// [`ExploreError`] when the program cannot be run at all. What goes wrong in an interleaving, with a crash or without, is reported as a
-/// [`Violation`].
-pub fn explore_threads<S: ConcurrentSubject>(subject: &S, options: &Options) -> Result<Report, ExploreError> {
+/// [`ExploreError`] when the program cannot be run at all. What goes wrong in an interleaving, with
+/// a crash or without, is reported as a [`Violation`].
+pub fn explore_threads<S: ConcurrentSubject>(
+    subject: &S,
+    options: &Options,
+) -> Result<Report, ExploreError> {
     explore_threads_with(subject, options, &mut |_| {})
 }
 
@@ -53,7 +56,10 @@ pub fn explore_threads_with<S: ConcurrentSubject>(
 }
 
 /// The first violation, as it is found; none either if the program cannot be run.
-pub(crate) fn first_violation<S: ConcurrentSubject>(subject: &S, options: &Options) -> Option<Violation> {
+pub(crate) fn first_violation<S: ConcurrentSubject>(
+    subject: &S,
+    options: &Options,
+) -> Option<Violation> {
     run(subject, options, None, &mut |_| {}).ok()?.0.violations.into_iter().next()
 }
 
@@ -77,7 +83,12 @@ fn run<S: ConcurrentSubject>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Report, Option<usize>), ExploreError> {
     let executor = Executor::new(subject, options)?;
-    let operations: Vec<usize> = executor.steps.iter().flat_map(Step::threads).flat_map(|thread| thread.operations).collect();
+    let operations: Vec<usize> = executor
+        .steps
+        .iter()
+        .flat_map(Step::threads)
+        .flat_map(|thread| thread.operations)
+        .collect();
     let follow_up = operations.iter().copied().cycle().take(options.follow_up).collect();
     let judge = Judge::new(subject, follow_up);
     let campaign = Campaign {
@@ -126,9 +137,14 @@ pub(super) struct Base<C> {
 }
 
 impl<S: ConcurrentSubject> Campaign<'_, S> {
-    fn run(mut self, only: Option<&Interleaving>, operations: usize) -> Result<(Report, Option<usize>), ExploreError> {
+    fn run(
+        mut self,
+        only: Option<&Interleaving>,
+        operations: usize,
+    ) -> Result<(Report, Option<usize>), ExploreError> {
         self.check_threads(only)?;
-        let (prepare, content) = self.executor.prepare().map_err(|message| ExploreError::Prepare { message })?;
+        let (prepare, content) =
+            self.executor.prepare().map_err(|message| ExploreError::Prepare { message })?;
         let mut machine = self.machine(self.executor.start.clone());
         machine.feed(&prepare);
         self.audit.pass(&prepare.events);
@@ -178,36 +194,60 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         let Some(only) = only else { return Ok(()) };
         let step = self.executor.steps.get(only.step).map(Step::threads).unwrap_or_default();
         let known = step.iter().any(|thread| thread.thread == only.first);
-        if known { Ok(()) } else { Err(ExploreError::NoSuchInterleaving { interleaving: only.clone() }) }
+        if known {
+            Ok(())
+        } else {
+            Err(ExploreError::NoSuchInterleaving { interleaving: only.clone() })
+        }
     }
 
-    // ---- steps --------------------------------------------------------------------------------------------------------
+    // ---- steps
+    // ---------------------------------------------------------------------------------------------
 
     /// A step that is a crash; none if what it leaves cannot be recovered.
-    fn crash(&mut self, step: usize, base: &Base<S::Content>, explores: bool) -> Option<Base<S::Content>> {
+    fn crash(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+        explores: bool,
+    ) -> Option<Base<S::Content>> {
         let image = base.machine.floor().to_vec();
         let mut machine = self.machine(image.clone());
         self.audit.crash();
         let (mut trace, content) = match self.executor.crash(step, image) {
             Ok(recovered) => recovered,
             Err(error) => {
-                self.found(step, violation(self.subject, &self.executor.steps[..step], &[], None, Err(error)));
+                self.found(
+                    step,
+                    violation(self.subject, &self.executor.steps[..step], &[], None, Err(error)),
+                );
                 return None;
             }
         };
         self.audit.pass(&trace.events);
         trace.moments = vec![self.judge.moment([content.clone()].into()); trace.events.len() + 1];
-        if explores && let Some(failure) = self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step) {
-            self.found(step, violation(self.subject, &self.executor.steps[..step], &[], None, Ok(&failure)));
+        if explores
+            && let Some(failure) =
+                self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step)
+        {
+            self.found(
+                step,
+                violation(self.subject, &self.executor.steps[..step], &[], None, Ok(&failure)),
+            );
         }
         machine.feed(&trace);
         Some(Base { machine, content })
     }
 
-    /// What the step after this one begins with: its threads have run one after another, as they do whenever a later step is run. None if they did not come
-    /// to their end.
-    fn after(&mut self, step: usize, base: &Base<S::Content>) -> Result<Option<Base<S::Content>>, ExploreError> {
-        let (trace, content) = self.executor.in_turn(step).map_err(|message| ExploreError::Step { step, message })?;
+    /// What the step after this one begins with: its threads have run one after another, as they do
+    /// whenever a later step is run. None if they did not come to their end.
+    fn after(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+    ) -> Result<Option<Base<S::Content>>, ExploreError> {
+        let (trace, content) =
+            self.executor.in_turn(step).map_err(|message| ExploreError::Step { step, message })?;
         self.audit.pass(&trace.events);
         let mut machine = base.machine.clone();
         machine.feed(&trace);
@@ -215,7 +255,12 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     }
 
     /// Explores the interleavings of a step, up to the first that goes wrong.
-    fn explore_step(&mut self, step: usize, base: &Base<S::Content>, only: Option<&Interleaving>) -> Result<(), ExploreError> {
+    fn explore_step(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+        only: Option<&Interleaving>,
+    ) -> Result<(), ExploreError> {
         let threads = self.executor.steps[step].threads();
         let slots = threads.len();
         let mut level: Vec<Item> = (0..slots).map(Item::start).collect();
@@ -264,9 +309,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     ) -> Result<(), ExploreError> {
         for i in 0..self.options.interleavings_beyond {
             let chance = SmallRng::seed_from_u64(rng.random());
-            let plan = Plan { first: i as usize % slots, preemptions: Vec::new(), chance: Some(chance) };
+            let plan =
+                Plan { first: i as usize % slots, preemptions: Vec::new(), chance: Some(chance) };
             let mut execution = self.run_plan(step, plan)?;
-            self.beyond += u64::from(execution.schedule.preemptions.len() > self.options.preemption_bound);
+            self.beyond +=
+                u64::from(execution.schedule.preemptions.len() > self.options.preemption_bound);
             if !self.judge(step, base, &mut execution, 0) {
                 break;
             }
@@ -274,7 +321,8 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         Ok(())
     }
 
-    // ---- one interleaving ---------------------------------------------------------------------------------------------
+    // ---- one interleaving
+    // ---------------------------------------------------------------------------------------------
 
     fn run_plan(&mut self, step: usize, plan: Plan) -> Result<Execution<S>, ExploreError> {
         let failed = |message| ExploreError::Step { step, message };
@@ -290,9 +338,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     /// Runs an interleaving whose beginning is known.
     fn execute(&mut self, step: usize, item: Item) -> Result<Execution<S>, ExploreError> {
         let Item { first, preemptions, from, beginning: expected } = item;
-        let execution = self.run_plan(step, Plan { first, preemptions: preemptions.clone(), chance: None })?;
+        let execution =
+            self.run_plan(step, Plan { first, preemptions: preemptions.clone(), chance: None })?;
         let trace = &execution.trace;
-        let same = trace.events.len() >= from && Beginning::default().up_to(trace, from) == expected;
+        let same =
+            trace.events.len() >= from && Beginning::default().up_to(trace, from) == expected;
         if execution.schedule.preemptions != preemptions || !same {
             let interleaving = Interleaving { preemptions, ..execution.interleaving };
             return Err(ExploreError::NoSuchInterleaving { interleaving });
@@ -300,24 +350,47 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         Ok(execution)
     }
 
-    /// Whether an interleaving and its crashes from event `from` on are as promised; notes the violation if not.
-    fn judge(&mut self, step: usize, base: &Base<S::Content>, execution: &mut Execution<S>, from: usize) -> bool {
+    /// Whether an interleaving and its crashes from event `from` on are as promised; notes the
+    /// violation if not.
+    fn judge(
+        &mut self,
+        step: usize,
+        base: &Base<S::Content>,
+        execution: &mut Execution<S>,
+        from: usize,
+    ) -> bool {
         let failure = match self.without_crash(base, execution) {
             Err(error) => Some(Err(error)),
             Ok(()) => {
                 execution.trace.moments = self.moments(base, execution);
-                self.explorer.explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step).map(Ok)
+                self.explorer
+                    .explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step)
+                    .map(Ok)
             }
         };
         let Some(failure) = failure else {
             if let Some(mutants) = self.mutants.as_mut().filter(|_| self.violations.is_empty()) {
                 let Self { judge, options, explorer, .. } = self;
-                mutants.explore(judge, options, explorer, &base.machine, &execution.trace, from, step);
+                mutants.explore(
+                    judge,
+                    options,
+                    explorer,
+                    &base.machine,
+                    &execution.trace,
+                    from,
+                    step,
+                );
             }
             return true;
         };
-        match self.reduces.then(|| self.fewer_preemptions(step, base, &execution.interleaving)).flatten() {
-            Some((fewer, failure)) => self.note(step, &fewer, failure.as_ref().map_err(Clone::clone)),
+        match self
+            .reduces
+            .then(|| self.fewer_preemptions(step, base, &execution.interleaving))
+            .flatten()
+        {
+            Some((fewer, failure)) => {
+                self.note(step, &fewer, failure.as_ref().map_err(Clone::clone))
+            }
             None => self.note(step, execution, failure.as_ref().map_err(Clone::clone)),
         }
         false
@@ -325,27 +398,39 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
 
     fn note(&mut self, step: usize, execution: &Execution<S>, failure: Result<&Failure, String>) {
         let (steps, calls) = (&self.executor.steps[..step], &execution.history.calls);
-        let interleaving = matches!(self.executor.steps[step], Step::Concurrent(_)).then(|| execution.interleaving.clone());
+        let interleaving = matches!(self.executor.steps[step], Step::Concurrent(_))
+            .then(|| execution.interleaving.clone());
         self.found(step, violation(self.subject, steps, calls, interleaving, failure));
     }
 
     fn found(&mut self, step: usize, mut violation: Violation) {
         self.failed.get_or_insert(step);
-        violation.crashes.iter_mut().for_each(|crash| crash.during = self.judge.during(crash.during));
+        violation
+            .crashes
+            .iter_mut()
+            .for_each(|crash| crash.during = self.judge.during(crash.during));
         self.violations.push(violation);
     }
 
     /// What the operations returned and what is there now can be explained.
-    pub(super) fn without_crash(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Result<(), String> {
+    pub(super) fn without_crash(
+        &self,
+        base: &Base<S::Content>,
+        execution: &Execution<S>,
+    ) -> Result<(), String> {
         let found = execution.content.as_ref().map_err(Clone::clone)?;
-        let legal = execution.history.legal_contents(execution.trace.events.len(), &base.content, &|content, operation| {
-            self.subject.apply(content, operation)
-        });
+        let legal = execution.history.legal_contents(
+            execution.trace.events.len(),
+            &base.content,
+            &|content, operation| self.subject.apply(content, operation),
+        );
         if legal.contains(found) {
             return Ok(());
         }
         let (found, legal) = (self.subject.describe_content(found), self.judge.describe(&legal));
-        Err(format!("without any crash: the content is {found}; what was returned promises {legal}"))
+        Err(format!(
+            "without any crash: the content is {found}; what was returned promises {legal}"
+        ))
     }
 
     /// What is promised after each number of events.
@@ -365,11 +450,19 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         (0..=execution.trace.events.len()).map(at).collect()
     }
 
-    // ---- report -------------------------------------------------------------------------------------------------------
+    // ---- report
+    // ---------------------------------------------------------------------------------------------
 
     fn report(self, operations: usize, whole: bool) -> Report {
-        let mut report = describe(self.subject.sites(), operations, &self.explorer.tally, self.audit.finish(), self.options);
-        report.exhaustive = whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
+        let mut report = describe(
+            self.subject.sites(),
+            operations,
+            &self.explorer.tally,
+            self.audit.finish(),
+            self.options,
+        );
+        report.exhaustive =
+            whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
         report.images = self.explorer.known.images();
         report.violations = self.violations;
         report.interleavings = Some(self.interleavings);

@@ -35,8 +35,8 @@ pub(crate) enum Stage {
 }
 
 impl<O> Call<O> {
-    /// How far it is after so many events of the memory, and before the next. What was returned then is known to the caller, so the promise is the
-    /// strictest of that time.
+    /// How far it is after so many events of the memory, and before the next. What was returned
+    /// then is known to the caller, so the promise is the strictest of that time.
     pub fn stage(&self, events: usize) -> Stage {
         match &self.returned {
             Some((returned, _)) if returned.events <= events => Stage::Returned,
@@ -78,12 +78,22 @@ impl<O: Clone + Eq> History<O> {
         self.calls[place].returned = Some((mark, outcome));
     }
 
-    /// The contents that are legal after a crash that came after so many events: those in which a linearization of the operations that had returned, and of any of
-    /// those in flight, leaves `start`. In a linearization, every operation that had returned gives what it returned, and none comes before one
-    /// that had returned when it was begun.
-    pub fn legal_contents<C: Clone + Ord>(&self, events: usize, start: &C, apply: &dyn Fn(&mut C, usize) -> O) -> BTreeSet<C> {
-        let calls: Vec<(&Call<O>, Stage)> =
-            self.calls.iter().map(|call| (call, call.stage(events))).filter(|(_, stage)| *stage != Stage::Ahead).collect();
+    /// The contents that are legal after a crash that came after so many events: those in which a
+    /// linearization of the operations that had returned, and of any of those in flight, leaves
+    /// `start`. In a linearization, every operation that had returned gives what it returned, and
+    /// none comes before one that had returned when it was begun.
+    pub fn legal_contents<C: Clone + Ord>(
+        &self,
+        events: usize,
+        start: &C,
+        apply: &dyn Fn(&mut C, usize) -> O,
+    ) -> BTreeSet<C> {
+        let calls: Vec<(&Call<O>, Stage)> = self
+            .calls
+            .iter()
+            .map(|call| (call, call.stage(events)))
+            .filter(|(_, stage)| *stage != Stage::Ahead)
+            .collect();
         let mut search = Search { calls, apply, seen: BTreeSet::new(), legal: BTreeSet::new() };
         search.go_on(0, start.clone());
         search.legal
@@ -110,7 +120,11 @@ impl<C: Clone + Ord, O: Clone + Eq> Search<'_, C, O> {
             self.legal.insert(content.clone());
         }
         // None that had returned may be overtaken by one that was begun later.
-        let first_return = must.iter().filter_map(|i| self.calls[*i].0.returned.as_ref()).map(|(mark, _)| mark.order).min();
+        let first_return = must
+            .iter()
+            .filter_map(|i| self.calls[*i].0.returned.as_ref())
+            .map(|(mark, _)| mark.order)
+            .min();
         for i in (0..self.calls.len()).filter(waiting) {
             let (call, stage) = self.calls[i];
             if first_return.is_some_and(|order| order < call.invoked.order) {

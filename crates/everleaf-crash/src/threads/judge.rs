@@ -10,11 +10,12 @@ use crate::Subject;
 use crate::known::Moment;
 use crate::violation::During;
 
-/// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of acknowledged operations" is the number of a
-/// promise, a set of legal contents.
+/// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of
+/// acknowledged operations" is the number of a promise, a set of legal contents.
 pub(crate) struct Judge<'a, S: ConcurrentSubject> {
     subject: &'a S,
-    /// Operations to be run after a recovery that returned before its own writes were durable, or left work behind.
+    /// Operations to be run after a recovery that returned before its own writes were durable, or
+    /// left work behind.
     follow_up: Vec<usize>,
     promises: RefCell<Promises<S::Content>>,
 }
@@ -28,13 +29,18 @@ struct Promises<C> {
 
 struct Promise<C> {
     legal: BTreeSet<C>,
-    /// What is run next, where this is the promise before an operation that follows a recovery. The next promise is the one after it.
+    /// What is run next, where this is the promise before an operation that follows a recovery. The
+    /// next promise is the one after it.
     next: Option<usize>,
 }
 
 impl<'a, S: ConcurrentSubject> Judge<'a, S> {
     pub fn new(subject: &'a S, follow_up: Vec<usize>) -> Self {
-        let promises = Promises { listed: Vec::new(), by_contents: BTreeMap::new(), follow_ups: BTreeMap::new() };
+        let promises = Promises {
+            listed: Vec::new(),
+            by_contents: BTreeMap::new(),
+            follow_ups: BTreeMap::new(),
+        };
         Self { subject, follow_up, promises: RefCell::new(promises) }
     }
 
@@ -50,7 +56,9 @@ impl<'a, S: ConcurrentSubject> Judge<'a, S> {
 
     /// Where a crash was, in operations of the program.
     pub fn during(&self, during: During) -> During {
-        let operation = |promise: usize| self.promises.borrow().listed.get(promise).and_then(|promise| promise.next);
+        let operation = |promise: usize| {
+            self.promises.borrow().listed.get(promise).and_then(|promise| promise.next)
+        };
         match during {
             During::FollowUp(promise) => operation(promise).map_or(during, During::FollowUp),
             other => other,
@@ -64,7 +72,11 @@ impl<'a, S: ConcurrentSubject> Judge<'a, S> {
     {
         const SHOWN: usize = 4;
         let mut contents = contents.into_iter();
-        let shown: Vec<String> = contents.by_ref().take(SHOWN).map(|content| self.subject.describe_content(content)).collect();
+        let shown: Vec<String> = contents
+            .by_ref()
+            .take(SHOWN)
+            .map(|content| self.subject.describe_content(content))
+            .collect();
         match (shown.is_empty(), contents.count()) {
             (true, _) => "nothing at all: what was returned contradicts itself".to_owned(),
             (false, 0) => shown.join(" or "),
@@ -101,10 +113,18 @@ impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
 
     fn describe_operation(&self, promise: usize) -> String {
         let next = self.promises.borrow().listed[promise].next;
-        next.map_or_else(|| "nothing more".to_owned(), |operation| self.subject.describe_operation(operation))
+        next.map_or_else(
+            || "nothing more".to_owned(),
+            |operation| self.subject.describe_operation(operation),
+        )
     }
 
-    fn verify(&self, state: &mut S::State, promise: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        state: &mut S::State,
+        promise: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         let found = self.subject.content(state).map_err(|e| format!("after recovery: {e}"))?;
         {
             let listed = &self.promises.borrow().listed;
@@ -112,7 +132,10 @@ impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
             let mut legal = listed[promise].legal.iter().chain(after.into_iter().flatten());
             if !legal.clone().any(|content| *content == found) {
                 let found = self.subject.describe_content(&found);
-                return Err(format!("the content is {found}; what was returned promises {}", self.describe(&mut legal)));
+                return Err(format!(
+                    "the content is {found}; what was returned promises {}",
+                    self.describe(&mut legal)
+                ));
             }
         }
         self.subject.go_on(state)

@@ -1,5 +1,5 @@
-//! Mutants, explored along with the whole program: those that lack a barrier. Groups are swapped only where one thread runs,
-//! since other threads may have seen what came first.
+//! Mutants, explored along with the whole program: those that lack a barrier. Groups are swapped
+//! only where one thread runs, since other threads may have seen what came first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,8 @@ pub(crate) struct Mutants {
 
 impl Mutants {
     /// Explores one interleaving of each mutant that is still alive.
-    #[allow(clippy::too_many_arguments)] // What an interleaving is, and what is known of the whole program.
+    // What an interleaving is, and what is known of the whole program.
+    #[allow(clippy::too_many_arguments)]
     pub fn explore<S: ConcurrentSubject>(
         &mut self,
         judge: &Judge<'_, S>,
@@ -45,7 +46,8 @@ impl Mutants {
             if !concerned.contains(&mutant.site()) {
                 continue;
             }
-            let mut explorer = Explorer::mutant(judge, options, *mutant, &whole.known).with_memory(std::mem::take(memory));
+            let mut explorer = Explorer::mutant(judge, options, *mutant, &whole.known)
+                .with_memory(std::mem::take(memory));
             match explorer.explore_interleaving(&mut machine.clone(), trace, from, step) {
                 None => *memory = explorer.into_memory(),
                 Some(failure) => {

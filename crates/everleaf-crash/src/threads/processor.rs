@@ -2,10 +2,12 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Keeps this thread, and those that it starts, on the processor where it is; dropped, it lets this thread go where it might go before.
+/// Keeps this thread, and those that it starts, on the processor where it is; dropped, it lets this
+/// thread go where it might go before.
 ///
-/// Only one of the threads runs at a time, so a second processor is of no use to them, and handing the turn to a thread on another processor
-/// means waking that up, which takes longer than most turns.
+/// Only one of the threads runs at a time, so a second processor is of no use to them, and handing
+/// the turn to a thread on another processor means waking that up, which takes longer than most
+/// turns.
 pub(super) struct OneProcessor(Option<CpuSet>);
 
 impl OneProcessor {

@@ -1,13 +1,14 @@
 //! One turn, handed from thread to thread: real threads, of which one runs at a time.
 //!
-//! The memory asks before every access. Whether another thread is to run first is decided by a plan: the preemptions of an interleaving, or
-//! chance. A thread that waits in a spin loop, or has ended, gives the turn away without being asked.
+//! The memory asks before every access. Whether another thread is to run first is decided by a
+//! plan: the preemptions of an interleaving, or chance. A thread that waits in a spin loop, or has
+//! ended, gives the turn away without being asked.
 
 use std::array::from_fn;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
-use everleaf_pmem::Turns;
+use everleaf_pmem::Scheduler;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -16,9 +17,11 @@ use super::interleaving::Preemption;
 
 /// Threads that a step may have.
 pub(crate) const MAX_THREADS: usize = 16;
-/// Turns of spin loops that every living thread takes, with no store in between, before they count as deadlocked.
+/// Turns of spin loops that every living thread takes, with no store in between, before they count
+/// as deadlocked.
 const DEADLOCK_SPINS: u32 = 200;
-/// A thread that makes more accesses than this between two turns of spin loops is doing something else than waiting.
+/// A thread that makes more accesses than this between two turns of spin loops is doing something
+/// else than waiting.
 const WAITING_ACCESSES: u32 = 1000;
 /// A thread that has the turn for so long and makes no access blocks, most likely.
 const STUCK: Duration = Duration::from_secs(10);
@@ -72,7 +75,7 @@ struct Turn {
 }
 
 /// The scheduler of one memory. Outside of a step with several threads it lets everything pass.
-pub(crate) struct Scheduler {
+pub(crate) struct SeededScheduler {
     /// A step is running.
     running: AtomicBool,
     /// The thread that runs while no step is.
@@ -83,7 +86,7 @@ pub(crate) struct Scheduler {
     over: Condvar,
 }
 
-impl Scheduler {
+impl SeededScheduler {
     pub fn new() -> Self {
         Self {
             running: AtomicBool::new(false),
@@ -122,7 +125,8 @@ impl Scheduler {
         std::mem::take(&mut self.turn.lock().schedule)
     }
 
-    /// Returns when all threads have ended or were stopped. A thread that blocks can neither be seen nor be ended, so it is at least complained of.
+    /// Returns when all threads have ended or were stopped. A thread that blocks can neither be
+    /// seen nor be ended, so it is at least complained of.
     pub fn watch(&self) {
         let mut turn = self.turn.lock();
         let mut seen = None;
@@ -131,7 +135,8 @@ impl Scheduler {
             let accesses: u32 = turn.accesses.iter().sum();
             if timed_out && seen.replace(accesses) == Some(accesses) {
                 eprintln!(
-                    "thread {} has its turn and makes no access: does it wait for a blocking lock, whose holder waits for its turn?",
+                    "thread {} has its turn and makes no access: does it wait for a blocking lock, \
+                    whose holder waits for its turn?",
                     turn.names[turn.current]
                 );
             }
@@ -182,7 +187,7 @@ impl Scheduler {
     }
 }
 
-impl Turns for Scheduler {
+impl Scheduler for SeededScheduler {
     fn turn(&self, relaxes: bool, events: usize) -> u16 {
         if !self.running.load(Ordering::Relaxed) {
             return self.alone.load(Ordering::Relaxed);
@@ -199,7 +204,8 @@ impl Turns for Scheduler {
                 turn.handed_on = relaxes;
                 self.wakeups[next].notify_one();
                 self.wait(&mut turn, slot);
-                // Among three and more, who goes on in place of one that ended or waits is to be chosen, before the access that was pending.
+                // Among three and more, who goes on in place of one that ended or waits is to be
+                // chosen, before the access that was pending.
                 if turn.handed_on && !relaxes && turn.names.len() > 2 {
                     continue;
                 }
@@ -223,7 +229,10 @@ impl Turn {
 
     /// Whether all that are living do nothing but wait.
     fn all_wait(&self) -> bool {
-        self.spins.iter().enumerate().all(|(slot, (spins, _))| *spins >= DEADLOCK_SPINS || self.living >> slot & 1 == 0)
+        self.spins
+            .iter()
+            .enumerate()
+            .all(|(slot, (spins, _))| *spins >= DEADLOCK_SPINS || self.living >> slot & 1 == 0)
     }
 
     /// Who makes the next access.
@@ -261,7 +270,10 @@ impl Turn {
             let nth = chance.random_range(0..others.count_ones()) as usize;
             return (0..self.names.len()).filter(|other| others >> other & 1 == 1).nth(nth);
         }
-        let planned = self.planned.last().filter(|planned| (planned.thread, planned.access) == (thread, access))?;
+        let planned = self
+            .planned
+            .last()
+            .filter(|planned| (planned.thread, planned.access) == (thread, access))?;
         let to = self.names.iter().position(|name| *name == planned.to)?;
         self.planned.pop();
         (others >> to & 1 == 1).then_some(to)

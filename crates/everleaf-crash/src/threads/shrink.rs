@@ -5,25 +5,33 @@ use super::subject::{ConcurrentSubject, Step, ThreadOperations};
 use crate::Options;
 use crate::violation::Violation;
 
-/// Interleavings of a smaller program that are looked at: it usually breaks in one of the first, or not at all.
+/// Interleavings of a smaller program that are looked at: it usually breaks in one of the first, or
+/// not at all.
 const INTERLEAVINGS: u64 = 2000;
 
-/// Drops the operations of whole threads of the step that broke, then operations anywhere before its end, as long as the
-/// program still breaks in the same way: with a crash, or without one and with the same complaint. Returns the violation of
-/// what is left; `None` if nothing could be dropped.
+/// Drops the operations of whole threads of the step that broke, then operations anywhere before
+/// its end, as long as the program still breaks in the same way: with a crash, or without one and
+/// with the same complaint. Returns the violation of what is left; `None` if nothing could be
+/// dropped.
 pub(crate) fn fewer_operations<S: ConcurrentSubject>(
     subject: &S,
     options: &Options,
     step: usize,
     found: &Violation,
 ) -> Option<Violation> {
-    let steps: Vec<Vec<ThreadOperations>> = subject.steps().iter().take(step + 1).map(Step::threads).collect();
-    let mut kept: Vec<usize> = steps.iter().flatten().flat_map(|thread| thread.operations.iter().copied()).collect();
+    let steps: Vec<Vec<ThreadOperations>> =
+        subject.steps().iter().take(step + 1).map(Step::threads).collect();
+    let mut kept: Vec<usize> =
+        steps.iter().flatten().flat_map(|thread| thread.operations.iter().copied()).collect();
     kept.sort_unstable();
     let shrinker = Shrinker { subject, options: lenient(options, found), found };
     let mut best = None;
     for thread in steps.last()? {
-        let rest: Vec<usize> = kept.iter().filter(|operation| !thread.operations.contains(operation)).copied().collect();
+        let rest: Vec<usize> = kept
+            .iter()
+            .filter(|operation| !thread.operations.contains(operation))
+            .copied()
+            .collect();
         shrinker.accept(rest, &mut kept, &mut best);
     }
     let mut chunk = kept.len().div_ceil(2);
@@ -50,13 +58,18 @@ pub(crate) fn fewer_operations<S: ConcurrentSubject>(
 
 /// As thorough as is needed to find it again: it was found with no fewer preemptions than it needs.
 fn lenient(options: &Options, found: &Violation) -> Options {
-    let preemptions = found.interleaving.as_ref().map_or(0, |interleaving| interleaving.preemptions.len());
+    let preemptions =
+        found.interleaving.as_ref().map_or(0, |interleaving| interleaving.preemptions.len());
     Options {
         mutate: false,
         violation_limit: 1,
         preemption_bound: preemptions.min(options.preemption_bound),
         interleavings: options.interleavings.min(INTERLEAVINGS),
-        interleavings_beyond: if preemptions > options.preemption_bound { options.interleavings_beyond } else { 0 },
+        interleavings_beyond: if preemptions > options.preemption_bound {
+            options.interleavings_beyond
+        } else {
+            0
+        },
         ..options.clone()
     }
 }
@@ -69,9 +82,17 @@ struct Shrinker<'a, S> {
 
 impl<S: ConcurrentSubject> Shrinker<'_, S> {
     /// Keeps only `rest` if that breaks as well; says whether it does.
-    fn accept(&self, rest: Vec<usize>, kept: &mut Vec<usize>, best: &mut Option<Violation>) -> bool {
+    fn accept(
+        &self,
+        rest: Vec<usize>,
+        kept: &mut Vec<usize>,
+        best: &mut Option<Violation>,
+    ) -> bool {
         let dropped = !rest.is_empty() && rest.len() < kept.len();
-        let breaks = || first_violation(&self.subject.subset(&rest)?, &self.options).filter(|violation| self.is_alike(violation));
+        let breaks = || {
+            first_violation(&self.subject.subset(&rest)?, &self.options)
+                .filter(|violation| self.is_alike(violation))
+        };
         let Some(violation) = dropped.then(breaks).flatten() else { return false };
         (*kept, *best) = (rest, Some(violation));
         true

@@ -9,17 +9,20 @@ use everleaf_pmem::{Site, Traced};
 pub enum Step {
     /// One operation alone.
     Alone(usize),
-    /// Threads that run concurrently, each its operations in their order. The step ends when all have ended.
+    /// Threads that run concurrently, each its operations in their order. The step ends when all
+    /// have ended.
     Concurrent(Vec<ThreadOperations>),
-    /// A crash: the memory is cut down to what is durable for certain and recovered, and the program goes on with that.
+    /// A crash: the memory is cut down to what is durable for certain and recovered, and the
+    /// program goes on with that.
     Crash,
 }
 
 /// The operations of one thread in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadOperations {
-    /// The thread's number, from 1 to 32,767. What runs alone, and what is run after a recovery, has numbers of its own beyond these, so that none of its
-    /// fences completes what another has flushed; 0 prepares and recovers.
+    /// The thread's number, from 1 to 32,767. What runs alone, and what is run after a recovery,
+    /// has numbers of its own beyond these, so that none of its fences completes what another has
+    /// flushed; 0 prepares and recovers.
     pub thread: u16,
     /// Its operations, by index.
     pub operations: Vec<usize>,
@@ -37,7 +40,9 @@ impl Step {
     /// Its threads and their operations.
     pub(crate) fn threads(&self) -> Vec<ThreadOperations> {
         match self {
-            Step::Alone(operation) => vec![ThreadOperations { thread: alone(*operation), operations: vec![*operation] }],
+            Step::Alone(operation) => {
+                vec![ThreadOperations { thread: alone(*operation), operations: vec![*operation] }]
+            }
             Step::Concurrent(threads) => threads.clone(),
             Step::Crash => Vec::new(),
         }
@@ -46,13 +51,15 @@ impl Step {
 
 /// Anything that lives on persistent memory and is used by several threads at a time.
 ///
-/// It says what an operation does to the *content* when operations run one after another ([`apply`](Self::apply)); the explorer asks of every
-/// interleaving, and of every crash in it, that what was returned and what is there can be explained by some such order: durable
+/// It says what an operation does to the *content* when operations run one after another
+/// ([`apply`](Self::apply)); the explorer asks of every interleaving, and of every crash in it,
+/// that what was returned and what is there can be explained by some such order: durable
 /// linearizability, see `docs/persistence-model.md`.
 ///
-/// The memory hands on the turn at each access, so the code under test must not hold a blocking lock across an access, and must call
-/// [`relax`](everleaf_pmem::Media::relax) in every loop that waits for another thread. All methods must be deterministic: hash tables with random seeds and clocks
-/// are not.
+/// The memory hands on the turn at each access, so the code under test must not hold a blocking
+/// lock across an access, and must call [`relax`](everleaf_pmem::Media::relax) in every loop that
+/// waits for another thread. All methods must be deterministic: hash tables with random seeds and
+/// clocks are not.
 pub trait ConcurrentSubject: Sized + Sync {
     /// The opened structure, with whatever it keeps in DRAM.
     type State: Sync;
@@ -64,7 +71,8 @@ pub trait ConcurrentSubject: Sized + Sync {
     /// The program.
     fn steps(&self) -> Vec<Step>;
 
-    /// Lays out a fresh structure on `media`, whose words hold garbage, and runs the operations that only prepare.
+    /// Lays out a fresh structure on `media`, whose words hold garbage, and runs the operations
+    /// that only prepare.
     ///
     /// # Errors
     /// One sentence; the exploration cannot begin then.
@@ -82,15 +90,15 @@ pub trait ConcurrentSubject: Sized + Sync {
     /// What could not be recovered: a violation. So is a panic.
     fn recover(&self, image: Traced) -> Result<Self::State, String>;
 
-    /// Checks the invariants and returns the content. No other thread runs. What it writes is not explored: that it writes shows that a
-    /// recovery has left work behind.
+    /// Checks the invariants and returns the content. No other thread runs. What it writes is not
+    /// explored: that it writes shows that a recovery has left work behind.
     ///
     /// # Errors
     /// Which invariant broke: a violation. So is a panic.
     fn content(&self, state: &Self::State) -> Result<Self::Content, String>;
 
-    /// Runs some more operations on a recovered state and checks again: a state may look right and be a trap (a lock that nobody will ever
-    /// release). What it writes is not explored.
+    /// Runs some more operations on a recovered state and checks again: a state may look right and
+    /// be a trap (a lock that nobody will ever release). What it writes is not explored.
     ///
     /// # Errors
     /// What went wrong: a violation. So is a panic.
@@ -101,7 +109,8 @@ pub trait ConcurrentSubject: Sized + Sync {
     /// What an operation does if nothing else runs: the specification.
     fn apply(&self, content: &mut Self::Content, operation: usize) -> Self::Outcome;
 
-    /// Every barrier that the subject declares, so that those which the exploration never reached can be named.
+    /// Every barrier that the subject declares, so that those which the exploration never reached
+    /// can be named.
     fn sites(&self) -> Vec<Site> {
         Vec::new()
     }
@@ -111,8 +120,9 @@ pub trait ConcurrentSubject: Sized + Sync {
         format!("operation {operation}")
     }
 
-    /// The same program with some of its operations only (ascending indices), numbered anew; steps and threads that have none
-    /// are left out. For smaller counterexamples. `None` (the default) if the operations cannot stand without each other.
+    /// The same program with some of its operations only (ascending indices), numbered anew; steps
+    /// and threads that have none are left out. For smaller counterexamples. `None` (the default)
+    /// if the operations cannot stand without each other.
     fn subset(&self, _operations: &[usize]) -> Option<Self> {
         None
     }
@@ -122,7 +132,8 @@ pub trait ConcurrentSubject: Sized + Sync {
         format!("{content:?}")
     }
 
-    /// What a 64-byte line of the memory holds (`line` is its offset divided by 64), for counterexamples.
+    /// What a 64-byte line of the memory holds (`line` is its offset divided by 64), for
+    /// counterexamples.
     fn describe_line(&self, _line: u64) -> Option<String> {
         None
     }

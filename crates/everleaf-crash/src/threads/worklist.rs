@@ -19,7 +19,12 @@ pub(crate) struct Item {
 impl Item {
     /// Without any preemption.
     pub fn start(first: usize) -> Self {
-        Self { first, preemptions: Vec::new(), from: 0, beginning: Beginning::default().hasher.finish() }
+        Self {
+            first,
+            preemptions: Vec::new(),
+            from: 0,
+            beginning: Beginning::default().hasher.finish(),
+        }
     }
 }
 
@@ -43,7 +48,8 @@ pub(crate) fn derive<S: ConcurrentSubject>(
     }
 }
 
-/// The hash of the first events of a trace, so that a run that should begin like another one can be seen to.
+/// The hash of the first events of a trace, so that a run that should begin like another one can be
+/// seen to.
 #[derive(Default)]
 pub(crate) struct Beginning {
     hasher: DefaultHasher,

@@ -48,7 +48,8 @@ impl Structure for Allocator {
         let block = u64::from(load(media, BITMAP, 0).trailing_ones());
         match self.0 {
             Fault::None => {
-                // A1: the intent. Crash: recovery completes what it says. The next intent replaces it, once A2 is durable.
+                // A1: the intent. Crash: recovery completes what it says. The next intent replaces
+                // it, once A2 is durable.
                 store(media, INTENT, 0, 1 << 63 | (i as u64) << 16 | block);
                 flush(media, site!("allocator.A1.intent"), INTENT);
                 media.fence(site!("allocator.A1.fence"));
@@ -80,7 +81,10 @@ impl Structure for Allocator {
 
     fn completed(&self, media: &Traced) -> Result<usize, String> {
         let bitmap = load(media, BITMAP, 0);
-        let blocks: Vec<u64> = (0..SLOT_COUNT).map(|i| load(media, SLOTS + i, 0)).take_while(|block| *block != 0).collect();
+        let blocks: Vec<u64> = (0..SLOT_COUNT)
+            .map(|i| load(media, SLOTS + i, 0))
+            .take_while(|block| *block != 0)
+            .collect();
         let owned: u64 = blocks.iter().fold(0, |owned, block| owned | 1 << ((block - 1) & 63));
         if owned.count_ones() as usize != blocks.len() {
             return Err(format!("a block was handed out twice: {blocks:?}"));

@@ -1,4 +1,5 @@
-//! A sum that is kept as a journal of what was added; recovery folds the journal into the sum and empties it.
+//! A sum that is kept as a journal of what was added; recovery folds the journal into the sum and
+//! empties it.
 
 use everleaf_pmem::{Media, Site, Traced, site};
 
@@ -9,7 +10,8 @@ const SUMS: usize = 2;
 const ENTRIES: usize = 3;
 
 pub struct Journal {
-    /// Recovery adds to the sum in place, then empties the journal: if it is cut in between, it adds everything a second time.
+    /// Recovery adds to the sum in place, then empties the journal: if it is cut in between, it
+    /// adds everything a second time.
     pub adds_twice: bool,
 }
 
@@ -30,7 +32,8 @@ fn set_header(media: &Traced, value: u64) {
 
 fn total(media: &Traced) -> u64 {
     let (count, selected) = parts(load(media, HEADER, 0));
-    (0..count.min(8)).fold(load(media, SUMS, selected), |sum, i| sum.wrapping_add(load(media, ENTRIES, i)))
+    (0..count.min(8))
+        .fold(load(media, SUMS, selected), |sum, i| sum.wrapping_add(load(media, ENTRIES, i)))
 }
 
 impl Structure for Journal {

@@ -1,4 +1,5 @@
-//! Two accounts on two lines whose sum never changes: a redo log of two lines, the entry and the mark that makes it valid.
+//! Two accounts on two lines whose sum never changes: a redo log of two lines, the entry and the
+//! mark that makes it valid.
 
 use everleaf_pmem::{Media, Site, Traced, site};
 
@@ -87,7 +88,11 @@ impl Structure for Ledger {
 
     fn completed(&self, media: &Traced) -> Result<usize, String> {
         let (a, b) = (load(media, A, 0), load(media, B, 0));
-        if a.wrapping_add(b) == SUM { Ok(b as usize) } else { Err(format!("{a} and {b} do not make {SUM}")) }
+        if a.wrapping_add(b) == SUM {
+            Ok(b as usize)
+        } else {
+            Err(format!("{a} and {b} do not make {SUM}"))
+        }
     }
 
     fn sites(&self) -> Vec<Site> {

@@ -50,7 +50,12 @@ impl<S: Structure> Subject for Toy<S> {
         self.structure.recover(&image);
         Ok(image)
     }
-    fn verify(&self, media: &mut Traced, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        media: &mut Traced,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         let found = self.structure.completed(media)?;
         let expected = acknowledged..=cut.map_or(acknowledged, |cut| cut + 1);
         if !expected.contains(&found) {
@@ -64,7 +69,12 @@ impl<S: Structure> Subject for Toy<S> {
         }
         Ok(())
     }
-    fn completed(&self, media: &mut Traced, _acknowledged: usize, _cut: Option<usize>) -> Option<usize> {
+    fn completed(
+        &self,
+        media: &mut Traced,
+        _acknowledged: usize,
+        _cut: Option<usize>,
+    ) -> Option<usize> {
         self.structure.completed(media).ok()
     }
     fn sites(&self) -> Vec<Site> {

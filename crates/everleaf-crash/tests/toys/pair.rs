@@ -48,7 +48,11 @@ impl Structure for Pair {
         let selector = load(media, LINE, SELECTOR) as usize;
         let slot = self.slot(selector);
         let found = [load(media, LINE, slot), load(media, LINE, slot + 1)];
-        if found == halves(selector) { Ok(selector) } else { Err(format!("the pointer is torn: {found:?}")) }
+        if found == halves(selector) {
+            Ok(selector)
+        } else {
+            Err(format!("the pointer is torn: {found:?}"))
+        }
     }
 
     fn sites(&self) -> Vec<Site> {

@@ -47,7 +47,11 @@ impl Structure for Published {
         store(media, line, 0, i as u64 * 3);
         store(media, line, 7, !(i as u64 * 3));
         if flushes && fault != Fault::Unordered {
-            flush(media, site!("published.P1.node"), if fault == Fault::WrongLine { HEADER } else { line });
+            flush(
+                media,
+                site!("published.P1.node"),
+                if fault == Fault::WrongLine { HEADER } else { line },
+            );
         }
         if fault == Fault::Wasteful {
             flush(media, site!("published.P1.again"), line);
@@ -85,6 +89,11 @@ impl Structure for Published {
     }
 
     fn sites(&self) -> Vec<Site> {
-        vec![site!("published.P1.node"), site!("published.P1.fence"), site!("published.P2.root"), site!("published.P2.fence")]
+        vec![
+            site!("published.P1.node"),
+            site!("published.P1.fence"),
+            site!("published.P2.root"),
+            site!("published.P2.fence"),
+        ]
     }
 }

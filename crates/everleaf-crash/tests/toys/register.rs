@@ -24,7 +24,11 @@ impl Structure for Register {
     fn recover(&self, _media: &Traced) {}
     fn completed(&self, media: &Traced) -> Result<usize, String> {
         let words: Vec<u64> = (0..8).map(|word| load(media, LINE, word)).collect();
-        if words.iter().all(|word| *word == words[0]) { Ok(words[0] as usize) } else { Err(format!("torn: {words:?}")) }
+        if words.iter().all(|word| *word == words[0]) {
+            Ok(words[0] as usize)
+        } else {
+            Err(format!("torn: {words:?}"))
+        }
     }
     fn sites(&self) -> Vec<Site> {
         vec![site!("register.write"), site!("register.fence")]

@@ -1,4 +1,5 @@
-//! Structures of one word (or two that belong together) that several threads use, each with the ways in which published code has got it wrong.
+//! Structures of one word (or two that belong together) that several threads use, each with the
+//! ways in which published code has got it wrong.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,7 +83,11 @@ impl<S: Shared> ConcurrentSubject for Program<S> {
     }
     fn go_on(&self, (media, dram): &mut Self::State) -> Result<(), String> {
         self.structure.act(media, dram, Act::Set(77))?;
-        if self.structure.act(media, dram, Act::Get)? == 77 { Ok(()) } else { Err("what was set is not there".to_owned()) }
+        if self.structure.act(media, dram, Act::Get)? == 77 {
+            Ok(())
+        } else {
+            Err("what was set is not there".to_owned())
+        }
     }
     fn apply(&self, content: &mut u64, operation: usize) -> u64 {
         let old = *content;
@@ -105,11 +110,13 @@ impl<S: Shared> ConcurrentSubject for Program<S> {
         let renumbered = |thread: &ThreadOperations| {
             let place = |operation: &usize| operations.iter().position(|kept| kept == operation);
             let operations: Vec<usize> = thread.operations.iter().filter_map(place).collect();
-            (!operations.is_empty()).then_some(ThreadOperations { thread: thread.thread, operations })
+            (!operations.is_empty())
+                .then_some(ThreadOperations { thread: thread.thread, operations })
         };
         let smaller = |step: &Step| match step {
             Step::Concurrent(threads) => {
-                let threads: Vec<ThreadOperations> = threads.iter().filter_map(renumbered).collect();
+                let threads: Vec<ThreadOperations> =
+                    threads.iter().filter_map(renumbered).collect();
                 (!threads.is_empty()).then_some(Step::Concurrent(threads))
             }
             other => Some(other.clone()),
@@ -125,7 +132,8 @@ pub fn options() -> Options {
     Options { access_limit: 5000, interleavings_beyond: 20, ..super::options() }
 }
 
-// ---- one word under a lock in DRAM ----------------------------------------------------------------------------------------
+// ---- one word under a lock in DRAM
+// ----------------------------------------------------------------------------------------
 
 const VALUE: usize = 1;
 const LOCK: usize = 2;
@@ -177,7 +185,10 @@ impl Shared for Locked {
 
     fn act(&self, media: &Traced, lock: &SpinLock, act: Act) -> Result<u64, String> {
         let Locked(fault) = *self;
-        let reads_alone = matches!(fault, Fault::ReadsNotDurable | Fault::FencesForAnother | Fault::FlushesWhatItReads);
+        let reads_alone = matches!(
+            fault,
+            Fault::ReadsNotDurable | Fault::FencesForAnother | Fault::FlushesWhatItReads
+        );
         let locks = fault != Fault::NoLock && !(act == Act::Get && reads_alone);
         if locks {
             lock.lock(media);
@@ -211,7 +222,8 @@ impl Shared for Locked {
     }
 }
 
-// ---- without locks --------------------------------------------------------------------------------------------------------
+// ---- without locks
+// -------------------------------------------------------------------------------------------------
 
 /// A counter that is exchanged atomically.
 #[derive(Clone)]
@@ -236,7 +248,8 @@ impl Shared for LockFree {
                 media.relax();
                 continue;
             }
-            // What was read may be another thread's, not durable yet: it is made durable before anybody hears of it.
+            // What was read may be another thread's, not durable yet: it is made durable before
+            // anybody hears of it.
             persist(media);
             return Ok(if matches!(act, Act::Set(_)) { 0 } else { old });
         }
@@ -246,7 +259,8 @@ impl Shared for LockFree {
     }
 }
 
-// ---- two words that belong together ---------------------------------------------------------------------------------------
+// ---- two words that belong together
+// ---------------------------------------------------------------------------------------
 
 /// A value and its complement, guarded by a version: odd while they change.
 #[derive(Clone)]
@@ -270,17 +284,28 @@ impl Shared for Versioned {
             loop {
                 let before = version.load(Ordering::Acquire);
                 let selected = load(media, VALUE, 2) as usize % 2 * 3;
-                let (value, complement) = (load(media, VALUE, selected), load(media, VALUE, selected + 1));
-                if !self.reads_torn && (before % 2 == 1 || version.load(Ordering::Acquire) != before) {
+                let (value, complement) =
+                    (load(media, VALUE, selected), load(media, VALUE, selected + 1));
+                if !self.reads_torn
+                    && (before % 2 == 1 || version.load(Ordering::Acquire) != before)
+                {
                     media.relax();
                     continue;
                 }
-                return if value == !complement { Ok(value) } else { Err(format!("torn: {value} and {complement}")) };
+                return if value == !complement {
+                    Ok(value)
+                } else {
+                    Err(format!("torn: {value} and {complement}"))
+                };
             }
         };
         loop {
             let before = version.load(Ordering::Acquire);
-            if before % 2 == 0 && version.compare_exchange(before, before + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if before % 2 == 0
+                && version
+                    .compare_exchange(before, before + 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
                 break;
             }
             media.relax();
@@ -299,11 +324,16 @@ impl Shared for Versioned {
     fn value(&self, media: &Traced) -> Result<u64, String> {
         let slot = load(media, VALUE, 2) as usize % 2 * 3;
         let (value, complement) = (load(media, VALUE, slot), load(media, VALUE, slot + 1));
-        if value == !complement { Ok(value) } else { Err(format!("torn: {value} and {complement}")) }
+        if value == !complement {
+            Ok(value)
+        } else {
+            Err(format!("torn: {value} and {complement}"))
+        }
     }
 }
 
-// ---- a lock in persistent memory --------------------------------------------------------------------------------------------
+// ---- a lock in persistent memory
+// --------------------------------------------------------------------------------------------
 
 /// The lock is a word of the persistent node, as in so many published trees.
 #[derive(Clone)]

@@ -22,8 +22,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a transaction that was committed. Readers must not meet on a line for the sake of being counted: the part is chosen by where
-    /// the stack is, the one thing that tells threads apart and costs nothing.
+    /// Counts a transaction that was committed. Readers must not meet on a line for the sake of
+    /// being counted: the part is chosen by where the stack is, the one thing that tells threads
+    /// apart and costs nothing.
     #[inline(always)]
     pub fn committed(&self) {
         let here = 0u8;
@@ -83,7 +84,9 @@ impl TransactionCounts {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             committed: self.committed.saturating_sub(earlier.committed),
-            aborted: std::array::from_fn(|cause| self.aborted[cause].saturating_sub(earlier.aborted[cause])),
+            aborted: std::array::from_fn(|cause| {
+                self.aborted[cause].saturating_sub(earlier.aborted[cause])
+            }),
             fallbacks: self.fallbacks.saturating_sub(earlier.fallbacks),
         }
     }

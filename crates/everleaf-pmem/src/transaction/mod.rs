@@ -1,14 +1,17 @@
-//! Transactions on DRAM: many loads and stores that happen at one moment, by the processor's transactional memory (RTM) or, where
-//! it has none, simulated for tests.
+//! Transactions on DRAM: many loads and stores that happen at one moment, by the processor's
+//! transactional memory (RTM) or, where it has none, simulated for tests.
 //!
 //! The rules of use:
-//! * T1: a transaction may abort, for any reason or none, and some abort every time (a page fault does, until the page is touched
-//!   outside). So attempts are bounded, and whoever runs one has another way, under a *fallback lock*.
-//! * T2: a transaction reads the fallback lock before all else and gives itself up if it is held. So it never runs beside a
-//!   holder: it has read the lock's line, and taking the lock aborts it.
-//! * T3: what runs inside touches DRAM only. No flush, no system call, no wait: each aborts it, every time.
-//! * T4: what runs inside may run several times, and is taken back but for the last time. In a simulation nothing can be taken back,
-//!   so it tells when it has decided ([`Step::decided`]) and stores only then.
+//! * T1: a transaction may abort, for any reason or none, and some abort every time (a page fault
+//!   does, until the page is touched outside). So attempts are bounded, and whoever runs one has
+//!   another way, under a *fallback lock*.
+//! * T2: a transaction reads the fallback lock before all else and gives itself up if it is held.
+//!   So it never runs beside a holder: it has read the lock's line, and taking the lock aborts it.
+//! * T3: what runs inside touches DRAM only. No flush, no system call, no wait: each aborts it,
+//!   every time.
+//! * T4: what runs inside may run several times, and is taken back but for the last time. In a
+//!   simulation nothing can be taken back, so it tells when it has decided ([`Step::decided`]) and
+//!   stores only then.
 //!
 //! Map of the files: `rtm` (the instructions) · `status` (why it aborted) · `simulated` · `counts`.
 
@@ -18,7 +21,7 @@ mod simulated;
 mod status;
 
 pub use counts::TransactionCounts;
-pub use simulated::{Invented, Simulation};
+pub use simulated::{InjectedAborts, Simulation};
 pub use status::AbortCause;
 
 use counts::Tally;
@@ -39,7 +42,8 @@ pub enum Transactions {
 
 /// Attempts after which a transaction is given up.
 const ATTEMPTS: u32 = 8;
-/// Aborts of which the processor says that another attempt will not help. One is forgiven: an interrupt looks like a page fault.
+/// Aborts of which the processor says that another attempt will not help. One is forgiven: an
+/// interrupt looks like a page fault.
 const HOPELESS_ATTEMPTS: u32 = 2;
 /// Turns of waiting for the fallback lock before an attempt is counted as lost.
 const LOCK_TURNS: u32 = 1000;
@@ -89,8 +93,9 @@ pub struct Step {
 }
 
 impl Step {
-    /// To be called when everything is read and nothing stored yet: the last moment at which a simulation takes an attempt back. No
-    /// instruction on a processor that takes back stores as well.
+    /// To be called when everything is read and nothing stored yet: the last moment at which a
+    /// simulation takes an attempt back. No instruction on a processor that takes back stores as
+    /// well.
     ///
     /// # Errors
     /// [`Aborted`], to be handed on at once.
@@ -100,7 +105,8 @@ impl Step {
     }
 }
 
-/// Aborts the transaction that is under way if a panic leaves it; the processor then goes back to its beginning.
+/// Aborts the transaction that is under way if a panic leaves it; the processor then goes back to
+/// its beginning.
 struct Open;
 
 impl Drop for Open {
@@ -110,7 +116,8 @@ impl Drop for Open {
 }
 
 impl TransactionalMemory {
-    /// As chosen; `has_rtm` says whether the processor has transactions that may be used ([`Media::has_rtm`](crate::Media::has_rtm)).
+    /// As chosen; `has_rtm` says whether the processor has transactions that may be used
+    /// ([`Media::has_rtm`](crate::Media::has_rtm)).
     pub fn new(choice: Transactions, has_rtm: bool) -> Self {
         let kind = match choice {
             Transactions::Auto if has_rtm => Kind::Rtm,
@@ -131,10 +138,16 @@ impl TransactionalMemory {
         matches!(self.kind, Kind::Simulated(_))
     }
 
-    /// What `body` finds, all of it at one moment at which `held` says that the fallback lock is free. None if attempts were given up:
-    /// the other way is to be taken. `body` must not store anything. `wait` is called in every turn of waiting for the lock.
+    /// What `body` finds, all of it at one moment at which `held` says that the fallback lock is
+    /// free. None if attempts were given up: the other way is to be taken. `body` must not store
+    /// anything. `wait` is called in every turn of waiting for the lock.
     #[inline]
-    pub fn read<T>(&self, held: &impl Fn() -> bool, wait: &impl Fn(), mut body: impl FnMut() -> T) -> Option<T> {
+    pub fn read<T>(
+        &self,
+        held: &impl Fn() -> bool,
+        wait: &impl Fn(),
+        mut body: impl FnMut() -> T,
+    ) -> Option<T> {
         self.change(held, wait, |step| {
             let found = body();
             step.decided().map(|()| found)
@@ -165,7 +178,8 @@ impl TransactionalMemory {
             if status.cause() == AbortCause::Locked {
                 (0..LOCK_TURNS).take_while(|_| held()).for_each(|_| wait());
             } else if status.may_retry() {
-                // Those who met go apart: each waits twice as long as the last time. For nobody in particular, so not by `wait`.
+                // Those who met go apart: each waits twice as long as the last time. For nobody in
+                // particular, so not by `wait`.
                 (0..1u32 << attempt).for_each(|_| std::hint::spin_loop());
             } else {
                 hopeless += 1;
@@ -179,7 +193,11 @@ impl TransactionalMemory {
     }
 
     #[inline(always)]
-    fn attempt<T>(&self, held: &impl Fn() -> bool, body: &mut impl FnMut(&Step) -> Result<T, Aborted>) -> Result<T, AbortStatus> {
+    fn attempt<T>(
+        &self,
+        held: &impl Fn() -> bool,
+        body: &mut impl FnMut(&Step) -> Result<T, Aborted>,
+    ) -> Result<T, AbortStatus> {
         match &self.kind {
             Kind::Off => Err(AbortStatus::of(AbortCause::Unknown)),
             Kind::Rtm => attempt_by_processor(held, body),
@@ -187,8 +205,8 @@ impl TransactionalMemory {
         }
     }
 
-    /// To be called by whoever has taken the fallback lock, before he touches anything. On a processor taking the lock was all: no
-    /// transaction that has read it is left.
+    /// To be called by whoever has taken the fallback lock, before he touches anything. On a
+    /// processor taking the lock was all: no transaction that has read it is left.
     pub fn settle(&self) {
         if let Kind::Simulated(simulator) = &self.kind {
             simulator.settle();
@@ -212,8 +230,13 @@ fn attempt_by_processor<T>(
         return Err(AbortStatus::from_bits(status));
     }
     let open = Open;
-    // T2. Every abort, this one too, goes back to `begin`: what stands behind it is for a processor that has gone on.
-    let done = if held() { Err(Aborted(AbortStatus::of(AbortCause::Locked))) } else { body(&Step { abort: None }) };
+    // T2. Every abort, this one too, goes back to `begin`: what stands behind it is for a processor
+    // that has gone on.
+    let done = if held() {
+        Err(Aborted(AbortStatus::of(AbortCause::Locked)))
+    } else {
+        body(&Step { abort: None })
+    };
     match done {
         Ok(done) => {
             rtm::end();
@@ -235,7 +258,7 @@ mod tests {
     use super::*;
     use crate::Cpu;
 
-    fn simulated(seed: u64, aborts: Invented) -> TransactionalMemory {
+    fn simulated(seed: u64, aborts: InjectedAborts) -> TransactionalMemory {
         TransactionalMemory::new(Transactions::Simulated(Simulation { seed, aborts }), false)
     }
 
@@ -245,17 +268,21 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_used() {
-        let kinds = |choice| [false, true].map(|has_rtm| TransactionalMemory::new(choice, has_rtm).is_on());
+        let kinds =
+            |choice| [false, true].map(|has_rtm| TransactionalMemory::new(choice, has_rtm).is_on());
         assert_eq!(kinds(Transactions::Auto), [false, true]);
         assert_eq!(kinds(Transactions::Off), [false, false]);
         assert_eq!(kinds(Transactions::Simulated(Simulation::default())), [true, true]);
-        assert_eq!(TransactionalMemory::new(Transactions::Off, true).read(&|| false, &relax, || 7), None);
+        assert_eq!(
+            TransactionalMemory::new(Transactions::Off, true).read(&|| false, &relax, || 7),
+            None
+        );
     }
 
     #[test]
     fn attempts_are_bounded_for_every_cause() {
         for cause in AbortCause::ALL {
-            let memory = simulated(1, Invented::Always(cause));
+            let memory = simulated(1, InjectedAborts::Always(cause));
             let (mut runs, word) = (0, AtomicU64::new(0));
             let done = memory.change(&|| false, &relax, |step| {
                 runs += 1;
@@ -268,16 +295,25 @@ mod tests {
                 AbortCause::Locked | AbortCause::Conflict => ATTEMPTS,
                 _ => HOPELESS_ATTEMPTS,
             };
-            assert_eq!((done, word.load(Relaxed), counts.committed, counts.fallbacks), (None, 0, 0, 1), "{cause:?}");
-            assert_eq!((counts.aborts(), counts.aborted_by(cause)), (attempts.into(), attempts.into()), "{cause:?}");
+            assert_eq!(
+                (done, word.load(Relaxed), counts.committed, counts.fallbacks),
+                (None, 0, 0, 1),
+                "{cause:?}"
+            );
+            assert_eq!(
+                (counts.aborts(), counts.aborted_by(cause)),
+                (attempts.into(), attempts.into()),
+                "{cause:?}"
+            );
             assert!(runs <= attempts && counts.begun() == u64::from(attempts));
         }
     }
 
     #[test]
     fn an_abort_in_between_is_tried_again() {
-        let memory = simulated(3, Invented::OneIn(3));
-        let done = (0..1000).filter(|_| memory.read(&|| false, &relax, || ()).is_some()).count() as u64;
+        let memory = simulated(3, InjectedAborts::OneIn(3));
+        let done =
+            (0..1000).filter(|_| memory.read(&|| false, &relax, || ()).is_some()).count() as u64;
         let counts = memory.counts();
         assert_eq!((counts.committed, counts.committed + counts.fallbacks), (done, 1000));
         assert!(done > 800 && counts.aborted.iter().all(|aborts| *aborts > 20), "{counts:?}");
@@ -286,7 +322,7 @@ mod tests {
 
     #[test]
     fn who_finds_the_lock_held_waits_and_goes_the_other_way_in_the_end() {
-        let memory = simulated(1, Invented::Nothing);
+        let memory = simulated(1, InjectedAborts::Nothing);
         let turns = AtomicU64::new(0);
         let count = || {
             turns.fetch_add(1, Relaxed);
@@ -298,7 +334,8 @@ mod tests {
         assert_eq!(memory.counts().aborted_by(AbortCause::Locked), u64::from(ATTEMPTS) + 1);
     }
 
-    /// Threads add to two words in transactions and, where these give up, under the lock; nobody sees one without the other.
+    /// Threads add to two words in transactions and, where these give up, under the lock; nobody
+    /// sees one without the other.
     fn words_change_together(memory: &TransactionalMemory) {
         const THREADS: u64 = 4;
         const STEPS: u64 = 3000;
@@ -345,11 +382,11 @@ mod tests {
     #[test]
     fn simulated_transactions_and_holders_of_the_lock_exclude_each_other() {
         for (seed, aborts) in (0..).zip([
-            Invented::Nothing,
-            Invented::OneIn(2),
-            Invented::OneIn(20),
-            Invented::Always(AbortCause::Unknown),
-            Invented::Always(AbortCause::Locked),
+            InjectedAborts::Nothing,
+            InjectedAborts::OneIn(2),
+            InjectedAborts::OneIn(20),
+            InjectedAborts::Always(AbortCause::Unknown),
+            InjectedAborts::Always(AbortCause::Locked),
         ]) {
             let memory = simulated(seed, aborts);
             words_change_together(&memory);
@@ -368,10 +405,11 @@ mod tests {
         println!("{:?}", memory.counts());
     }
 
-    /// Valgrind knows the instructions and aborts every transaction at once, for want of capacity: with it the way through them and back can
-    /// be run on any processor.
+    /// Valgrind knows the instructions and aborts every transaction at once, for want of capacity:
+    /// with it the way through them and back can be run on any processor.
     #[test]
-    #[ignore = "to be run by valgrind, as `valgrind target/debug/deps/everleaf_pmem-.. --ignored emulated`"]
+    #[ignore = "to be run by valgrind, as `valgrind target/debug/deps/everleaf_pmem-.. --ignored \
+        emulated`"]
     fn transactions_that_are_emulated_and_aborted_lead_to_the_other_way() {
         let memory = TransactionalMemory::new(Transactions::Auto, true);
         let word = AtomicU64::new(5);
@@ -387,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_transaction_leaves_it() {
-        let memory = simulated(1, Invented::Nothing);
+        let memory = simulated(1, InjectedAborts::Nothing);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             memory.read(&|| false, &relax, || panic!("in a transaction"));
         }));

@@ -1,12 +1,13 @@
 //! Transactions without a processor that has them: one at a time, and aborts drawn from a seed.
 //!
-//! A mutex, the *gate*, is held for the length of a transaction, so that transactions exclude each other as if they were instants. What
-//! the processor does besides, it does here too:
-//! - Whoever takes the fallback lock aborts every transaction that has read it. Here it waits until the one that is under way has
-//!   ended ([`settle`](Simulator::settle)); those that come later read that the lock is held. A transaction that does not read the lock
-//!   runs beside its holder, and is harmed, as it would be on the processor.
-//! - It may abort at any moment. Here it does at its beginning, or when it has decided and not yet stored, for nothing can be
-//!   taken back here.
+//! A mutex, the *gate*, is held for the length of a transaction, so that transactions exclude each
+//! other as if they were instants. What the processor does besides, it does here too:
+//! - Whoever takes the fallback lock aborts every transaction that has read it. Here it waits until
+//!   the one that is under way has ended ([`settle`](Simulator::settle)); those that come later
+//!   read that the lock is held. A transaction that does not read the lock runs beside its holder,
+//!   and is harmed, as it would be on the processor.
+//! - It may abort at any moment. Here it does at its beginning, or when it has decided and not yet
+//!   stored, for nothing can be taken back here.
 
 use parking_lot::Mutex;
 
@@ -15,7 +16,7 @@ use super::{AbortCause, Aborted, Step};
 
 /// Which aborts a simulation invents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Invented {
+pub enum InjectedAborts {
     /// None.
     #[default]
     Nothing,
@@ -31,7 +32,7 @@ pub struct Simulation {
     /// Decides about the aborts.
     pub seed: u64,
     /// Which aborts there are beside those by the fallback lock.
-    pub aborts: Invented,
+    pub aborts: InjectedAborts,
 }
 
 /// Runs them.
@@ -39,7 +40,7 @@ pub struct Simulation {
 pub(super) struct Simulator {
     /// The gate, and the state of the random numbers.
     gate: Mutex<u64>,
-    aborts: Invented,
+    aborts: InjectedAborts,
 }
 
 impl Simulator {
@@ -71,14 +72,18 @@ impl Simulator {
     /// An abort at the beginning or at the end of an attempt, perhaps.
     fn invent(&self, random: &mut u64, at_end: bool) -> Option<AbortStatus> {
         match self.aborts {
-            Invented::Nothing => None,
-            Invented::OneIn(times) => {
+            InjectedAborts::Nothing => None,
+            InjectedAborts::OneIn(times) => {
                 let drawn = next(random);
                 let hit = (drawn >> 8).is_multiple_of(u64::from(times.max(1)) * 2);
-                hit.then(|| AbortStatus::of(AbortCause::ALL[drawn as u8 as usize % AbortCause::ALL.len()]))
+                hit.then(|| {
+                    AbortStatus::of(AbortCause::ALL[drawn as u8 as usize % AbortCause::ALL.len()])
+                })
             }
             // Now at the beginning, now at the end.
-            Invented::Always(cause) => (at_end || next(random) >> 63 == 1).then(|| AbortStatus::of(cause)),
+            InjectedAborts::Always(cause) => {
+                (at_end || next(random) >> 63 == 1).then(|| AbortStatus::of(cause))
+            }
         }
     }
 }

@@ -12,8 +12,8 @@ pub enum AbortCause {
     Conflict,
     /// It touched more lines than the processor can keep track of.
     Capacity,
-    /// The processor gives no reason: an interrupt, an instruction that no transaction may have, or a page fault, which comes
-    /// again every time until the page is touched outside.
+    /// The processor gives no reason: an interrupt, an instruction that no transaction may have, or
+    /// a page fault, which comes again every time until the page is touched outside.
     Unknown,
     /// A debugger, a nested transaction, or what is to be invented.
     Other,
@@ -21,7 +21,8 @@ pub enum AbortCause {
 
 impl AbortCause {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [AbortCause; 5] = [Self::Locked, Self::Conflict, Self::Capacity, Self::Unknown, Self::Other];
+    pub const ALL: [AbortCause; 5] =
+        [Self::Locked, Self::Conflict, Self::Capacity, Self::Unknown, Self::Other];
 
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
@@ -35,8 +36,8 @@ impl AbortCause {
     }
 }
 
-/// The word that the processor leaves behind: bits for explicit abort, may-retry, conflict, capacity, debugger and nesting; the
-/// top byte is the code of an explicit abort.
+/// The word that the processor leaves behind: bits for explicit abort, may-retry, conflict,
+/// capacity, debugger and nesting; the top byte is the code of an explicit abort.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct AbortStatus(u32);
 
@@ -99,7 +100,10 @@ mod tests {
             assert_eq!(AbortStatus::of(cause).cause(), cause);
             assert_eq!(AbortCause::ALL[cause as usize], cause);
         }
-        assert_eq!(AbortCause::ALL.map(AbortCause::name), ["locked", "conflict", "capacity", "unknown", "other"]);
+        assert_eq!(
+            AbortCause::ALL.map(AbortCause::name),
+            ["locked", "conflict", "capacity", "unknown", "other"]
+        );
     }
 
     #[test]

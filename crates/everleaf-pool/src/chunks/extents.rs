@@ -1,7 +1,8 @@
-//! The extents of a pool, looked at without a lock: they only ever become more, and the last one longer.
+//! The extents of a pool, looked at without a lock: they only ever become more, and the last one
+//! longer.
 //!
-//! Every operation of the allocator asks where the line of a chunk is. A lock that all threads share, even one of readers, would be the busiest line
-//! of the machine.
+//! Every operation of the allocator asks where the line of a chunk is. A lock that all threads
+//! share, even one of readers, would be the busiest line of the machine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,7 +12,8 @@ use super::{LINES_PER_CHUNK, table_chunks};
 use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK, MAX_EXTENTS};
 use crate::word::{SEALED_BITS, Sealed};
 
-/// Some chunks in a row, their table first. The last extent of a pool can become longer where it is, as long as its table has lines for more chunks.
+/// Some chunks in a row, their table first. The last extent of a pool can become longer where it
+/// is, as long as its table has lines for more chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub start: u64,
@@ -22,7 +24,8 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Bits of the word in the header that hold the number of chunks: 4 TiB. The rest holds the length of the table.
+    /// Bits of the word in the header that hold the number of chunks: 4 TiB. The rest holds the
+    /// length of the table.
     const CHUNK_BITS: u32 = 30;
     /// Chunks that an extent can have.
     pub const MAX_CHUNKS: u64 = (1 << Self::CHUNK_BITS) - 1;
@@ -34,7 +37,8 @@ impl Extent {
         Self { start, chunks, table: table_chunks(chunks) }
     }
 
-    /// What the word of an extent that begins at `start` says of it; none if it is damaged. An extent without chunks ends the list.
+    /// What the word of an extent that begins at `start` says of it; none if it is damaged. An
+    /// extent without chunks ends the list.
     pub fn unseal(word: Sealed, start: u64) -> Option<Self> {
         let content = word.open()?;
         let (chunks, table) = (content & Self::MAX_CHUNKS, content >> Self::CHUNK_BITS);
@@ -70,12 +74,14 @@ impl Extent {
 /// The extents in their order. One thread adds at a time; any number look.
 pub(super) struct Extents {
     count: AtomicUsize,
-    /// The first chunk of each, and behind the last where it ends and the next will begin. What is below `count` never changes; the end only grows, and whoever
-    /// learned of a chunk from another thread sees an end behind it.
+    /// The first chunk of each, and behind the last where it ends and the next will begin. What is
+    /// below `count` never changes; the end only grows, and whoever learned of a chunk from another
+    /// thread sees an end behind it.
     starts: Box<[AtomicU64]>,
     /// The chunks of the table of each.
     tables: Box<[AtomicU64]>,
-    /// Whether the shadow of its chunks is filled. Changed and asked under the lock of the free chunks.
+    /// Whether the shadow of its chunks is filled. Changed and asked under the lock of the free
+    /// chunks.
     scanned: Box<[AtomicBool]>,
 }
 
@@ -88,7 +94,8 @@ impl Extents {
         Self { count: AtomicUsize::new(0), starts, tables, scanned }
     }
 
-    /// Adds one, which begins at [`end`](Self::end); there must be room for it among [`MAX_EXTENTS`].
+    /// Adds one, which begins at [`end`](Self::end); there must be room for it among
+    /// [`MAX_EXTENTS`].
     pub fn add(&self, extent: Extent) {
         let count = self.count.load(Ordering::Relaxed);
         debug_assert_eq!(extent.start, self.start(count));
@@ -118,7 +125,11 @@ impl Extents {
     /// The extent with this number, which must be below [`count`](Self::count).
     pub fn get(&self, at: usize) -> Extent {
         let start = self.start(at);
-        Extent { start, chunks: self.start(at + 1) - start, table: self.tables[at].load(Ordering::Relaxed) }
+        Extent {
+            start,
+            chunks: self.start(at + 1) - start,
+            table: self.tables[at].load(Ordering::Relaxed),
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
@@ -159,14 +170,21 @@ mod tests {
     #[test]
     fn every_chunk_is_in_one_extent() {
         let extents = Extents::new();
-        assert_eq!((extents.count(), extents.position(0), extents.position(FIRST_EXTENT_CHUNK)), (0, None, None));
+        assert_eq!(
+            (extents.count(), extents.position(0), extents.position(FIRST_EXTENT_CHUNK)),
+            (0, None, None)
+        );
         let sizes = [5, 1, 300, 64, 65];
         sizes.iter().for_each(|chunks| extents.add(Extent::exact(extents.end(), *chunks)));
         extents.add(Extent { start: extents.end(), chunks: 10, table: 2 });
         extents.lengthen(7);
-        assert_eq!(extents.get(5), Extent { start: FIRST_EXTENT_CHUNK + 435, chunks: 17, table: 2 });
+        assert_eq!(
+            extents.get(5),
+            Extent { start: FIRST_EXTENT_CHUNK + 435, chunks: 17, table: 2 }
+        );
         let sizes = [5, 1, 300, 64, 65, 17];
-        let expected: Vec<usize> = sizes.iter().enumerate().flat_map(|(at, chunks)| vec![at; *chunks as usize]).collect();
+        let expected: Vec<usize> =
+            sizes.iter().enumerate().flat_map(|(at, chunks)| vec![at; *chunks as usize]).collect();
         for (place, at) in expected.iter().enumerate() {
             let chunk = FIRST_EXTENT_CHUNK + place as u64;
             assert_eq!(extents.position(chunk), Some(*at));
@@ -175,14 +193,18 @@ mod tests {
         }
         let end = FIRST_EXTENT_CHUNK + expected.len() as u64;
         assert_eq!([0, 2, end, u64::MAX].map(|chunk| extents.position(chunk)), [None; 4]);
-        assert_eq!((extents.iter().last().map(|extent| extent.end()), extents.end()), (Some(end), end));
+        assert_eq!(
+            (extents.iter().last().map(|extent| extent.end()), extents.end()),
+            (Some(end), end)
+        );
     }
 
     #[test]
     fn words_of_extents_round_trip() {
         let [most, lines] = [Extent::MAX_CHUNKS, Extent::MAX_LINES];
         for chunks in [2, 63, 64, 65, 200, 4096, most] {
-            for table in [table_chunks(chunks), table_chunks(chunks) + 1, 150, table_chunks(lines)] {
+            for table in [table_chunks(chunks), table_chunks(chunks) + 1, 150, table_chunks(lines)]
+            {
                 let extent = Extent { start: 77, chunks, table };
                 let told = table == table_chunks(chunks) || table <= table_chunks(lines);
                 if told && table_chunks(chunks) <= table && table < chunks {
@@ -191,7 +213,11 @@ mod tests {
             }
         }
         assert_eq!(Extent::unseal(Sealed::ZERO, 3), Some(Extent { start: 3, chunks: 0, table: 0 }));
-        assert_eq!(Extent::exact(3, 5).seal(), Sealed::of(5), "as pools had it before tables had lines for more");
+        assert_eq!(
+            Extent::exact(3, 5).seal(),
+            Sealed::of(5),
+            "as pools had it before tables had lines for more"
+        );
         for (chunks, table) in [(0, 1), (5, 5), (5, 6), (65, 1), (65, 2)] {
             let word = Sealed::of(table << Extent::CHUNK_BITS | chunks);
             assert_eq!(Extent::unseal(word, 3), None, "{chunks} chunks, a table of {table}");

@@ -10,10 +10,16 @@ use crate::layout::CHUNK;
 use crate::{Corruption, PoolError};
 
 impl Chunks {
-    // ---- scanning -----------------------------------------------------------------------------------------------------
+    // ---- scanning
+    // ---------------------------------------------------------------------------------------------
 
     /// Fills the shadow of one extent from its table: one line read a chunk.
-    pub(super) fn scan<M: Media>(&self, media: &M, at: usize, free: &mut Free) -> Result<(), PoolError> {
+    pub(super) fn scan<M: Media>(
+        &self,
+        media: &M,
+        at: usize,
+        free: &mut Free,
+    ) -> Result<(), PoolError> {
         if self.extents.is_scanned(at) {
             return Ok(());
         }
@@ -61,15 +67,25 @@ impl Chunks {
             _ => return,
         };
         // Unless a worker has come by it meanwhile.
-        if self.flags[chunk as usize].compare_exchange(0, LISTED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        if self.flags[chunk as usize]
+            .compare_exchange(0, LISTED, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+        {
             free.partial[kind][class.index()].push(chunk);
         }
     }
 
-    // ---- taking and giving back chunks ----------------------------------------------------------------------------
+    // ---- taking and giving back chunks
+    // ----------------------------------------------------------------------------
 
-    /// A chunk of blocks of this usage for a worker to own: one that it came by, a listed one, or a free one newly typed. None: the pool must grow.
-    pub fn own_chunk<M: Media>(&self, media: &M, slot: usize, usage: Usage) -> Result<Option<u64>, PoolError> {
+    /// A chunk of blocks of this usage for a worker to own: one that it came by, a listed one, or a
+    /// free one newly typed. None: the pool must grow.
+    pub fn own_chunk<M: Media>(
+        &self,
+        media: &M,
+        slot: usize,
+        usage: Usage,
+    ) -> Result<Option<u64>, PoolError> {
         let (kind, class) = match usage {
             Usage::NodeBlocks(class) => (0, class),
             Usage::RecordBlocks(class) => (1, class),
@@ -99,9 +115,9 @@ impl Chunks {
         }
     }
 
-    /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out, and whoever freed the last block made it
-    /// so durably. Bitmap and descriptor share a line, so the descriptor is durable no later than any bit that is set afterwards:
-    /// one flush, no fence.
+    /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out,
+    /// and whoever freed the last block made it so durably. Bitmap and descriptor share a line, so
+    /// the descriptor is durable no later than any bit that is set afterwards: one flush, no fence.
     fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
         if !self.is_empty(media, chunk)? {
             return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
@@ -112,7 +128,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool must grow.
+    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool
+    /// must grow.
     pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
         let mut free = lock_relaxing(&self.free, media);
         loop {
@@ -126,7 +143,8 @@ impl Chunks {
         }
     }
 
-    /// Scans one more extent, or takes back what workers came by; false if there is nothing more to be found.
+    /// Scans one more extent, or takes back what workers came by; false if there is nothing more to
+    /// be found.
     fn find_more<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
         if let Some(at) = (0..self.extents.count()).find(|at| !self.extents.is_scanned(*at)) {
             return self.scan(media, at, free).map(|()| true);
@@ -173,8 +191,12 @@ impl Chunks {
     /// The worker no longer allocates from this chunk. Takes no lock if the chunk is full.
     pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
         self.flags[chunk as usize].swap(0, Ordering::SeqCst);
-        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)? else { return Ok(()) };
-        // Who frees a block from here on finds the chunk without an owner; what was freed before is seen here.
+        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)?
+        else {
+            return Ok(());
+        };
+        // Who frees a block from here on finds the chunk without an owner; what was freed before is
+        // seen here.
         if self.is_empty(media, chunk)? || self.first_free_block(media, chunk, class)?.is_some() {
             self.offer(media, &mut lock_relaxing(&self.free, media), chunk)?;
         }
@@ -190,23 +212,36 @@ impl Chunks {
     }
 
     /// Chunks that were workers' are nobody's.
-    fn let_go_of<M: Media>(&self, media: &M, free: &mut Free, chunks: &[u64]) -> Result<(), PoolError> {
+    fn let_go_of<M: Media>(
+        &self,
+        media: &M,
+        free: &mut Free,
+        chunks: &[u64],
+    ) -> Result<(), PoolError> {
         chunks.iter().try_for_each(|chunk| {
             self.flags[*chunk as usize].swap(0, Ordering::SeqCst);
             self.offer(media, free, *chunk)
         })
     }
 
-    /// A worker is about to free `block` while its intent speaks of it: keeps the block from everybody until it is [`freed`](Chunks::freed).
-    pub fn begin_freeing<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
-        // An extent that was scanned in between would count the block's chunks as free a first time.
+    /// A worker is about to free `block` while its intent speaks of it: keeps the block from
+    /// everybody until it is [`freed`](Chunks::freed).
+    pub fn begin_freeing<M: Media>(
+        &self,
+        media: &M,
+        slot: usize,
+        block: Block,
+    ) -> Result<(), PoolError> {
+        // An extent that was scanned in between would count the block's chunks as free a first
+        // time.
         self.known_shadow(media, block.offset / CHUNK)?;
         self.freeing.begin(slot, block.offset);
         Ok(())
     }
 
-    /// A block was durably freed, and no intent speaks of it any more: makes its room known. Takes the lock of the free chunks only where a run was freed, a chunk
-    /// has become empty, or the worker has come by too many.
+    /// A block was durably freed, and no intent speaks of it any more: makes its room known. Takes
+    /// the lock of the free chunks only where a run was freed, a chunk has become empty, or the
+    /// worker has come by too many.
     pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
         let chunk = block.offset / CHUNK;
         if let Some(run) = block.run {
@@ -216,7 +251,8 @@ impl Chunks {
             return Ok(());
         }
         let flags = &self.flags[chunk as usize];
-        // The chunk is no free one: nobody gives it back while one of its blocks is known as being freed.
+        // The chunk is no free one: nobody gives it back while one of its blocks is known as being
+        // freed.
         if flags.compare_exchange(0, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             self.freeing.end(slot);
             let too_many = self.spares.add(media, slot, self.usage(media, chunk)?, chunk);
@@ -234,8 +270,13 @@ impl Chunks {
         }
     }
 
-    /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let go](Chunks::let_go).
-    pub fn keep<M: Media>(&self, media: &M, blocks: impl Iterator<Item = Block> + Clone) -> Result<(), PoolError> {
+    /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let
+    /// go](Chunks::let_go).
+    pub fn keep<M: Media>(
+        &self,
+        media: &M,
+        blocks: impl Iterator<Item = Block> + Clone,
+    ) -> Result<(), PoolError> {
         for block in blocks.clone() {
             self.known_shadow(media, block.offset / CHUNK)?; // As in `begin_freeing`.
         }
@@ -243,8 +284,14 @@ impl Chunks {
         Ok(())
     }
 
-    /// A batch is over, and no intent speaks of its blocks any more. Makes the room of those known that `freed` names; of the others that of their chunks.
-    pub fn let_go<M: Media>(&self, media: &M, blocks: &[Block], freed: impl Fn(Block) -> bool) -> Result<(), PoolError> {
+    /// A batch is over, and no intent speaks of its blocks any more. Makes the room of those known
+    /// that `freed` names; of the others that of their chunks.
+    pub fn let_go<M: Media>(
+        &self,
+        media: &M,
+        blocks: &[Block],
+        freed: impl Fn(Block) -> bool,
+    ) -> Result<(), PoolError> {
         let mut free = lock_relaxing(&self.free, media);
         self.freeing.let_go(blocks.iter().map(|block| block.offset));
         let mut offered = None;
@@ -270,26 +317,33 @@ impl Chunks {
         free.run_hint = free.run_hint.min(chunk);
     }
 
-    /// Lists a chunk that nobody owns if it has room; frees it if it is empty. Nothing if it was given back meanwhile, whatever became of it then.
+    /// Lists a chunk that nobody owns if it has room; frees it if it is empty. Nothing if it was
+    /// given back meanwhile, whatever became of it then.
     fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
         let flags = &self.flags[chunk as usize];
         loop {
             let usage = self.usage(media, chunk)?;
-            let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else { return Ok(()) };
+            let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else {
+                return Ok(());
+            };
             if self.shadow_of(chunk) != shadow_byte(usage) {
                 return Ok(());
             }
-            // Owned for the moment. Else a worker who frees a block could come by the chunk, without the lock, between the look at it and what follows
-            // from that; and two would have it.
+            // Owned for the moment. Else a worker who frees a block could come by the chunk,
+            // without the lock, between the look at it and what follows from that; and two would
+            // have it.
             let found = flags.swap(OWNED, Ordering::SeqCst);
             if found == OWNED {
                 return Ok(()); // By somebody else.
             }
             // Whoever frees the last block comes here next.
-            let is_empty = || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.freeing.has_in(chunk));
-            let has_room = || Ok::<_, PoolError>(self.first_free_block(media, chunk, class)?.is_some());
+            let is_empty =
+                || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.freeing.has_in(chunk));
+            let has_room =
+                || Ok::<_, PoolError>(self.first_free_block(media, chunk, class)?.is_some());
             if is_empty()? {
-                // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored until it becomes something else.
+                // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored
+                // until it becomes something else.
                 flags.store(0, Ordering::SeqCst);
                 self.release(free, chunk, 1);
                 return Ok(());
@@ -317,8 +371,13 @@ impl Chunks {
                 && self.shadow_of(chunk) != shadow::FREE
                 && let Ok(line) = line_at(media, line)
             {
-                let used: u32 = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0).count_ones()).sum();
-                in_blocks += (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
+                let used: u32 = line
+                    .bitmap
+                    .iter()
+                    .map(|cell| media.load(cell).open().unwrap_or(0).count_ones())
+                    .sum();
+                in_blocks +=
+                    (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
             }
         });
         Ok((in_chunks, in_blocks))

@@ -1,9 +1,10 @@
 //! Blocks that are being freed: their bit is clear, and an intent still speaks of them.
 //!
-//! Recovery sets or clears the bit of a block that an intent speaks of, whoever has it by then. So a block must not be anybody's between the moment
-//! its bit is cleared and the moment the intent is durably retired. What is between the two stands here, one block a worker, in DRAM: after a
-//! crash no worker is in between. The blocks of batches stand here as well, many at a time: those that it will free, and those that it has
-//! reserved and whose bits are not yet set.
+//! Recovery sets or clears the bit of a block that an intent speaks of, whoever has it by then. So
+//! a block must not be anybody's between the moment its bit is cleared and the moment the intent is
+//! durably retired. What is between the two stands here, one block a worker, in DRAM: after a crash
+//! no worker is in between. The blocks of batches stand here as well, many at a time: those that it
+//! will free, and those that it has reserved and whose bits are not yet set.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +18,8 @@ use crate::layout::{CHUNK, WORKER_SLOTS};
 pub(super) struct Freeing {
     /// The offset of the block that each worker is freeing, or 0.
     by_worker: [CachePadded<AtomicU64>; WORKER_SLOTS],
-    /// Workers from this one on have never freed anything: few do, and whoever looks for a free block asks about each of them.
+    /// Workers from this one on have never freed anything: few do, and whoever looks for a free
+    /// block asks about each of them.
     workers: AtomicUsize,
     /// The offsets of the blocks of batches.
     kept: Mutex<BTreeSet<u64>>,
@@ -34,10 +36,11 @@ impl Freeing {
         Self { by_worker, workers, kept: Mutex::default(), kept_count, ended_batches }
     }
 
-    /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit (a Release store, loaded with Acquire) sees
-    /// this as well.
+    /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit
+    /// (a Release store, loaded with Acquire) sees this as well.
     pub fn begin(&self, slot: usize, offset: u64) {
-        self.by_worker[slot].store(offset, Ordering::Release); // Whoever sees this also sees that the one before has ended.
+        // Whoever sees this also sees that the one before has ended.
+        self.by_worker[slot].store(offset, Ordering::Release);
         if self.workers.load(Ordering::Relaxed) <= slot {
             self.workers.fetch_max(slot + 1, Ordering::Relaxed);
         }
@@ -45,7 +48,9 @@ impl Freeing {
 
     /// What the workers are freeing, those that ever did.
     fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_worker[..self.workers.load(Ordering::Relaxed)].iter().map(|freed| freed.load(Ordering::SeqCst))
+        self.by_worker[..self.workers.load(Ordering::Relaxed)]
+            .iter()
+            .map(|freed| freed.load(Ordering::SeqCst))
     }
 
     /// The intent is durably retired.
@@ -53,14 +58,15 @@ impl Freeing {
         self.by_worker[slot].store(0, Ordering::Release);
     }
 
-    /// How many batches have ended. Who sees that a batch no longer keeps a block sees it counted here; who saw it counted sees the bits that it has set (Release and
-    /// Acquire, both).
+    /// How many batches have ended. Who sees that a batch no longer keeps a block sees it counted
+    /// here; who saw it counted sees the bits that it has set (Release and Acquire, both).
     pub fn ended_batches(&self) -> usize {
         self.ended_batches.load(Ordering::Acquire)
     }
 
-    /// Whether the block at `offset` is being freed, or kept. Asked after its bit was seen to be clear: who frees a block stands here before he clears the bit. A batch
-    /// sets bits before it ends; so what was seen counts only if [none has ended](Self::ended_batches) since.
+    /// Whether the block at `offset` is being freed, or kept. Asked after its bit was seen to be
+    /// clear: who frees a block stands here before he clears the bit. A batch sets bits before it
+    /// ends; so what was seen counts only if [none has ended](Self::ended_batches) since.
     pub fn has(&self, offset: u64) -> bool {
         self.under_way().any(|freed| freed == offset)
             || self.kept_count.load(Ordering::Acquire) > 0 && self.kept.lock().contains(&offset)

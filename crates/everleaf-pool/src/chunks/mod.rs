@@ -1,11 +1,12 @@
 //! The chunk table, its shadow in DRAM, and the search for free chunks.
 //!
-//! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents speak of. The shadow holds a
-//! byte a chunk, filled an extent at a time on first use, so that opening costs the same for every size and following a pointer
-//! costs one look at a cached byte.
+//! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents
+//! speak of. The shadow holds a byte a chunk, filled an extent at a time on first use, so that
+//! opening costs the same for every size and following a pointer costs one look at a cached byte.
 //!
-//! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the parts of the table are) · `free` (which chunks have
-//! room) · `spare` (chunks that workers came by) · `freeing` (blocks that an intent still speaks of).
+//! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
+//! parts of the table are) · `free` (which chunks have room) · `spare` (chunks that workers came
+//! by) · `freeing` (blocks that an intent still speaks of).
 
 mod extents;
 mod free;
@@ -41,12 +42,15 @@ mod shadow {
     pub const RECORD_CLASS: u8 = 8;
 }
 
-/// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither (full). Without the lock of the free chunks a worker may take one that
-/// is neither, and let go of its own.
+/// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither
+/// (full). Without the lock of the free chunks a worker may take one that is neither, and let go of
+/// its own.
 ///
-/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets go of its chunk, at least one must see what the other has
-/// done, and make the room known. So whoever has done his part exchanges the flag, even if only for what it is, before he looks at the rest: the second of two exchanges sees all
-/// that came before the first. A plain store or load would not do.
+/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets
+/// go of its chunk, at least one must see what the other has done, and make the room known. So
+/// whoever has done his part exchanges the flag, even if only for what it is, before he looks at
+/// the rest: the second of two exchanges sees all that came before the first. A plain store or load
+/// would not do.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
@@ -54,12 +58,16 @@ const LISTED: u8 = 2;
 const LINES_AHEAD: u64 = 16;
 
 fn line_at<M: Media>(media: &M, pointer: PPtr<ChunkLine>) -> Result<&ChunkLine, PoolError> {
-    media.region().get(pointer).ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))
+    media
+        .region()
+        .get(pointer)
+        .ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))
 }
 
 /// What the line of a chunk says of it.
 fn usage_in<M: Media>(media: &M, line: &ChunkLine, chunk: u64) -> Result<Usage, PoolError> {
-    Usage::unseal(media.load(&line.descriptor)).ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
+    Usage::unseal(media.load(&line.descriptor))
+        .ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
 }
 
 /// Chunks that the table of an extent of `chunks` chunks takes.
@@ -77,7 +85,8 @@ pub(crate) struct Block {
 
 /// Free memory as far as it has been looked at.
 struct Free {
-    /// Chunks of blocks with free blocks, by node (0) or record (1) and class; entries may be out of date.
+    /// Chunks of blocks with free blocks, by node (0) or record (1) and class; entries may be out
+    /// of date.
     partial: [Vec<Vec<u64>>; 2],
     /// Free chunks in scanned extents.
     chunks: u64,
@@ -157,7 +166,8 @@ impl Chunks {
         usage_in(media, self.line(media, chunk)?, chunk)
     }
 
-    // ---- following pointers -----------------------------------------------------------------------------------------
+    // ---- following pointers
+    // -----------------------------------------------------------------------------------------
 
     fn shadow_of(&self, chunk: u64) -> u8 {
         self.shadow.get(chunk as usize).map_or(shadow::SYSTEM, |byte| byte.load(Ordering::Relaxed))
@@ -174,8 +184,10 @@ impl Chunks {
 
     #[cold]
     fn scan_for<M: Media>(&self, media: &M, chunk: u64) -> Result<u8, PoolError> {
-        let at =
-            self.extents.position(chunk).ok_or_else(|| PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))?;
+        let at = self
+            .extents
+            .position(chunk)
+            .ok_or_else(|| PoolError::corrupt(chunk.saturating_mul(CHUNK), Corruption::Pointer))?;
         self.scan(media, at, &mut lock_relaxing(&self.free, media))?;
         Ok(self.shadow_of(chunk))
     }
@@ -185,15 +197,22 @@ impl Chunks {
     pub fn is_node<M: Media>(&self, media: &M, offset: u64, bytes: u64) -> Result<bool, PoolError> {
         let (first, last) = (offset / CHUNK, offset.saturating_add(bytes - 1) / CHUNK);
         let is_node = |byte| matches!(byte, shadow::NODE | shadow::NODE_RUN);
-        Ok(is_node(self.known_shadow(media, first)?) && (first == last || is_node(self.known_shadow(media, last)?)))
+        Ok(is_node(self.known_shadow(media, first)?)
+            && (first == last || is_node(self.known_shadow(media, last)?)))
     }
 
     /// The class of the record block at `offset`; none if it is a run.
     #[inline(always)]
-    pub fn record_class<M: Media>(&self, media: &M, offset: u64) -> Result<Option<Class>, PoolError> {
+    pub fn record_class<M: Media>(
+        &self,
+        media: &M,
+        offset: u64,
+    ) -> Result<Option<Class>, PoolError> {
         match self.known_shadow(media, offset / CHUNK)? {
             shadow::RECORD_RUN => Ok(None),
-            byte if byte >= shadow::RECORD_CLASS => Ok(Class::from_index(u64::from(byte - shadow::RECORD_CLASS))),
+            byte if byte >= shadow::RECORD_CLASS => {
+                Ok(Class::from_index(u64::from(byte - shadow::RECORD_CLASS)))
+            }
             _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
         }
     }
@@ -206,16 +225,22 @@ impl Chunks {
         }
     }
 
-    // ---- what the table holds ----------------------------------------------------------------------------------------
+    // ---- what the table holds
+    // ----------------------------------------------------------------------------------------
 
-    /// Calls `visit` with every chunk in use that starts something, and where its line is, in order. The table is read from one end to the
-    /// other, ahead of its use.
-    pub fn for_each_usage<M: Media>(&self, media: &M, visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>)) {
+    /// Calls `visit` with every chunk in use that starts something, and where its line is, in
+    /// order. The table is read from one end to the other, ahead of its use.
+    pub fn for_each_usage<M: Media>(
+        &self,
+        media: &M,
+        visit: impl FnMut(u64, PPtr<ChunkLine>, Result<Usage, PoolError>),
+    ) {
         self.for_each_usage_in(media, 0..u64::MAX, visit);
     }
 
-    /// The same for some chunks. If they begin within a run, its other chunks are visited too: they are free, or chunks of blocks none of which is in
-    /// use, because whoever makes a run of chunks stores to the line of the first alone.
+    /// The same for some chunks. If they begin within a run, its other chunks are visited too: they
+    /// are free, or chunks of blocks none of which is in use, because whoever makes a run of chunks
+    /// stores to the line of the first alone.
     pub fn for_each_usage_in<M: Media>(
         &self,
         media: &M,
@@ -225,8 +250,9 @@ impl Chunks {
         self.for_each_usage_by_step(media, chunks, 1, visit);
     }
 
-    /// The same, `step` chunks further each time, or the length of what was met. What begins between two looks is not seen; a look that falls into a run sees a
-    /// chunk that is free, or of blocks none of which is in use.
+    /// The same, `step` chunks further each time, or the length of what was met. What begins
+    /// between two looks is not seen; a look that falls into a run sees a chunk that is free, or of
+    /// blocks none of which is in use.
     pub fn for_each_usage_by_step<M: Media>(
         &self,
         media: &M,
@@ -275,10 +301,16 @@ impl Chunks {
         Ok(())
     }
 
-    // ---- blocks -------------------------------------------------------------------------------------------------------
+    // ---- blocks
+    // ---------------------------------------------------------------------------------------------
 
     /// The first block of a chunk whose bit is clear and that nobody is just freeing.
-    pub fn first_free_block<M: Media>(&self, media: &M, chunk: u64, class: Class) -> Result<Option<Block>, PoolError> {
+    pub fn first_free_block<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+    ) -> Result<Option<Block>, PoolError> {
         self.free_block_from(media, chunk, class, 0)
     }
 
@@ -293,7 +325,8 @@ impl Chunks {
         loop {
             let ended = self.freeing.ended_batches();
             let found = self.look_for_block(media, chunk, class, from)?;
-            // A batch sets the bits of its blocks and then no longer keeps them. If it did both after the bits were looked at, the block is in use.
+            // A batch sets the bits of its blocks and then no longer keeps them. If it did both
+            // after the bits were looked at, the block is in use.
             if found.is_none() || self.freeing.ended_batches() == ended {
                 return Ok(found);
             }
@@ -301,12 +334,21 @@ impl Chunks {
     }
 
     /// The same, while no batch ends.
-    fn look_for_block<M: Media>(&self, media: &M, chunk: u64, class: Class, from: usize) -> Result<Option<Block>, PoolError> {
+    fn look_for_block<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+        from: usize,
+    ) -> Result<Option<Block>, PoolError> {
         let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
             let here = left.min(SEALED_BITS as usize);
-            let bits = media.load(cell).open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let bits = media
+                .load(cell)
+                .open()
+                .ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let passed = from.saturating_sub(i * SEALED_BITS as usize).min(SEALED_BITS as usize);
             let mut free = !bits & ((1 << here) - 1) & !((1 << passed) - 1);
             while free != 0 {
@@ -330,18 +372,31 @@ impl Chunks {
         Ok(self.line(media, chunk)?.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO))
     }
 
-    /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run) and flushes it: one flush.
-    /// Idempotent; durable at the next fence.
-    pub fn mark<M: Media>(&self, media: &M, site: Site, block: Block, allocated: bool) -> Result<(), PoolError> {
+    /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run)
+    /// and flushes it: one flush. Idempotent; durable at the next fence.
+    pub fn mark<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        block: Block,
+        allocated: bool,
+    ) -> Result<(), PoolError> {
         if let Some((cell, _)) = self.set(media, block, allocated)? {
             media.flush(site, cell);
         }
         Ok(())
     }
 
-    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one chunk, whose bits share its line, and none where all bits are as they
-    /// should be, which a caller must know to be durable then.
-    pub fn mark_all<M: Media>(&self, media: &M, site: Site, blocks: &[Block], allocated: bool) -> Result<(), PoolError> {
+    /// As [`mark`](Chunks::mark), for many blocks: one flush for those in a row that are of one
+    /// chunk, whose bits share its line, and none where all bits are as they should be, which a
+    /// caller must know to be durable then.
+    pub fn mark_all<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        blocks: &[Block],
+        allocated: bool,
+    ) -> Result<(), PoolError> {
         for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
             let mut changed = None;
             for block in blocks {
@@ -355,7 +410,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was stored to.
+    /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was
+    /// stored to.
     fn set<'m, M: Media>(
         &self,
         media: &'m M,
@@ -374,12 +430,15 @@ impl Chunks {
         }
         let class = match usage_in(media, line, chunk)? {
             Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
-            // A crash before the fence of A1: the intent is durable, the type of its new chunk is not. Nothing is allocated there.
+            // A crash before the fence of A1: the intent is durable, the type of its new chunk is
+            // not. Nothing is allocated there.
             Usage::Free if !allocated => return Ok(None),
             _ => return Err(PoolError::corrupt(block.offset, Corruption::Pointer)),
         };
         let index = block.offset % CHUNK / class.block_bytes();
-        if !(block.offset % CHUNK).is_multiple_of(class.block_bytes()) || index >= class.blocks() as u64 {
+        if !(block.offset % CHUNK).is_multiple_of(class.block_bytes())
+            || index >= class.blocks() as u64
+        {
             return Err(PoolError::corrupt(block.offset, Corruption::Pointer));
         }
         let cell = &line.bitmap[(index / u64::from(SEALED_BITS)) as usize];
@@ -387,7 +446,8 @@ impl Chunks {
         // Another worker may free a block of the same word at this moment.
         let mut word = media.load(cell);
         loop {
-            let bits = word.open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+            let bits =
+                word.open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
             let wanted = Sealed::of(if allocated { bits | bit } else { bits & !bit });
             if wanted == word {
                 return Ok(Some((cell, false)));
@@ -399,7 +459,8 @@ impl Chunks {
         }
     }
 
-    /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any chunk.
+    /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any
+    /// chunk.
     pub fn fits<M: Media>(&self, media: &M, block: Block) -> Result<bool, PoolError> {
         match self.usage(media, block.offset / CHUNK)? {
             _ if block.run.is_some() => Ok(true),
@@ -424,8 +485,9 @@ impl Chunks {
     }
 }
 
-/// Takes a lock under which memory is accessed. The crash explorer hands on the turn at accesses, so there a thread must not block while the holder waits
-/// for its turn: it says that it waits. Elsewhere the operating system schedules, and blocking is right.
+/// Takes a lock under which memory is accessed. The crash explorer hands on the turn at accesses,
+/// so there a thread must not block while the holder waits for its turn: it says that it waits.
+/// Elsewhere the operating system schedules, and blocking is right.
 pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> MutexGuard<'l, T> {
     if !M::OBSERVES_READS {
         return mutex.lock();

@@ -1,7 +1,9 @@
-//! Chunks that workers came by. A full chunk that nobody owns has room again when one of its blocks is freed; the worker who frees it owns the chunk from
-//! then on, and takes what it allocates next from there. So a value that is replaced over and over takes no lock that all workers share.
+//! Chunks that workers came by. A full chunk that nobody owns has room again when one of its blocks
+//! is freed; the worker who frees it owns the chunk from then on, and takes what it allocates next
+//! from there. So a value that is replaced over and over takes no lock that all workers share.
 //!
-//! Each worker has its chunks to itself, but where memory runs out: then they are taken back from all.
+//! Each worker has its chunks to itself, but where memory runs out: then they are taken back from
+//! all.
 
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
@@ -11,7 +13,8 @@ use super::lock_relaxing;
 use crate::classes::Usage;
 use crate::layout::WORKER_SLOTS;
 
-/// Chunks that a worker keeps: so often less does one who only frees take the common lock, and so much room may be with a worker who is idle.
+/// Chunks that a worker keeps: so often less does one who only frees take the common lock, and so
+/// much room may be with a worker who is idle.
 const MOST: usize = 16;
 
 /// What a worker came by, the oldest first.
@@ -60,18 +63,32 @@ mod tests {
 
     #[test]
     fn a_worker_gets_its_youngest_chunk_of_a_usage_back_and_keeps_a_bounded_number() {
-        let media = Hardware::new(Region::anonymous(1 << 16, 1 << 16).unwrap(), &Cpu::detect()).unwrap();
-        let (records, nodes) =
-            (Usage::RecordBlocks(Class::from_index(1).unwrap()), Usage::NodeBlocks(Class::from_index(1).unwrap()));
+        let media =
+            Hardware::new(Region::anonymous(1 << 16, 1 << 16).unwrap(), &Cpu::detect()).unwrap();
+        let (records, nodes) = (
+            Usage::RecordBlocks(Class::from_index(1).unwrap()),
+            Usage::NodeBlocks(Class::from_index(1).unwrap()),
+        );
         let spares = Spares::new();
         for (usage, chunk) in [(records, 1), (nodes, 2), (records, 3)] {
             assert!(spares.add(&media, 5, usage, chunk).is_empty());
         }
-        assert_eq!((spares.take(&media, 5, records), spares.take(&media, 4, records)), (Some(3), None));
-        assert_eq!((spares.take(&media, 5, records), spares.take(&media, 5, records)), (Some(1), None));
-        let too_many: Vec<u64> = (10..10 + MOST as u64).flat_map(|chunk| spares.add(&media, 5, records, chunk)).collect();
+        assert_eq!(
+            (spares.take(&media, 5, records), spares.take(&media, 4, records)),
+            (Some(3), None)
+        );
+        assert_eq!(
+            (spares.take(&media, 5, records), spares.take(&media, 5, records)),
+            (Some(1), None)
+        );
+        let too_many: Vec<u64> = (10..10 + MOST as u64)
+            .flat_map(|chunk| spares.add(&media, 5, records, chunk))
+            .collect();
         assert_eq!(too_many[..2], [2, 10], "the oldest");
-        assert_eq!((too_many.len(), spares.take_all(&media).len()), (MOST / 2, MOST + 1 - MOST / 2));
+        assert_eq!(
+            (too_many.len(), spares.take_all(&media).len()),
+            (MOST / 2, MOST + 1 - MOST / 2)
+        );
         assert!(spares.take_all(&media).is_empty());
     }
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Audit, AuditReport, Pool, Record};
 
-/// What leaks, or is reached and not there, where these cells lead to all records and nothing else takes runs.
+/// What leaks, or is reached and not there, where these cells lead to all records and nothing else
+/// takes runs.
 pub fn audit<M: Media>(pool: &Pool<M>, records: &[PCell<PPtr<Record>>]) -> AuditReport {
     let mut audit = Audit::new();
     for cell in records {
@@ -22,10 +23,14 @@ pub fn audit<M: Media>(pool: &Pool<M>, records: &[PCell<PPtr<Record>>]) -> Audit
     pool.finish_audit(audit)
 }
 
-/// The chunks of each extent of a pool's file, and those of its table where that has lines for more.
+/// The chunks of each extent of a pool's file, and those of its table where that has lines for
+/// more.
 pub fn extents(path: &Path) -> Vec<(u64, u64)> {
     let mut words = [0; 456 * 8];
     std::fs::File::open(path).unwrap().read_exact_at(&mut words, 256).unwrap();
     let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-    words.map(|word| (word & 0x3fff_ffff, word >> 30 & 0x3_ffff)).take_while(|(chunks, _)| *chunks > 0).collect()
+    words
+        .map(|word| (word & 0x3fff_ffff, word >> 30 & 0x3_ffff))
+        .take_while(|(chunks, _)| *chunks > 0)
+        .collect()
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
-use everleaf_pool::{Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker};
+use everleaf_pool::{
+    Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker,
+};
 
 use super::operation::{Content, Kind, SLOTS};
 use super::{Action, AllocatorOperation};
@@ -61,7 +63,8 @@ impl Live {
     }
 
     pub fn create(media: Traced) -> Result<Self, String> {
-        let format = Format { engine: "allocator".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        let format =
+            Format { engine: "allocator".into(), key_type: KeyType::U64, parameters: [0; 8] };
         let pool = Pool::create(media.clone(), &format).map_err(sentence)?;
         Self::over(media, pool)
     }
@@ -109,7 +112,9 @@ impl Live {
         let slots = pool.anchor::<Slots>().map_err(sentence)?;
         let mut content = Content::new();
         for slot in 0..SLOTS {
-            for (kind, cell) in [(Kind::Record, &slots.records[slot]), (Kind::Link, &slots.links[slot])] {
+            for (kind, cell) in
+                [(Kind::Record, &slots.records[slot]), (Kind::Link, &slots.links[slot])]
+            {
                 let pointer = pool.media().load(cell);
                 if pointer.is_null() {
                     continue;
@@ -125,7 +130,9 @@ impl Live {
             }
         }
         for run in pool.runs().map_err(sentence)? {
-            let stamp = pool.media().load(&pool.media().region().cells(run.offset, 1).ok_or("a run outside the pool")?[0]);
+            let stamp = pool.media().load(
+                &pool.media().region().cells(run.offset, 1).ok_or("a run outside the pool")?[0],
+            );
             let slot = (stamp ^ RUN_STAMP) as usize;
             if slot >= SLOTS || content.insert((Kind::Run, slot), run.bytes / CHUNK).is_some() {
                 return Err(format!("the run at {:#x} is none that was prepared", run.offset));
@@ -140,16 +147,23 @@ impl Live {
         let slots = pool.anchor::<Slots>().map_err(sentence)?;
         let mut audit = Audit::new();
         let media = pool.media();
-        let records = slots.records.iter().chain(&slots.links).map(|cell| media.load(cell).offset());
+        let records =
+            slots.records.iter().chain(&slots.links).map(|cell| media.load(cell).offset());
         let nodes = slots.nodes.iter().map(|cell| media.load(cell).offset());
         let runs = pool.runs().map_err(sentence)?;
         let runs = runs.iter().map(|run| run.offset);
-        records.chain(nodes).chain(runs).filter(|offset| *offset != 0).for_each(|offset| audit.reach(offset));
+        records
+            .chain(nodes)
+            .chain(runs)
+            .filter(|offset| *offset != 0)
+            .for_each(|offset| audit.reach(offset));
         let report = pool.finish_audit(audit);
         match (report.violations.into_iter().next(), report.leaked_blocks) {
             (Some(violation), _) => Err(violation),
             (None, 0) => Ok(()),
-            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+            (None, leaked) => {
+                Err(format!("{leaked} blocks are allocated and reachable from nowhere"))
+            }
         }
     }
 
@@ -162,8 +176,16 @@ impl Live {
                 let worker = (slot + round) % 2;
                 let bytes = 30 + 40 * slot as u64;
                 let actions = [
-                    if there(&content, Kind::Record, slot) { Action::FreeRecord(slot) } else { Action::Record(slot, bytes) },
-                    if there(&content, Kind::Node, slot) { Action::FreeNode(slot) } else { Action::Node(slot) },
+                    if there(&content, Kind::Record, slot) {
+                        Action::FreeRecord(slot)
+                    } else {
+                        Action::Record(slot, bytes)
+                    },
+                    if there(&content, Kind::Node, slot) {
+                        Action::FreeNode(slot)
+                    } else {
+                        Action::Node(slot)
+                    },
                     Action::Link(slot, bytes),
                 ];
                 for action in actions {
@@ -190,7 +212,8 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
     match *action {
         Action::Record(slot, bytes) => {
             worker.alloc_record_into(&slots.records[slot], &[&content_of(bytes)])?;
-            // What an allocation leaves without a fence is its caller's to fence, before another thread sees the block.
+            // What an allocation leaves without a fence is its caller's to fence, before another
+            // thread sees the block.
             media.fence(site!("testkit.caller.fence"));
         }
         Action::FreeRecord(slot) => worker.free_from(&slots.records[slot])?,
@@ -199,7 +222,9 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
             media.fence(site!("testkit.caller.fence"));
         }
         Action::FreeNode(slot) => worker.free_from(&slots.nodes[slot])?,
-        Action::Link(slot, bytes) => link(pool, worker, &slots.links[slot], Some(&content_of(bytes)))?,
+        Action::Link(slot, bytes) => {
+            link(pool, worker, &slots.links[slot], Some(&content_of(bytes)))?
+        }
         Action::Unlink(slot) => link(pool, worker, &slots.links[slot], None)?,
         Action::RefusedLink(bytes) => {
             worker.begin_link(PPtr::NULL, Some(&[&content_of(bytes)]))?;
@@ -210,7 +235,10 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
         }
         Action::FreeRun(slot) => {
             let of_slot = |run: &Run| {
-                media.region().cells(run.offset, 1).is_some_and(|cells| media.load(&cells[0]) == RUN_STAMP ^ slot as u64)
+                media
+                    .region()
+                    .cells(run.offset, 1)
+                    .is_some_and(|cells| media.load(&cells[0]) == RUN_STAMP ^ slot as u64)
             };
             if let Some(run) = pool.runs()?.into_iter().find(of_slot) {
                 worker.free_run(run.offset)?;

@@ -1,7 +1,9 @@
-//! The pool's allocator as a subject of the crash explorer, without any engine: two workers, each on a thread of its own.
+//! The pool's allocator as a subject of the crash explorer, without any engine: two workers, each
+//! on a thread of its own.
 //!
-//! The engines of this release have one worker, or two behind one lock; much of what the allocator persists is there for others, which
-//! may have a block that was freed a moment ago. Here they have it.
+//! The engines of this release have one worker, or two behind one lock; much of what the allocator
+//! persists is there for others, which may have a block that was freed a moment ago. Here they have
+//! it.
 //!
 //! Map of the files: `operation` (what is done, and the model of it) · `live` (an opened pool) ·
 //! `paths` (which ways there are).
@@ -86,7 +88,12 @@ impl Subject for AllocatorSubject {
         if crate::holds_a_pool(&image) { Live::open(image) } else { Ok(Live::without_pool(image)) }
     }
 
-    fn verify(&self, state: &mut Live, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        state: &mut Live,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         if !state.is_open() && acknowledged == 0 && self.creates() {
             return Ok(());
         }
@@ -97,14 +104,20 @@ impl Subject for AllocatorSubject {
             return Err(format!("what is allocated is {found:?} and should be {done:?}"));
         }
         // It was open all the time, unless it was being made, or closed and opened.
-        let undecided = cut.is_some_and(|cut| matches!(self.explore[cut].action, Action::Reopen | Action::Create));
+        let undecided = cut
+            .is_some_and(|cut| matches!(self.explore[cut].action, Action::Reopen | Action::Create));
         if state.shutdown == Some(Shutdown::Clean) && !undecided {
             return Err("the pool says that it was closed".to_owned());
         }
         state.go_on().map_err(|e| format!("after recovery and more operations: {e}"))
     }
 
-    fn completed(&self, state: &mut Live, acknowledged: usize, cut: Option<usize>) -> Option<usize> {
+    fn completed(
+        &self,
+        state: &mut Live,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Option<usize> {
         let found = state.content().ok()?;
         match cut {
             Some(cut) if found == self.contents[cut + 1] => Some(cut + 1),
@@ -127,7 +140,9 @@ impl Subject for AllocatorSubject {
             "open",
             "close",
         ];
-        let of_allocator = |site: &&Site| parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")));
+        let of_allocator = |site: &&Site| {
+            parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")))
+        };
         everleaf_pool::SITES.iter().filter(of_allocator).copied().collect()
     }
 

@@ -80,7 +80,10 @@ impl AllocatorOperation {
         let mut content = Content::new();
         (0..count)
             .map(|_| {
-                let operation = Self { worker: rng.random_range(0..2), action: random_action(&mut rng, &content) };
+                let operation = Self {
+                    worker: rng.random_range(0..2),
+                    action: random_action(&mut rng, &content),
+                };
                 operation.model(&mut content);
                 operation
             })

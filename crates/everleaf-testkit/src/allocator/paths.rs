@@ -5,9 +5,10 @@ use everleaf_pmem::{Media, Traced};
 use super::AllocatorSubject;
 use super::operation::Action;
 use crate::subject::barriers;
-use crate::{Path, Trodden};
+use crate::{Path, PathTaken};
 
-/// Every way that an operation on the allocator can take; recoveries are told apart by their barriers.
+/// Every way that an operation on the allocator can take; recoveries are told apart by their
+/// barriers.
 pub const ALLOCATOR_PATHS: &[Path] = &[
     ("allocate", "in a chunk"),
     ("allocate", "a chunk is taken"),
@@ -25,11 +26,12 @@ pub const ALLOCATOR_PATHS: &[Path] = &[
 ];
 
 impl AllocatorSubject {
-    /// The paths of the explored operations, found by running them on memory of `len` bytes that can grow to `max_len`.
+    /// The paths of the explored operations, found by running them on memory of `len` bytes that
+    /// can grow to `max_len`.
     ///
     /// # Errors
     /// What an operation says that fails.
-    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<PathTaken>, String> {
         use everleaf_crash::Subject;
         let media = Traced::new(len, max_len, 0).map_err(|e| e.to_string())?;
         let mut live = self.prepare(media.clone())?;

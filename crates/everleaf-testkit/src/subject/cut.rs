@@ -9,10 +9,13 @@ use crate::Cut;
 const LINE_WORDS: usize = LINE / WORD;
 
 impl EngineSubject {
-    /// Leaves in `media`, durably, what the preparation and then the operation of `cut` have stored before its barrier.
+    /// Leaves in `media`, durably, what the preparation and then the operation of `cut` have stored
+    /// before its barrier.
     pub(super) fn prepare_cut(&self, media: &Traced, cut: &Cut) -> Result<(), String> {
-        let scratch = Traced::new(media.region().len(), media.region().max_len(), 0).map_err(sentence)?;
-        let mut state = Live { target: None, shutdown: None, is_recovered: false, media: scratch.clone() };
+        let scratch =
+            Traced::new(media.region().len(), media.region().max_len(), 0).map_err(sentence)?;
+        let mut state =
+            Live { target: None, shutdown: None, is_recovered: false, media: scratch.clone() };
         self.prepare_whole(&mut state)?;
         scratch.take_events();
         self.step(&mut state, &cut.operation)?;
@@ -40,13 +43,17 @@ impl EngineSubject {
 /// Takes back what was stored from the first barrier called `cut.site` on.
 fn undo(image: &mut [u64], events: &[Event], cut: &Cut) -> Result<(), String> {
     let named = |event: &Event| match event {
-        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } => site.name() == cut.site,
+        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } => {
+            site.name() == cut.site
+        }
         _ => false,
     };
     let crash = events.iter().position(named);
-    let crash = crash.ok_or_else(|| format!("`{}` does not reach the barrier {}", cut.operation, cut.site))?;
+    let crash = crash
+        .ok_or_else(|| format!("`{}` does not reach the barrier {}", cut.operation, cut.site))?;
     for event in events[crash..].iter().rev() {
-        if let Event::Store { offset, old, .. } | Event::UnorderedStore { offset, old, .. } = *event {
+        if let Event::Store { offset, old, .. } | Event::UnorderedStore { offset, old, .. } = *event
+        {
             image[offset as usize / WORD] = old;
         }
     }

@@ -9,7 +9,10 @@ mod target;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use everleaf::{BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions, U64Keys, registry};
+use everleaf::{
+    BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
+    U64Keys, registry,
+};
 use everleaf_crash::Subject;
 use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
@@ -17,12 +20,13 @@ use everleaf_pool::{Pool, Shutdown};
 use crate::{Key, Operation, Scenario, ScriptKeys};
 pub(crate) use parts::part_of;
 pub(crate) use paths::barriers;
-pub use paths::{PATHS, Path, Trodden, WIDE_PATHS};
+pub use paths::{PATHS, Path, PathTaken, WIDE_PATHS};
 use target::PooledIndex;
 pub(crate) use target::ScriptKind;
 pub use target::Target;
 
-/// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing to recover.
+/// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing
+/// to recover.
 pub(crate) fn holds_a_pool(image: &Traced) -> bool {
     let magic = image.region().cells(0, 1).map(|cells| image.load(&cells[0]).to_le_bytes());
     magic == Some(*b"Everleaf")
@@ -45,7 +49,8 @@ pub enum Level {
 
 /// A scenario on an engine, with the model's content after each operation.
 ///
-/// Every operation runs on a thread of its own, and so do recoveries: an operation must have fenced what it did when it returns.
+/// Every operation runs on a thread of its own, and so do recoveries: an operation must have fenced
+/// what it did when it returns.
 #[derive(Clone, Debug)]
 pub struct EngineSubject {
     engine: Engine,
@@ -55,7 +60,8 @@ pub struct EngineSubject {
     pub(crate) scenario: Scenario,
     transactions: Transactions,
     demands_clean: bool,
-    /// Content after each number of explored operations, if the cut operation of the scenario has not happened, and if it has.
+    /// Content after each number of explored operations, if the cut operation of the scenario has
+    /// not happened, and if it has.
     contents: [Vec<Content>; 2],
     cut_happened: OnceLock<bool>,
 }
@@ -65,7 +71,12 @@ pub(crate) type Content = BTreeMap<Key, u64>;
 
 impl EngineSubject {
     /// A scenario on an engine of the given sizes, with values of one word.
-    pub fn new(engine: Engine, parameters: EngineParameters, level: Level, scenario: Scenario) -> Self {
+    pub fn new(
+        engine: Engine,
+        parameters: EngineParameters,
+        level: Level,
+        scenario: Scenario,
+    ) -> Self {
         let mut content = Content::new();
         scenario.prepare.iter().for_each(|operation| model(&mut content, operation));
         let mut after_cut = content.clone();
@@ -78,23 +89,37 @@ impl EngineSubject {
             }
             contents
         });
-        let (value_words, transactions, demands_clean, cut_happened) = (1, Transactions::Off, false, OnceLock::new());
-        Self { engine, parameters, value_words, level, scenario, transactions, demands_clean, contents, cut_happened }
+        let (value_words, transactions, demands_clean, cut_happened) =
+            (1, Transactions::Off, false, OnceLock::new());
+        Self {
+            engine,
+            parameters,
+            value_words,
+            level,
+            scenario,
+            transactions,
+            demands_clean,
+            contents,
+            cut_happened,
+        }
     }
 
-    /// The same with values of so many words. A store's values are records of any size; its index has one word for each.
+    /// The same with values of so many words. A store's values are records of any size; its index
+    /// has one word for each.
     #[must_use]
     pub fn with_value_words(self, value_words: usize) -> Self {
         Self { value_words, ..self }
     }
 
-    /// The same with these transactions, where the engine knows any: simulated ones are the same every time.
+    /// The same with these transactions, where the engine knows any: simulated ones are the same
+    /// every time.
     #[must_use]
     pub fn with_transactions(self, transactions: Transactions) -> Self {
         Self { transactions, ..self }
     }
 
-    /// The same, and what was closed must be found closed: for explorations that do not crash in the recovery, which marks it open again.
+    /// The same, and what was closed must be found closed: for explorations that do not crash in
+    /// the recovery, which marks it open again.
     #[must_use]
     pub fn demanding_clean_shutdown(self) -> Self {
         Self { demands_clean: true, ..self }
@@ -130,7 +155,10 @@ impl EngineSubject {
             (Level::Index, ScriptKeys::Bytes) => self.create_index::<BytesKeys>(media),
             (Level::Store, keys) => {
                 let key_type = if keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
-                let options = CreateOptions::new().engine(self.engine).key_type(key_type).parameters(self.parameters);
+                let options = CreateOptions::new()
+                    .engine(self.engine)
+                    .key_type(key_type)
+                    .parameters(self.parameters);
                 let options = options.transactions(self.transactions);
                 Ok(Box::new(options.create_on(media).map_err(sentence)?.0))
             }
@@ -138,10 +166,18 @@ impl EngineSubject {
     }
 
     fn create_index<K: ScriptKind>(&self, media: Traced) -> Result<Box<dyn Target>, String> {
-        let format = registry::pool_format(self.engine, K::TYPE, &self.parameters, self.value_words).map_err(sentence)?;
+        let format =
+            registry::pool_format(self.engine, K::TYPE, &self.parameters, self.value_words)
+                .map_err(sentence)?;
         let pool = Pool::create(media, &format).map_err(sentence)?;
         let (engine, words) = (self.engine, self.value_words);
-        let index = registry::create_index_with::<K, Traced>(&pool, engine, &self.parameters, words, self.transactions);
+        let index = registry::create_index_with::<K, Traced>(
+            &pool,
+            engine,
+            &self.parameters,
+            words,
+            self.transactions,
+        );
         let index = index.map_err(sentence)?;
         Ok(Box::new(PooledIndex { index, pool }))
     }
@@ -160,18 +196,23 @@ impl EngineSubject {
 
     /// Whether there was a pool before the first explored operation.
     fn begins_with_a_pool(&self) -> bool {
-        !self.scenario.prepare.is_empty() || self.scenario.explore.first() != Some(&Operation::Create)
+        !self.scenario.prepare.is_empty()
+            || self.scenario.explore.first() != Some(&Operation::Create)
     }
 
     fn contents(&self) -> &[Content] {
         &self.contents[usize::from(self.cut_happened.get() == Some(&true))]
     }
 
-    /// How a pool must have been left by so many operations, unless one that opens or closes it was cut.
+    /// How a pool must have been left by so many operations, unless one that opens or closes it was
+    /// cut.
     fn shutdown_after(&self, acknowledged: usize, cut: Option<usize>) -> Option<Shutdown> {
-        let opens = |operation: &Operation| matches!(operation, Operation::Open | Operation::Reopen | Operation::Create);
+        let opens = |operation: &Operation| {
+            matches!(operation, Operation::Open | Operation::Reopen | Operation::Create)
+        };
         let closes = |operation: &Operation| *operation == Operation::Close;
-        let undecided = cut.map(|cut| &self.scenario.explore[cut]).is_some_and(|cut| opens(cut) || closes(cut));
+        let undecided =
+            cut.map(|cut| &self.scenario.explore[cut]).is_some_and(|cut| opens(cut) || closes(cut));
         let done = self.scenario.prepare.iter().chain(&self.scenario.explore[..acknowledged]);
         match done.rev().find(|operation| opens(operation) || closes(operation)) {
             _ if undecided => None,
@@ -210,7 +251,8 @@ impl Subject for EngineSubject {
     fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String> {
         let operation = &self.scenario.explore[operation];
         if *operation == Operation::Open && state.is_recovered && state.target.is_some() {
-            return Ok(()); // The crash came while the pool was closed, and the recovery has opened it.
+            // The crash came while the pool was closed, and the recovery has opened it.
+            return Ok(());
         }
         self.step(state, operation)
     }
@@ -227,7 +269,12 @@ impl Subject for EngineSubject {
         Ok(Live { target: Some(target), shutdown, is_recovered: true, media: image })
     }
 
-    fn verify(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+    fn verify(
+        &self,
+        state: &mut Self::State,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Result<(), String> {
         let creating = cut.is_some_and(|cut| self.scenario.explore[cut] == Operation::Create);
         if state.target.is_none() && (creating || acknowledged == 0 && !self.begins_with_a_pool()) {
             return Ok(());
@@ -252,12 +299,19 @@ impl Subject for EngineSubject {
         if let (Some(found), Some(expected)) = (shutdown, self.shutdown_after(acknowledged, cut))
             && found != expected
         {
-            return Err(format!("the pool says that it was left by {found:?} and not by {expected:?}"));
+            return Err(format!(
+                "the pool says that it was left by {found:?} and not by {expected:?}"
+            ));
         }
         self.go_on(target, found)
     }
 
-    fn completed(&self, state: &mut Self::State, acknowledged: usize, cut: Option<usize>) -> Option<usize> {
+    fn completed(
+        &self,
+        state: &mut Self::State,
+        acknowledged: usize,
+        cut: Option<usize>,
+    ) -> Option<usize> {
         let found = state.target().ok()?.content().ok()?;
         match cut {
             Some(cut) if found == self.contents()[cut + 1] => Some(cut + 1),
@@ -327,7 +381,9 @@ impl EngineSubject {
 
     fn step(&self, state: &mut Live, operation: &Operation) -> Result<(), String> {
         match operation {
-            Operation::Open if state.target.is_some() => return Err("the pool is open already".to_owned()),
+            Operation::Open if state.target.is_some() => {
+                return Err("the pool is open already".to_owned());
+            }
             Operation::Open => state.target = Some(self.open(state.media.clone())?.0),
             Operation::Close => state.target.take().ok_or("the pool is not open")?.close()?,
             Operation::Reopen => {
@@ -338,7 +394,8 @@ impl EngineSubject {
                 state.target = None;
                 state.target = Some(self.create(state.media.clone())?);
             }
-            // In a preparation: everything that was stored had reached the medium when the power failed.
+            // In a preparation: everything that was stored had reached the medium when the power
+            // failed.
             Operation::Crash => {
                 let image = state.media.image();
                 state.target = None; // A store that is dropped closes its pool.
@@ -355,7 +412,8 @@ impl EngineSubject {
         Ok(())
     }
 
-    /// A recovered tree must also work: keys beside those that are there are inserted until leaves split, then everything is removed.
+    /// A recovered tree must also work: keys beside those that are there are inserted until leaves
+    /// split, then everything is removed.
     pub(crate) fn go_on(&self, state: &dyn Target, mut content: Content) -> Result<(), String> {
         let key = |i: u64| match self.scenario.keys {
             ScriptKeys::U64 => Key::U64(i * 3 + 1),
@@ -390,7 +448,9 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
         Operation::Remove(key) => drop(content.remove(key)),
         Operation::Create => content.clear(),
-        Operation::Batch(operations) => operations.iter().for_each(|operation| model(content, operation)),
+        Operation::Batch(operations) => {
+            operations.iter().for_each(|operation| model(content, operation))
+        }
         Operation::Thread { operation, .. } => model(content, operation),
         Operation::Get(_)
         | Operation::Sync
@@ -403,7 +463,8 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
 }
 
 pub(crate) fn show(content: &Content) -> String {
-    let entries: Vec<String> = content.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let entries: Vec<String> =
+        content.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{{{}}}", entries.join(" "))
 }
 

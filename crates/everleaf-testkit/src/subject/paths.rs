@@ -11,7 +11,8 @@ use crate::Operation;
 /// An operation and the way it takes: `("insert", "split of a leaf")`.
 pub type Path = (&'static str, &'static str);
 
-/// Every way that an operation on the trees of this release can take; recoveries are told apart by their barriers.
+/// Every way that an operation on the trees of this release can take; recoveries are told apart by
+/// their barriers.
 pub const PATHS: &[Path] = &[
     ("insert", "plain"),
     ("insert", "split of a leaf"),
@@ -36,33 +37,36 @@ pub const PATHS: &[Path] = &[
 
 /// Those that only values of several words take.
 pub const WIDE_PATHS: &[Path] = &[("update", "to another slot"), ("update", "split of a leaf")];
-/// A way that an explored operation took, and the barriers that it executed. Of an operation that consists of two (`reopen`),
-/// both have the barriers of both.
-pub type Trodden = (Path, BTreeSet<Site>);
+/// A way that an explored operation took, and the barriers that it executed. Of an operation that
+/// consists of two (`reopen`), both have the barriers of both.
+pub type PathTaken = (Path, BTreeSet<Site>);
 
 /// The barriers among what was recorded, but for those of the test's own structures.
 pub(crate) fn barriers(events: &[Event]) -> BTreeSet<Site> {
     let site = |event: &Event| match event {
-        Event::Flush { site, .. } | Event::Fence { site } | Event::Order { site } | Event::UnorderedStore { site, .. } => {
-            Some(*site)
-        }
+        Event::Flush { site, .. }
+        | Event::Fence { site }
+        | Event::Order { site }
+        | Event::UnorderedStore { site, .. } => Some(*site),
         _ => None,
     };
     events.iter().filter_map(site).filter(|site| !site.name().starts_with("testkit.")).collect()
 }
 
 impl EngineSubject {
-    /// The paths of the explored operations, found by running them one after another on memory of `len` bytes that can grow to
-    /// `max_len`; none of a store, whose index cannot be asked. Operations of threads run in the order of the script.
+    /// The paths of the explored operations, found by running them one after another on memory of
+    /// `len` bytes that can grow to `max_len`; none of a store, whose index cannot be asked.
+    /// Operations of threads run in the order of the script.
     ///
     /// # Errors
     /// What an operation says that fails.
-    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<Trodden>, String> {
+    pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<PathTaken>, String> {
         if self.level == Level::Store {
             return Ok(Vec::new());
         }
         let media = Traced::new(len, max_len, 0).map_err(sentence)?;
-        let mut state = Live { target: None, shutdown: None, is_recovered: false, media: media.clone() };
+        let mut state =
+            Live { target: None, shutdown: None, is_recovered: false, media: media.clone() };
         match &self.scenario.cut {
             Some(cut) => self.prepare_cut(&media, cut)?,
             None => self.prepare_whole(&mut state)?,
@@ -82,7 +86,9 @@ impl EngineSubject {
                 Operation::Open => vec![("open", "after a crash")],
                 Operation::Close => vec![("close", "plain")],
                 Operation::Create => vec![("create", "plain")],
-                other => Vec::from_iter(before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown))),
+                other => Vec::from_iter(
+                    before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown)),
+                ),
             };
             paths.extend(taken.into_iter().map(|path| (path, sites.clone())));
             closed = *operation == Operation::Close;
@@ -99,16 +105,22 @@ impl EngineSubject {
     ) -> Option<Path> {
         let split = after.leaves > before.leaves;
         Some(match operation {
-            Operation::Thread { operation, .. } => return self.path(at, operation, (before, after), grown),
+            Operation::Thread { operation, .. } => {
+                return self.path(at, operation, (before, after), grown);
+            }
             Operation::Refused(_) => ("insert", "no room"),
             Operation::Remove(_) if after.keys == before.keys => ("remove", "key is not there"),
             Operation::Remove(_) if after.keys == 0 => ("remove", "last entry of the tree"),
-            Operation::Remove(_) if after.leaves < before.leaves => ("remove", "last entry of a leaf"),
+            Operation::Remove(_) if after.leaves < before.leaves => {
+                ("remove", "last entry of a leaf")
+            }
             Operation::Remove(_) => ("remove", "plain"),
             Operation::Insert(..) | Operation::Upsert(..) if after.keys > before.keys => match () {
                 () if grown => ("insert", "growth of the pool"),
                 () if after.height > before.height => ("insert", "split of the root"),
-                () if after.inner_nodes > before.inner_nodes => ("insert", "split of an inner node"),
+                () if after.inner_nodes > before.inner_nodes => {
+                    ("insert", "split of an inner node")
+                }
                 () if split => ("insert", "split of a leaf"),
                 () => ("insert", "plain"),
             },

@@ -41,9 +41,11 @@ const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
 /// Only with fingerprints.
-const FPTREE: &[&str] = &["fptree.insert.P2.order", "fptree.split.S2.fingerprints", "fptree.update.W2.order"];
+const FPTREE: &[&str] =
+    &["fptree.insert.P2.order", "fptree.split.S2.fingerprints", "fptree.update.W2.order"];
 /// Only where keys and values are apart.
-const PTREE: &[&str] = &["fptree.insert.P1.value", "fptree.split.S2.values", "fptree.update.W1.value"];
+const PTREE: &[&str] =
+    &["fptree.insert.P1.value", "fptree.split.S2.values", "fptree.update.W1.value"];
 const ONE_WORD: &[&str] = &["fptree.update.P1."];
 const WIDE: &[&str] = &["fptree.update.W"];
 /// Only where a node's entries are more than one line.
@@ -84,8 +86,10 @@ impl EngineSubject {
             // Here the record's allocation flushes the whole entry.
             (&["fptree.insert.P1.entry"], ptree && bytes),
         ];
-        let names = |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
-        let possible = |site: &&Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
+        let names =
+            |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
+        let possible =
+            |site: &&Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
         let declared = registry::sites(self.engine).iter().chain(everleaf_pool::SITES);
         declared.filter(possible).copied().collect()
     }

@@ -91,9 +91,15 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
         let width = self.index.value_words();
         let mut old = vec![0; width];
         match operation {
-            Operation::Insert(key, value) => self.index.insert_words(K::borrow_key(key), &words_of(*value, width)),
-            Operation::Update(key, value) => self.index.update_words(K::borrow_key(key), &words_of(*value, width), &mut old),
-            Operation::Upsert(key, value) => self.index.upsert_words(K::borrow_key(key), &words_of(*value, width), &mut old),
+            Operation::Insert(key, value) => {
+                self.index.insert_words(K::borrow_key(key), &words_of(*value, width))
+            }
+            Operation::Update(key, value) => {
+                self.index.update_words(K::borrow_key(key), &words_of(*value, width), &mut old)
+            }
+            Operation::Upsert(key, value) => {
+                self.index.upsert_words(K::borrow_key(key), &words_of(*value, width), &mut old)
+            }
             Operation::Remove(key) => self.index.remove_words(K::borrow_key(key), &mut old),
             Operation::Get(key) => self.index.get_words(K::borrow_key(key), &mut old),
             Operation::Thread { operation, .. } => return self.apply(operation),
@@ -120,7 +126,9 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
         self.index.scan(Bound::Unbounded, Direction::Forward, &mut visit).map_err(sentence)?;
         let mut found = vec![0; self.index.value_words()];
         for (key, value) in &content {
-            if !self.index.get_words(K::borrow_key(key), &mut found).map_err(sentence)? || found[0] != *value {
+            if !self.index.get_words(K::borrow_key(key), &mut found).map_err(sentence)?
+                || found[0] != *value
+            {
                 return Err(format!("a scan shows {key}={value}, a find does not"));
             }
         }
@@ -143,15 +151,21 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
         let mut audit = Audit::new();
         let report = self.index.check(&mut audit).map_err(sentence)?;
         let audited = self.pool.finish_audit(audit);
-        match (report.violations.into_iter().chain(audited.violations).next(), audited.leaked_blocks) {
+        match (
+            report.violations.into_iter().chain(audited.violations).next(),
+            audited.leaked_blocks,
+        ) {
             (Some(violation), _) => Err(violation),
             (None, 0) => Ok(()),
-            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+            (None, leaked) => {
+                Err(format!("{leaked} blocks are allocated and reachable from nowhere"))
+            }
         }
     }
 }
 
-/// What is no operation on the content: nothing to do on a strict engine, or the business of whoever holds the target.
+/// What is no operation on the content: nothing to do on a strict engine, or the business of
+/// whoever holds the target.
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Sync | Operation::Crash => Ok(()),
@@ -167,8 +181,15 @@ fn expand(value: u64) -> Vec<u8> {
 
 /// The value of a script that these bytes stand for.
 fn value_of(bytes: &[u8]) -> Result<u64, String> {
-    let value = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or("a value is too short")?;
-    if bytes == expand(value) { Ok(value) } else { Err("the value is none that was stored".to_owned()) }
+    let value = bytes
+        .first_chunk()
+        .map(|bytes| u64::from_le_bytes(*bytes))
+        .ok_or("a value is too short")?;
+    if bytes == expand(value) {
+        Ok(value)
+    } else {
+        Err("the value is none that was stored".to_owned())
+    }
 }
 
 fn owned(key: &Key) -> OwnedKey {
@@ -196,9 +217,15 @@ fn together(store: &Store, operations: &[Operation]) -> Result<(), Error> {
 impl Target for Store {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
         match operation {
-            Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(drop),
-            Operation::Update(key, value) => self.update(owned(key).as_ref(), &expand(*value)).map(drop),
-            Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(drop),
+            Operation::Insert(key, value) => {
+                self.insert(owned(key).as_ref(), &expand(*value)).map(drop)
+            }
+            Operation::Update(key, value) => {
+                self.update(owned(key).as_ref(), &expand(*value)).map(drop)
+            }
+            Operation::Upsert(key, value) => {
+                self.put(owned(key).as_ref(), &expand(*value)).map(drop)
+            }
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
             Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
             Operation::Batch(operations) => together(self, operations),
@@ -210,14 +237,20 @@ impl Target for Store {
 
     fn answer(&self, operation: &Operation) -> Result<Answer, String> {
         match operation {
-            Operation::Insert(key, value) => self.insert(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
-            Operation::Upsert(key, value) => self.put(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Insert(key, value) => {
+                self.insert(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+            }
+            Operation::Upsert(key, value) => {
+                self.put(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+            }
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(Answer::Changed),
             Operation::Get(key) => {
                 let value = self.get(owned(key).as_ref()).map_err(sentence)?;
                 return value.map(|bytes| value_of(&bytes)).transpose().map(Answer::Value);
             }
-            Operation::Update(key, value) => self.update(owned(key).as_ref(), &expand(*value)).map(Answer::Changed),
+            Operation::Update(key, value) => {
+                self.update(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+            }
             Operation::Thread { operation, .. } => return Target::answer(self, operation),
             other => return Target::apply(self, other).map(|()| Answer::Done),
         }
@@ -249,7 +282,9 @@ impl Target for Store {
         match (outcome.violations.first(), outcome.leaked_blocks) {
             (Some(violation), _) => Err(violation.clone()),
             (None, 0) => Ok(()),
-            (None, leaked) => Err(format!("{leaked} blocks are allocated and reachable from nowhere")),
+            (None, leaked) => {
+                Err(format!("{leaked} blocks are allocated and reachable from nowhere"))
+            }
         }
     }
 }

@@ -1,9 +1,14 @@
 //! One exploration: what is explored, and how thoroughly.
 
-use everleaf::{Engine, EngineParameters, Invented, Simulation, Transactions};
-use everleaf_crash::{Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with};
+use everleaf::{Engine, EngineParameters, InjectedAborts, Simulation, Transactions};
+use everleaf_crash::{
+    Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with,
+};
 
-use crate::{AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys, Trodden};
+use crate::{
+    AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, PathTaken,
+    Scenario, ScriptKeys,
+};
 
 /// Bytes of a small pool, and what it may grow to.
 pub(super) const SMALL_POOL: (u64, u64) = (96 << 10, 256 << 10);
@@ -64,17 +69,20 @@ impl Case {
         match &self.subject {
             CaseSubject::Engine(subject) if subject.level() == Level::Store => CaseKind::Store,
             CaseSubject::Engine(_) => CaseKind::Index,
-            CaseSubject::Threads(subject) if subject.level() == Level::Store => CaseKind::StoreThreads,
+            CaseSubject::Threads(subject) if subject.level() == Level::Store => {
+                CaseKind::StoreThreads
+            }
             CaseSubject::Threads(_) => CaseKind::Threads,
             CaseSubject::Allocator(_) => CaseKind::Allocator,
         }
     }
 
-    /// Which ways its operations take, with the barriers on each, when they run one after another; none of a store.
+    /// Which ways its operations take, with the barriers on each, when they run one after another;
+    /// none of a store.
     ///
     /// # Errors
     /// What an operation says that fails.
-    pub fn paths(&self) -> Result<Vec<Trodden>, String> {
+    pub fn paths(&self) -> Result<Vec<PathTaken>, String> {
         let Options { len, max_len, .. } = self.options;
         match &self.subject {
             CaseSubject::Engine(subject) => subject.paths(len, max_len),
@@ -92,28 +100,70 @@ impl Case {
         parameters: EngineParameters,
         scenario: Scenario,
     ) -> Self {
-        let subject = EngineSubject::new(engine, parameters, level, scenario).with_value_words(value_words);
-        Self { name: name.into(), subject: CaseSubject::Engine(Box::new(subject)), options: options() }
+        let subject =
+            EngineSubject::new(engine, parameters, level, scenario).with_value_words(value_words);
+        Self {
+            name: name.into(),
+            subject: CaseSubject::Engine(Box::new(subject)),
+            options: options(),
+        }
     }
 
     /// A script of an engine with the smallest sizes.
     ///
     /// # Panics
     /// If the script is wrong: it is the programmer's.
-    pub(super) fn scripted(name: &str, engine: Engine, level: Level, keys: ScriptKeys, words: usize, script: &str) -> Self {
-        let scenario = Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        Self::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario)
+    pub(super) fn scripted(
+        name: &str,
+        engine: Engine,
+        level: Level,
+        keys: ScriptKeys,
+        words: usize,
+        script: &str,
+    ) -> Self {
+        let scenario =
+            Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        Self::of_engine(
+            name,
+            engine,
+            level,
+            words,
+            EngineSubject::tiny_parameters(engine),
+            scenario,
+        )
     }
 
     /// The same with nodes of so many entries, in an engine whose nodes are all alike.
-    pub(super) fn sized(name: &str, engine: Engine, keys: ScriptKeys, slots: u32, script: &str) -> Self {
-        let scenario = Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    pub(super) fn sized(
+        name: &str,
+        engine: Engine,
+        keys: ScriptKeys,
+        slots: u32,
+        script: &str,
+    ) -> Self {
+        let scenario =
+            Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let name = format!("{name}, {keys:?}, {slots} entries");
-        Self::of_engine(name, engine, Level::Index, 1, EngineParameters::default().leaf_slots(slots), scenario)
+        Self::of_engine(
+            name,
+            engine,
+            Level::Index,
+            1,
+            EngineParameters::default().leaf_slots(slots),
+            scenario,
+        )
     }
 
-    /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings beyond which a sample is taken.
-    pub(super) fn threaded(name: &str, engine: Engine, level: Level, keys: ScriptKeys, interleavings: u64, script: &str) -> Self {
+    /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings
+    /// beyond which a sample is taken.
+    pub(super) fn threaded(
+        name: &str,
+        engine: Engine,
+        level: Level,
+        keys: ScriptKeys,
+        interleavings: u64,
+        script: &str,
+    ) -> Self {
         let mut case = Self::scripted(name, engine, level, keys, 1, script);
         if let CaseSubject::Engine(subject) = case.subject {
             case.subject = CaseSubject::Threads(Box::new(ConcurrentEngineSubject::new(*subject)));
@@ -124,11 +174,16 @@ impl Case {
 
     /// The same with simulated transactions, a third of which abort.
     pub(super) fn by_transactions(mut self) -> Self {
-        let transactions = Transactions::Simulated(Simulation { seed: 1, aborts: Invented::OneIn(3) });
+        let transactions =
+            Transactions::Simulated(Simulation { seed: 1, aborts: InjectedAborts::OneIn(3) });
         self.name = format!("{}, by transactions", self.name);
         self.subject = match self.subject {
-            CaseSubject::Threads(subject) => CaseSubject::Threads(Box::new(subject.with_transactions(transactions))),
-            CaseSubject::Engine(subject) => CaseSubject::Engine(Box::new(subject.with_transactions(transactions))),
+            CaseSubject::Threads(subject) => {
+                CaseSubject::Threads(Box::new(subject.with_transactions(transactions)))
+            }
+            CaseSubject::Engine(subject) => {
+                CaseSubject::Engine(Box::new(subject.with_transactions(transactions)))
+            }
             other => other,
         };
         self
@@ -138,7 +193,11 @@ impl Case {
         Self { name: name.into(), subject: CaseSubject::Allocator(subject), options: options() }
     }
 
-    pub(super) fn allocating(name: &str, prepare: &[AllocatorOperation], explore: &[AllocatorOperation]) -> Self {
+    pub(super) fn allocating(
+        name: &str,
+        prepare: &[AllocatorOperation],
+        explore: &[AllocatorOperation],
+    ) -> Self {
         Self::of_allocator(name, AllocatorSubject::new(prepare.to_vec(), explore.to_vec()))
     }
 
@@ -172,7 +231,8 @@ impl Case {
 
     /// With so many images a crash point.
     pub(super) fn with_budget(mut self, budget: u64) -> Self {
-        (self.options.budget, self.options.recovery_budget, self.options.recoveries) = (budget, budget / 16 + 2, 4 * budget);
+        (self.options.budget, self.options.recovery_budget, self.options.recoveries) =
+            (budget, budget / 16 + 2, 4 * budget);
         self
     }
 
@@ -180,7 +240,11 @@ impl Case {
     ///
     /// # Errors
     /// As [`explore_with`].
-    pub fn explore(&self, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report, ExploreError> {
+    pub fn explore(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Report, ExploreError> {
         match &self.subject {
             CaseSubject::Engine(subject) => explore_with(&**subject, options, progress),
             CaseSubject::Threads(subject) => explore_threads_with(&**subject, options, progress),

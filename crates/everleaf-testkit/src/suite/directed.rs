@@ -1,5 +1,6 @@
-//! Directed scenarios: each leads to a state in which some barrier is needed, or which is hard to reach by chance. Together they reach every
-//! barrier of an engine and of the allocator, and miss each that is left out.
+//! Directed scenarios: each leads to a state in which some barrier is needed, or which is hard to
+//! reach by chance. Together they reach every barrier of an engine and of the allocator, and miss
+//! each that is left out.
 
 use everleaf::Engine;
 
@@ -11,7 +12,8 @@ use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    let mut cases = if sorted::has_sorted_nodes(engine) { sorted::sorted(engine) } else { trees(engine) };
+    let mut cases =
+        if sorted::has_sorted_nodes(engine) { sorted::sorted(engine) } else { trees(engine) };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
     if engine.is_concurrent() {
@@ -42,26 +44,36 @@ fn trees(engine: Engine) -> Vec<Case> {
     };
     for keys in [U64, Bytes] {
         for words in [1, 2] {
-            let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 4\nremove 40\nupdate 50 5\ninsert 10 1\n\
+            let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 \
+                4\nremove 40\nupdate 50 5\ninsert 10 1\n\
                           update 10 2\ninsert 20 1\ninsert 60 1\nupdate 60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
             add("plain operations and a split", keys, words, script);
             // The key moves to another leaf in the split that makes room for its new value.
-            let script = inserts([10, 20, 30, 40]) + "explore\nupdate 40 1\nupdate 10 1\nupdate 20 2\nupdate 30 3\nupdate 40 2\n";
+            let script = inserts([10, 20, 30, 40])
+                + "explore\nupdate 40 1\nupdate 10 1\nupdate 20 2\nupdate 30 3\nupdate 40 2\n";
             add("updates in a full leaf", keys, words, &script);
         }
         let full = inserts([10, 20, 30, 40]);
         let cuts: &[&str] = match (engine, keys) {
-            (Engine::FpTreeConcurrent, U64) => &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"],
-            (Engine::FpTreeConcurrent, Bytes) => &["C2.fence", "C3.bitmap", "C3.fence", "C4.fence", "C5.log", "C5.fence"],
+            (Engine::FpTreeConcurrent, U64) => {
+                &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"]
+            }
+            (Engine::FpTreeConcurrent, Bytes) => {
+                &["C2.fence", "C3.bitmap", "C3.fence", "C4.fence", "C5.log", "C5.fence"]
+            }
             _ => &["S2.fence", "S3.left", "S3.fence", "S5.log"],
         };
         for site in cuts {
-            let script = format!("{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert 35 1\n");
+            let script = format!(
+                "{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 \
+                2\ninsert 35 1\n"
+            );
             add(&format!("split cut before {site}, then removals"), keys, 1, &script);
         }
         if engine == Engine::FpTreeConcurrent {
             // A full leaf is what recovery knows a split by that was not committed.
-            let script = format!("{full}cut fptree.split.C3.fence insert 25 1\ninsert 11 1\ninsert 12 2\n");
+            let script =
+                format!("{full}cut fptree.split.C3.fence insert 25 1\ninsert 11 1\ninsert 12 2\n");
             add("split cut after its commit, then the leaf filled", keys, 1, &script);
         }
         let script = inserts((1..60).map(|i| i * 10))
@@ -70,7 +82,8 @@ fn trees(engine: Engine) -> Vec<Case> {
             + &removes((60..66).map(|i| i * 10));
         add("inner nodes split", keys, 1, &script);
         let script = inserts([10, 20])
-            + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove 10\nremove 30\nremove 20\n\
+            + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove \
+                10\nremove 30\nremove 20\n\
                       remove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
         add("refusals, and the last entry of the tree", keys, 1, &script);
         // What was the bound of the leftmost leaf becomes that of another.
@@ -80,13 +93,18 @@ fn trees(engine: Engine) -> Vec<Case> {
             + &inserts([11, 12, 13, 14]);
         add("leftmost leaf emptied, then keys below its neighbour and a split", keys, 1, &script);
         // A group of 4096 bytes has six leaves with four such entries.
-        let script = inserts((1..20).map(|i| i * 10)) + "explore\n" + &inserts([201, 202, 203, 204, 205, 206]);
+        let script = inserts((1..20).map(|i| i * 10))
+            + "explore\n"
+            + &inserts([201, 202, 203, 204, 205, 206]);
         add("leaf group taken", keys, 14, &script);
-        let script =
-            inserts((1..40).map(|i| i * 10)) + &removes((8..40).map(|i| i * 10)) + "explore\n" + &removes((1..8).map(|i| i * 10));
+        let script = inserts((1..40).map(|i| i * 10))
+            + &removes((8..40).map(|i| i * 10))
+            + "explore\n"
+            + &removes((1..8).map(|i| i * 10));
         add("leaf groups given back", keys, 14, &script);
     }
-    let script = inserts([10, 20, 30, 40]) + "cut fptree.update.W2.fence update 20 5\nupdate 30 1\nremove 20\ninsert 25 1\n";
+    let script = inserts([10, 20, 30, 40])
+        + "cut fptree.update.W2.fence update 20 5\nupdate 30 1\nremove 20\ninsert 25 1\n";
     let script_full = script.replace("insert 40 40\n", "");
     add("wide update cut before its end", Bytes, 2, &script_full);
     cases
@@ -98,16 +116,35 @@ fn pools(engine: Engine) -> Vec<Case> {
     for keys in [U64, Bytes] {
         for level in if keys == U64 { [Index, Store].as_slice() } else { &[Index] } {
             let named = |name: &str| format!("{name}, {keys:?}, {level:?}");
-            let scripted = |name: &str, script: &str| Case::scripted(&named(name), engine, *level, keys, 1, script);
+            let scripted = |name: &str, script: &str| {
+                Case::scripted(&named(name), engine, *level, keys, 1, script)
+            };
             let create = "create\ninsert 1 1\ninsert 2 2\nclose\nopen\ninsert 3 3\nupdate 1 4\n";
             // Every word that is zeroed is a crash point; few of them tell much.
             cases.push(scripted("creation", create).with_budget(3));
-            cases.push(scripted("creation over another pool", &format!("{}explore\n{create}", inserts(1..8))));
+            cases.push(scripted(
+                "creation over another pool",
+                &format!("{}explore\n{create}", inserts(1..8)),
+            ));
         }
         let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
-        cases.push(closing(Case::scripted(&format!("closed means closed, {keys:?}"), engine, Index, keys, 1, script)));
+        cases.push(closing(Case::scripted(
+            &format!("closed means closed, {keys:?}"),
+            engine,
+            Index,
+            keys,
+            1,
+            script,
+        )));
         let script = "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n";
-        cases.push(closing(Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)));
+        cases.push(closing(Case::scripted(
+            &format!("closed again, {keys:?}"),
+            engine,
+            Index,
+            keys,
+            1,
+            script,
+        )));
         if engine.most_value_words() < 14 {
             continue; // Too many keys fill a pool; the long ones below do it.
         }
@@ -123,19 +160,37 @@ fn pools(engine: Engine) -> Vec<Case> {
                 .with_budget(8),
         );
     }
-    // Ten keys of a chunk each fill the smallest pool; the leaf is split before its new key is refused.
+    // Ten keys of a chunk each fill the smallest pool; the leaf is split before its new key is
+    // refused.
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
     let fill = lines((1..11).map(|i| format!("insert {} {i}", long(i))));
-    let script = format!("{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n", long(11), long(10), long(8));
+    let script = format!(
+        "{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n",
+        long(11),
+        long(10),
+        long(8)
+    );
     if engine.most_value_words() < 14 {
         // The first short key is the first of its size, and takes a chunk that is not there.
-        let script = format!("{fill}explore\ninsert 5 1\ninsert 6 1\nremove {}\nreopen\ninsert 7 1\n", long(8));
-        let case = Case::scripted("growth", engine, Index, Bytes, 1, &script).in_pool(64 << 10, 128 << 10).with_budget(8);
+        let script = format!(
+            "{fill}explore\ninsert 5 1\ninsert 6 1\nremove {}\nreopen\ninsert 7 1\n",
+            long(8)
+        );
+        let case = Case::scripted("growth", engine, Index, Bytes, 1, &script)
+            .in_pool(64 << 10, 128 << 10)
+            .with_budget(8);
         cases.push(case);
     }
     cases.push(
-        Case::scripted("a split whose key is refused by a full pool", engine, Index, Bytes, 1, &script)
-            .in_pool(64 << 10, 64 << 10),
+        Case::scripted(
+            "a split whose key is refused by a full pool",
+            engine,
+            Index,
+            Bytes,
+            1,
+            &script,
+        )
+        .in_pool(64 << 10, 64 << 10),
     );
     cases
 }
@@ -163,14 +218,23 @@ fn stores(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
         let script = inserts([1, 2, 3])
-            + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 3\ninsert 5 7\n";
-        cases.push(Case::scripted(&format!("values replaced and removed, {keys:?}"), engine, Store, keys, 1, &script));
+            + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 \
+                3\ninsert 5 7\n";
+        cases.push(Case::scripted(
+            &format!("values replaced and removed, {keys:?}"),
+            engine,
+            Store,
+            keys,
+            1,
+            &script,
+        ));
     }
     cases.extend(batches(engine));
     cases
 }
 
-/// Batches: plain, and cut; what follows takes the blocks that they free, so that a batch which is done again is found out.
+/// Batches: plain, and cut; what follows takes the blocks that they free, so that a batch which is
+/// done again is found out.
 fn batches(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: &str, keys: ScriptKeys, script: &str| {
@@ -180,15 +244,20 @@ fn batches(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 20, 30, 40]);
     for keys in [U64, Bytes] {
         let script = format!(
-            "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; upsert 40 3\ninsert 50 30\n"
+            "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; \
+            upsert 40 3\ninsert 50 30\n"
         );
         add("a batch that splits a leaf", keys, &script);
-        let script = format!("{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 30\n");
+        let script = format!(
+            "{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 \
+            30\n"
+        );
         add("a batch that only inserts, and one that only removes", keys, &script);
     }
     for site in ["B3.blocks", "B5.fence", "B6.fence"] {
         let script = format!(
-            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\nbatch upsert 10 1; remove 20\n"
+            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 \
+            30\nbatch upsert 10 1; remove 20\n"
         );
         add(&format!("batch cut before {site}"), U64, &script);
     }
@@ -203,7 +272,10 @@ const MEETINGS: &[(&str, &str)] = &[
     ("two insertions in one leaf", "thread 1 insert 60 6\nthread 2 insert 80 8\n"),
     ("two insertions of one key", "thread 1 insert 60 6\nthread 2 insert 60 8\n"),
     ("two splits of one leaf", "thread 1 insert 15 6\nthread 2 insert 25 8\n"),
-    ("a split, and another thread that fills the leaf", "thread 1 insert 35 6\nthread 2 insert 11 1\nthread 2 insert 12 1\n"),
+    (
+        "a split, and another thread that fills the leaf",
+        "thread 1 insert 35 6\nthread 2 insert 11 1\nthread 2 insert 12 1\n",
+    ),
     ("a split and a reader of a key that moves", "thread 1 insert 15 6\nthread 2 get 40\n"),
     ("a split and an update of a key that moves", "thread 1 insert 15 6\nthread 2 update 30 9\n"),
     ("a split and a removal", "thread 1 insert 15 6\nthread 2 remove 20\n"),
@@ -211,9 +283,15 @@ const MEETINGS: &[(&str, &str)] = &[
     ("an upsert and an insertion", "thread 1 upsert 60 9\nthread 2 insert 60 6\n"),
     ("two removals of one key", "thread 1 remove 20\nthread 2 remove 20\n"),
     ("a removal and an insertion of one key", "thread 1 remove 20\nthread 2 insert 20 9\n"),
-    ("the end of a leaf and an insertion into it", "remove 50\nthread 1 remove 70\nthread 2 insert 60 6\n"),
+    (
+        "the end of a leaf and an insertion into it",
+        "remove 50\nthread 1 remove 70\nthread 2 insert 60 6\n",
+    ),
     ("the end of a leaf and a reader", "remove 50\nthread 1 remove 70\nthread 2 get 70\n"),
-    ("the end of two leaves", "remove 10\nremove 20\nremove 30\nremove 50\nthread 1 remove 40\nthread 2 remove 70\n"),
+    (
+        "the end of two leaves",
+        "remove 10\nremove 20\nremove 30\nremove 50\nthread 1 remove 40\nthread 2 remove 70\n",
+    ),
 ];
 
 /// What two threads can do to each other in a store: what one frees, the other takes.
@@ -222,9 +300,15 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     ("a value replaced by both", "thread 1 upsert 10 4\nthread 2 upsert 10 7\n"),
     ("a value removed and another one added", "thread 1 remove 10\nthread 2 insert 20 4\n"),
     ("a value replaced and read", "thread 1 upsert 10 4\nthread 2 get 10\n"),
-    ("a batch and a reader", "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n"),
+    (
+        "a batch and a reader",
+        "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n",
+    ),
     ("a batch and what it frees", "thread 1 batch upsert 10 4; remove 30\nthread 2 insert 60 4\n"),
-    ("two batches of the same keys", "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n"),
+    (
+        "two batches of the same keys",
+        "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n",
+    ),
 ];
 
 fn threads(engine: Engine) -> Vec<Case> {
@@ -232,14 +316,17 @@ fn threads(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     let threaded = |name: &str, level, keys, script: &str| {
         if engine == Engine::FastFair {
-            // An array's counts are never flushed, and are written again after a recovery: every crash point has a multiple of the images.
-            return Case::threaded(name, engine, level, keys, INTERLEAVINGS / 5, script).with_budget(16);
+            // An array's counts are never flushed, and are written again after a recovery: every
+            // crash point has a multiple of the images.
+            return Case::threaded(name, engine, level, keys, INTERLEAVINGS / 5, script)
+                .with_budget(16);
         }
         Case::threaded(name, engine, level, keys, INTERLEAVINGS, script)
     };
     for keys in [U64, Bytes] {
         for (name, meeting) in MEETINGS {
-            let case = threaded(&format!("{name}, {keys:?}"), Index, keys, &format!("{full}{meeting}"));
+            let case =
+                threaded(&format!("{name}, {keys:?}"), Index, keys, &format!("{full}{meeting}"));
             if engine == Engine::FpTreeConcurrent {
                 cases.push(case.clone().by_transactions());
             }
@@ -270,11 +357,28 @@ fn allocators() -> Vec<Case> {
     ];
     let freed = [a(Action::FreeRecord(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
     let unlinked = [a(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
-    let runs = [a(Action::Run(0, 2)), b(Action::FreeRun(0)), b(Action::Run(1, 1)), a(Action::Run(0, 2)), a(Action::FreeRun(1))];
-    let grown = [a(Action::RefusedRun(3)), b(Action::Run(1, 2)), b(Action::Record(0, 100)), a(Action::FreeRun(1))];
-    let extended =
-        [a(Action::Run(1, 52)), b(Action::Run(2, 3)), b(Action::Reopen), a(Action::Record(0, 100)), a(Action::FreeRun(1))];
-    let reopened = [a(Action::RefusedRun(1)), a(Action::Run(0, 1)), b(Action::Reopen), b(Action::FreeRun(0))];
+    let runs = [
+        a(Action::Run(0, 2)),
+        b(Action::FreeRun(0)),
+        b(Action::Run(1, 1)),
+        a(Action::Run(0, 2)),
+        a(Action::FreeRun(1)),
+    ];
+    let grown = [
+        a(Action::RefusedRun(3)),
+        b(Action::Run(1, 2)),
+        b(Action::Record(0, 100)),
+        a(Action::FreeRun(1)),
+    ];
+    let extended = [
+        a(Action::Run(1, 52)),
+        b(Action::Run(2, 3)),
+        b(Action::Reopen),
+        a(Action::Record(0, 100)),
+        a(Action::FreeRun(1)),
+    ];
+    let reopened =
+        [a(Action::RefusedRun(1)), a(Action::Run(0, 1)), b(Action::Reopen), b(Action::FreeRun(0))];
     let create = [a(Action::Create), b(Action::Record(0, 40)), a(Action::Run(0, 1))];
     vec![
         Case::allocating("creation of a pool without an index", &[], &create).with_budget(6),
@@ -284,7 +388,11 @@ fn allocators() -> Vec<Case> {
             &[a(Action::Record(0, 100)), a(Action::Reopen)],
             &freed,
         ),
-        Case::allocating("a linked record likewise", &[a(Action::Link(0, 100)), a(Action::Reopen)], &unlinked),
+        Case::allocating(
+            "a linked record likewise",
+            &[a(Action::Link(0, 100)), a(Action::Reopen)],
+            &unlinked,
+        ),
         Case::allocating(
             "a run that one worker linked, freed and used again by another",
             &[a(Action::Link(0, 5000))],
@@ -293,14 +401,24 @@ fn allocators() -> Vec<Case> {
         Case::allocating(
             "a run that one worker allocated, freed and used again by another",
             &[],
-            &[a(Action::Record(0, 4100)), b(Action::FreeRecord(0)), b(Action::Record(1, 100)), b(Action::Record(2, 40))],
+            &[
+                a(Action::Record(0, 4100)),
+                b(Action::FreeRecord(0)),
+                b(Action::Record(1, 100)),
+                b(Action::Record(2, 40)),
+            ],
         )
         .with_budget(6),
         Case::allocating("runs are taken and given back", &[], &runs),
-        Case::allocating("a run whose caller gives up, and the pool closed and opened", &[], &reopened),
-        // The table of the smallest pool has lines for more chunks: its extent becomes longer. A run that is larger than these needs
-        // another extent, which is lengthened next.
-        Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 11))], &grown).in_pool(64 << 10, 128 << 10),
+        Case::allocating(
+            "a run whose caller gives up, and the pool closed and opened",
+            &[],
+            &reopened,
+        ),
+        // The table of the smallest pool has lines for more chunks: its extent becomes longer. A
+        // run that is larger than these needs another extent, which is lengthened next.
+        Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 11))], &grown)
+            .in_pool(64 << 10, 128 << 10),
         Case::allocating("growth by an extent, and of this", &[a(Action::Run(0, 11))], &extended)
             .in_pool(64 << 10, 320 << 10)
             .with_budget(8),

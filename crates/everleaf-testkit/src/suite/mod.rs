@@ -1,7 +1,8 @@
-//! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and random ones.
+//! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and
+//! random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `sorted` `random` (which there are) · `run` (exploring many) · `report` (what they found
-//! together).
+//! Map of the files: `case` (one exploration) · `directed` `sorted` `random` (which there are) ·
+//! `run` (exploring many) · `report` (what they found together).
 
 mod case;
 mod directed;
@@ -17,25 +18,30 @@ pub use case::{Case, CaseKind, CaseSubject};
 pub use report::{Coverage, SuiteReport};
 pub use run::{SuiteProgress, continue_suite, run_suite};
 
-/// Mutants in which no exploration breaks and that are right all the same, each with the reason. Every other survivor is a
-/// mistake: of the code, where a barrier is redundant, or of the scenarios.
+/// Mutants in which no exploration breaks and that are right all the same, each with the reason.
+/// Every other survivor is a mistake: of the code, where a barrier is redundant, or of the
+/// scenarios.
 pub const ARGUED: &[(&str, &str)] = &[
     (
         "swap fptree.recover.R4.fence",
-        "what follows is the next repair, of something else, and a log that is still there after a crash is retired again; that it is \
+        "what follows is the next repair, of something else, and a log that is still there after a \
+        crash is retired again; that it is \
          durable before the tree is used is what the fence is for: left out, it is missed",
     ),
     (
         "swap sorted.recover.R3.fence",
-        "what follows is the repair of a merge by the same log, which has other words and other nodes; left out, the fence is missed",
+        "what follows is the repair of a merge by the same log, which has other words and other \
+        nodes; left out, the fence is missed",
     ),
     (
         "swap sorted.recover.R4.fence",
-        "what follows is the next worker's log, which speaks of other nodes; left out, the fence is missed",
+        "what follows is the next worker's log, which speaks of other nodes; left out, the fence \
+        is missed",
     ),
     (
         "swap pool.recover.retire.fence",
-        "what follows is the next worker's intent, which speaks of other blocks, so either may be settled first; that it is durable before \
+        "what follows is the next worker's intent, which speaks of other blocks, so either may be \
+        settled first; that it is durable before \
          the slot serves a worker again is what the fence is for: left out, it is missed",
     ),
 ];
@@ -49,7 +55,9 @@ pub fn argument(mutant: Mutant) -> Option<&'static str> {
 /// Every mutant that an engine, or the pool beneath it, can have, and some that it cannot.
 pub fn every_mutant(engine: Engine) -> impl Iterator<Item = Mutant> {
     let sites = registry::sites(engine).iter().chain(everleaf_pool::SITES).copied();
-    sites.flat_map(|site| [Mutant::Without(site), Mutant::SwappedStores(site), Mutant::SwappedGroups(site)])
+    sites.flat_map(|site| {
+        [Mutant::Without(site), Mutant::SwappedStores(site), Mutant::SwappedGroups(site)]
+    })
 }
 
 /// The directed scenarios of an engine: every barrier is reached, and missed where it is left out.
@@ -57,8 +65,9 @@ pub fn directed_cases(engine: Engine) -> Vec<Case> {
     directed::directed(engine)
 }
 
-/// The full suite of an engine: the directed scenarios, the same under kinder assumptions about the hardware, and random ones of every key
-/// type and assumption. [`more_cases`] are added until there are as many images as are wanted.
+/// The full suite of an engine: the directed scenarios, the same under kinder assumptions about the
+/// hardware, and random ones of every key type and assumption. [`more_cases`] are added until there
+/// are as many images as are wanted.
 pub fn full_suite(engine: Engine) -> Vec<Case> {
     let directed = directed::directed(engine);
     let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging).collect();

@@ -10,8 +10,10 @@ use crate::ScriptKeys::{Bytes, U64};
 use crate::{AllocatorSubject, EngineSubject, Scenario};
 
 /// What may be assumed of the hardware beyond the model.
-pub(super) const KINDER: [Assumptions; 2] =
-    [Assumptions { eadr: true, atomic_line: false }, Assumptions { eadr: false, atomic_line: true }];
+pub(super) const KINDER: [Assumptions; 2] = [
+    Assumptions { eadr: true, atomic_line: false },
+    Assumptions { eadr: false, atomic_line: true },
+];
 
 /// Images a crash point: more than the smallest scenarios need to be exhaustive.
 const BUDGET: u64 = 256;
@@ -31,18 +33,31 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         if words > engine.most_value_words() {
             continue;
         }
-        // The recoveries of sorted nodes have many steps, each of which is cut too; many small scenarios keep all processors busy.
+        // The recoveries of sorted nodes have many steps, each of which is cut too; many small
+        // scenarios keep all processors busy.
         let share = if sorted::has_sorted_nodes(engine) { 4 } else { 1 };
         let (operations, budget) = (operations / share, budget / share as u64);
         let name = format!("random, {keys:?}, {level:?}, {words} words, seed {seed}");
         let scenario = Scenario::random(keys, operations, seed);
-        let case = Case::of_engine(name, engine, level, words, EngineSubject::tiny_parameters(engine), scenario);
+        let case = Case::of_engine(
+            name,
+            engine,
+            level,
+            words,
+            EngineSubject::tiny_parameters(engine),
+            scenario,
+        );
         cases.push(case.with_budget(budget).seeded(seed));
         if seed == 1 {
-            cases.extend(KINDER.map(|assumptions| cases[cases.len() - 1].clone().under(assumptions)));
+            cases.extend(
+                KINDER.map(|assumptions| cases[cases.len() - 1].clone().under(assumptions)),
+            );
         }
     }
-    let allocator = Case::of_allocator(format!("random, allocator, seed {seed}"), AllocatorSubject::random(40, seed));
+    let allocator = Case::of_allocator(
+        format!("random, allocator, seed {seed}"),
+        AllocatorSubject::random(40, seed),
+    );
     cases.push(allocator.with_budget(32).seeded(seed));
     cases
 }

@@ -6,7 +6,7 @@ use everleaf_crash::{Mutant, Report, Violation};
 use everleaf_pmem::Site;
 
 use super::{CaseKind, argument};
-use crate::{ALLOCATOR_PATHS, PATHS, Path, Trodden, WIDE_PATHS};
+use crate::{ALLOCATOR_PATHS, PATHS, Path, PathTaken, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,8 @@ pub struct SuiteReport {
     pub crash_points: u64,
     /// Distinct crash states: images, each with what was acknowledged when it was left.
     pub states: u64,
-    /// Distinct images, counted in each exploration by itself. Every exploration fills its fresh memory with other garbage.
+    /// Distinct images, counted in each exploration by itself. Every exploration fills its fresh
+    /// memory with other garbage.
     pub images: u64,
     /// Recoveries run.
     pub recoveries: u64,
@@ -29,7 +30,8 @@ pub struct SuiteReport {
     pub left_out: u64,
     /// Interleavings of threads that were not run, at most.
     pub interleavings_left_out: u64,
-    /// Crash points with too many images to list, of which all were accounted for by what recovery and checks read.
+    /// Crash points with too many images to list, of which all were accounted for by what recovery
+    /// and checks read.
     pub lazily_exhaustive_points: u64,
     /// Crash points of which only a sample of the images was tried.
     pub sampled_points: u64,
@@ -45,7 +47,8 @@ pub struct SuiteReport {
     pub undeclared: BTreeSet<Site>,
     /// Mutants that were explored, but for the next.
     pub mutants: BTreeSet<Mutant>,
-    /// Those that were explored and are [argued for](crate::ARGUED): they behave as the program does, so nothing broke.
+    /// Those that were explored and are [argued for](crate::ARGUED): they behave as the program
+    /// does, so nothing broke.
     pub argued: BTreeSet<Mutant>,
     /// Those of them in which something broke, with the exploration that found it.
     pub killed: BTreeMap<Mutant, String>,
@@ -68,14 +71,15 @@ pub struct Coverage {
     pub sites: BTreeSet<Site>,
     /// Those that were executed: with several threads, in any interleaving; in recoveries as well.
     pub reached: BTreeSet<Site>,
-    /// How often each way through an operation was explored, and the barriers on it. Of threads, the way that an operation
-    /// takes when they run one after another: in other interleavings it may take another one.
+    /// How often each way through an operation was explored, and the barriers on it. Of threads,
+    /// the way that an operation takes when they run one after another: in other interleavings it
+    /// may take another one.
     pub paths: BTreeMap<Path, (u64, BTreeSet<Site>)>,
 }
 
 impl SuiteReport {
     /// Takes in what one exploration found. The barriers of the test's own structures are left out.
-    pub fn add(&mut self, name: &str, kind: CaseKind, report: Report, paths: Vec<Trodden>) {
+    pub fn add(&mut self, name: &str, kind: CaseKind, report: Report, paths: Vec<PathTaken>) {
         let own = |site: &Site| site.name().starts_with("testkit.");
         self.cases += 1;
         self.exhaustive_cases += usize::from(report.exhaustive);
@@ -85,7 +89,8 @@ impl SuiteReport {
         self.images += report.images;
         self.recoveries += report.recoveries;
         self.left_out = self.left_out.saturating_add(report.left_out);
-        self.interleavings_left_out = self.interleavings_left_out.saturating_add(report.interleavings_left_out);
+        self.interleavings_left_out =
+            self.interleavings_left_out.saturating_add(report.interleavings_left_out);
         self.lazily_exhaustive_points += report.lazily_exhaustive_points;
         self.sampled_points += report.sampled_points;
         self.redundant_flushes += report.redundant_flush_count();
@@ -105,14 +110,16 @@ impl SuiteReport {
         self.reached.extend(report.sites_reached);
         self.sites.extend(report.sites);
         for mutant in report.survivors.into_iter().filter(|mutant| !own(&mutant.site())) {
-            let list = if argument(mutant).is_some() { &mut self.argued } else { &mut self.mutants };
+            let list =
+                if argument(mutant).is_some() { &mut self.argued } else { &mut self.mutants };
             list.insert(mutant);
         }
         for (mutant, _) in report.killed.into_iter().filter(|(mutant, _)| !own(&mutant.site())) {
             self.mutants.insert(mutant);
             self.killed.entry(mutant).or_insert_with(|| name.to_owned());
         }
-        self.violations.extend(report.violations.into_iter().map(|violation| (name.to_owned(), violation)));
+        self.violations
+            .extend(report.violations.into_iter().map(|violation| (name.to_owned(), violation)));
     }
 
     /// Barriers that are declared and were never executed.
@@ -127,25 +134,44 @@ impl SuiteReport {
 
     /// How often explorations of a kind took a path.
     pub fn times(&self, kind: CaseKind, path: &Path) -> u64 {
-        self.coverage.get(&kind).and_then(|coverage| coverage.paths.get(path)).map_or(0, |(times, _)| *times)
+        self.coverage
+            .get(&kind)
+            .and_then(|coverage| coverage.paths.get(path))
+            .map_or(0, |(times, _)| *times)
     }
 
     /// Paths through an index, and through the allocator, that no explored operation took.
     pub fn untrodden(&self) -> Vec<Path> {
-        let of = |kind, paths: &'static [Path]| paths.iter().filter(move |path| self.times(kind, path) == 0).copied();
+        let of = |kind, paths: &'static [Path]| {
+            paths.iter().filter(move |path| self.times(kind, path) == 0).copied()
+        };
         let possible = |path: &Path| self.wide_values || !WIDE_PATHS.contains(path);
-        of(CaseKind::Index, PATHS).filter(possible).chain(of(CaseKind::Allocator, ALLOCATOR_PATHS)).collect()
+        of(CaseKind::Index, PATHS)
+            .filter(possible)
+            .chain(of(CaseKind::Allocator, ALLOCATOR_PATHS))
+            .collect()
     }
 
     /// What is wrong or missing, each a sentence; nothing if all is well.
     pub fn shortcomings(&self) -> Vec<String> {
         let names = |sites: Vec<Site>| sites.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut sentences: Vec<String> = Vec::new();
-        sentences.extend(self.violations.iter().map(|(name, _)| format!("a crash state of `{name}` is not recovered from")));
-        sentences.extend(self.failures.iter().map(|(name, why)| format!("`{name}` could not be explored: {why}")));
+        sentences.extend(
+            self.violations
+                .iter()
+                .map(|(name, _)| format!("a crash state of `{name}` is not recovered from")),
+        );
+        sentences.extend(
+            self.failures
+                .iter()
+                .map(|(name, why)| format!("`{name}` could not be explored: {why}")),
+        );
         for (what, missing) in [
             ("no exploration reached", names(self.unreached())),
-            ("nothing broke in these mutants:", self.survivors().iter().map(ToString::to_string).collect()),
+            (
+                "nothing broke in these mutants:",
+                self.survivors().iter().map(ToString::to_string).collect(),
+            ),
             ("these barriers are not declared:", names(self.undeclared.iter().copied().collect())),
         ] {
             if !missing.is_empty() {
@@ -155,8 +181,16 @@ impl SuiteReport {
         for mutant in self.argued.intersection(&self.mutants) {
             sentences.push(format!("`{mutant}` is argued for and breaks something"));
         }
-        sentences.extend(self.untrodden().iter().map(|(operation, path)| format!("no {operation} took the path `{path}`")));
-        sentences.extend(self.redundant.iter().map(|(site, times)| format!("{times} times `{site}` had nothing to do")));
+        sentences.extend(
+            self.untrodden()
+                .iter()
+                .map(|(operation, path)| format!("no {operation} took the path `{path}`")),
+        );
+        sentences.extend(
+            self.redundant
+                .iter()
+                .map(|(site, times)| format!("{times} times `{site}` had nothing to do")),
+        );
         sentences
     }
 }

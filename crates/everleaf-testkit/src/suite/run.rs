@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use everleaf_crash::{Mutant, Options, Report};
 
 use super::{Case, CaseSubject, SuiteReport};
-use crate::Trodden;
+use crate::PathTaken;
 
 /// How far a suite is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,11 @@ pub struct SuiteProgress {
 }
 
 /// What became of the case with this number.
-type Outcome = (usize, Result<(Report, Vec<Trodden>), String>);
+type Outcome = (usize, Result<(Report, Vec<PathTaken>), String>);
 
-/// Explores all cases on `threads` threads; the mutants of `spared` are not explored. A mutant that one exploration has killed
-/// is not explored again in those that begin later; which one is named may therefore depend on the machine, and nothing else.
+/// Explores all cases on `threads` threads; the mutants of `spared` are not explored. A mutant that
+/// one exploration has killed is not explored again in those that begin later; which one is named
+/// may therefore depend on the machine, and nothing else.
 pub fn run_suite(
     cases: &[Case],
     spared: BTreeSet<Mutant>,
@@ -51,7 +52,8 @@ pub fn continue_suite(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(case) = cases.get(at) else { break };
-            let spared = killed.lock().clone(); // A statement of its own: the lock is not to be held while the case is explored.
+            // A statement of its own: the lock is not to be held while the case is explored.
+            let spared = killed.lock().clone();
             let outcome = explore(case, spared);
             if let Ok((report, _)) = &outcome {
                 killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
@@ -78,7 +80,7 @@ pub fn continue_suite(
     });
 }
 
-fn explore(case: &Case, spared: BTreeSet<Mutant>) -> Result<(Report, Vec<Trodden>), String> {
+fn explore(case: &Case, spared: BTreeSet<Mutant>) -> Result<(Report, Vec<PathTaken>), String> {
     let options = Options { spared, ..case.options.clone() };
     let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
     Ok((report, case.paths()?))

@@ -1,6 +1,8 @@
-//! Removing: the first or last entry by the state word alone, another by shifting the fewer neighbours over it.
+//! Removing: the first or last entry by the state word alone, another by shifting the fewer
+//! neighbours over it.
 //!
-//! At an end: 1 flush, 1 fence. Elsewhere, where entries move into `n` lines: n + 1 flushes, n + 1 fences.
+//! At an end: 1 flush, 1 fence. Elsewhere, where entries move into `n` lines: n + 1 flushes, n + 1
+//! fences.
 
 use everleaf_pmem::{Counter, Media, site};
 
@@ -9,9 +11,14 @@ use crate::sorted::NodeKey;
 use crate::sorted::layout::{State, Step};
 use crate::sorted::node::Node;
 
-/// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's then, and is to be freed. The caller has
-/// the node for himself.
-pub(crate) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, at: usize) {
+/// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's
+/// then, and is to be freed. The caller has the node for himself.
+pub(crate) fn remove_entry<K: NodeKey, M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+    at: usize,
+) {
     let (after, last) = (usize::from(state.count) - 1 - at, usize::from(state.count) - 1);
     if K::RECORDS {
         // Before the state: whoever finds the record in the header looks whether an entry has it.
@@ -34,9 +41,13 @@ pub(crate) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
     media.flush(site!("circtree.remove.P1.header"), &node.head.state);
     media.fence(site!("circtree.remove.P1.fence"));
     finish_removal(media, node, moves, 0);
-    // P3: at rest. Not flushed: until it is durable the vacated slot, which still holds its old key, tells recovery that all
-    // moves were made. Whoever writes there next sees to it first. (The freeing of a record flushes it.)
-    media.store(&node.head.state, State { vacated: !K::RECORDS, ..intent.after_step(node.slots()) }.seal());
+    // P3: at rest. Not flushed: until it is durable the vacated slot, which still holds its old
+    // key, tells recovery that all moves were made. Whoever writes there next sees to it first.
+    // (The freeing of a record flushes it.)
+    media.store(
+        &node.head.state,
+        State { vacated: !K::RECORDS, ..intent.after_step(node.slots()) }.seal(),
+    );
     media.count(Counter::EntriesShifted, moves.count as u64);
 }
 

@@ -30,10 +30,13 @@ pub(crate) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> Sta
 pub(crate) fn resolved<M: Media>(media: &M, node: Node<'_>, state: State) -> Vec<(u64, u64)> {
     let moves = Moves::of(node, state);
     let done = moves.done(media, node);
-    let inserted = state.step.inserts() && media.load(node.key(moves.hole())) == media.load(&node.head.key);
+    let inserted =
+        state.step.inserts() && media.load(node.key(moves.hole())) == media.load(&node.head.key);
     if state.step == Step::Rest || inserted {
         let state = state.after_step(node.slots());
-        return (0..usize::from(state.count)).map(|position| node.entry(media, state, position)).collect();
+        return (0..usize::from(state.count))
+            .map(|position| node.entry(media, state, position))
+            .collect();
     }
     let edge = state.step.inserts().then(|| media.load(&node.head.edge));
     let (at, count) = (usize::from(state.at), usize::from(state.count));

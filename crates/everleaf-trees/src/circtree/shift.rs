@@ -1,23 +1,25 @@
 //! Moving entries of a node by one slot, and what a crash in the middle of it has left.
 //!
-//! A step moves a row of neighbouring entries, one after the other, each into the slot that the one before it has left (the
-//! first one into a dead slot, or over the entry that is removed). It is announced in the header, durably, before it begins:
-//! that costs no more than the paper's flush of the header at its end, for *that the step is done* need not be flushed at all
-//! (`insert`, `remove`). Each move is two stores, value first, then key.
+//! A step moves a row of neighbouring entries, one after the other, each into the slot that the one
+//! before it has left (the first one into a dead slot, or over the entry that is removed). It is
+//! announced in the header, durably, before it begins: that costs no more than the paper's flush of
+//! the header at its end, for *that the step is done* need not be flushed at all (`insert`,
+//! `remove`). Each move is two stores, value first, then key.
 //!
 //! # What tells how far it came
-//! Keys of a node differ, whatever its values are. While a step is under way exactly one pair of neighbouring slots has the
-//! same key: the last move that is whole, whose source has not been overwritten yet. Its *destination* is right, its source may
-//! have the next entry's value already. So the states that a crash can leave are, of `n` moves, before the first one, and after
-//! each of them, with the value of the next or without it. Two things could deceive:
-//! * The slot that the first move of an insertion goes to is dead; it may happen to hold that very key, with any value. So the
-//!   value is in the header (`edge`), and taken from there.
-//! * The first move of a removal overwrites the removed entry: with its value only, the removed key has a wrong one. So the
-//!   announcement is the commit of a removal, and recovery goes on.
+//! Keys of a node differ, whatever its values are. While a step is under way exactly one pair of
+//! neighbouring slots has the same key: the last move that is whole, whose source has not been
+//! overwritten yet. Its *destination* is right, its source may have the next entry's value already.
+//! So the states that a crash can leave are, of `n` moves, before the first one, and after each of
+//! them, with the value of the next or without it. Two things could deceive:
+//! * The slot that the first move of an insertion goes to is dead; it may happen to hold that very
+//!   key, with any value. So the value is in the header (`edge`), and taken from there.
+//! * The first move of a removal overwrites the removed entry: with its value only, the removed key
+//!   has a wrong one. So the announcement is the commit of a removal, and recovery goes on.
 //!
 //! # Order
-//! S1 value before key, within a line. S2 a move before the next one: within a line by order; if the destination lies in
-//! another line than the source it is flushed and fenced, as in the paper.
+//! S1 value before key, within a line. S2 a move before the next one: within a line by order; if
+//! the destination lies in another line than the source it is flushed and fenced, as in the paper.
 
 use everleaf_pmem::{Media, site};
 
@@ -65,7 +67,8 @@ impl Moves {
     /// The slot where it goes.
     #[inline(always)]
     pub fn destination(self, index: usize) -> usize {
-        (if self.up { self.source(index) + 1 } else { self.source(index).wrapping_sub(1) }) & self.mask
+        (if self.up { self.source(index) + 1 } else { self.source(index).wrapping_sub(1) })
+            & self.mask
     }
 
     /// The slot that the last move leaves: where an insertion puts its entry.
@@ -75,12 +78,23 @@ impl Moves {
 
     /// How many of the moves a crash has left whole.
     pub fn done<M: Media>(self, media: &M, node: Node<'_>) -> usize {
-        let whole = |index: &usize| media.load(node.key(self.source(*index))) == media.load(node.key(self.destination(*index)));
+        let whole = |index: &usize| {
+            media.load(node.key(self.source(*index)))
+                == media.load(node.key(self.destination(*index)))
+        };
         (0..self.count).find(whole).map_or(0, |last| last + 1)
     }
 
-    /// The words of the entry that a move moves, when `done` of the moves were made: `edge` is the value that the first of an insertion had.
-    pub fn entry<M: Media>(self, media: &M, node: Node<'_>, index: usize, done: usize, edge: Option<u64>) -> (u64, u64) {
+    /// The words of the entry that a move moves, when `done` of the moves were made: `edge` is the
+    /// value that the first of an insertion had.
+    pub fn entry<M: Media>(
+        self,
+        media: &M,
+        node: Node<'_>,
+        index: usize,
+        done: usize,
+        edge: Option<u64>,
+    ) -> (u64, u64) {
         if index >= done {
             return node.load(media, self.source(index));
         }
@@ -89,10 +103,16 @@ impl Moves {
     }
 }
 
-/// Makes the moves from number `from` on. `refilled`: the slot that the last one leaves is written to next; else its destination is to be
-/// flushed by the caller.
+/// Makes the moves from number `from` on. `refilled`: the slot that the last one leaves is written
+/// to next; else its destination is to be flushed by the caller.
 #[inline(always)]
-pub(super) fn shift<M: Media>(media: &M, node: Node<'_>, moves: Moves, from: usize, refilled: bool) {
+pub(super) fn shift<M: Media>(
+    media: &M,
+    node: Node<'_>,
+    moves: Moves,
+    from: usize,
+    refilled: bool,
+) {
     for index in from..moves.count {
         let (source, destination) = (moves.source(index), moves.destination(index));
         let (key, value) = node.load(media, source);
@@ -111,8 +131,8 @@ pub(super) fn shift<M: Media>(media: &M, node: Node<'_>, moves: Moves, from: usi
     }
 }
 
-/// Takes the moves of an insertion back, the last one first, so that at every moment the state is one that the same moves could have left.
-/// Durable when it returns.
+/// Takes the moves of an insertion back, the last one first, so that at every moment the state is
+/// one that the same moves could have left. Durable when it returns.
 pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge: u64) {
     let done = moves.done(media, node);
     for index in (0..done).rev() {
@@ -126,8 +146,13 @@ pub(super) fn shift_back<M: Media>(media: &M, node: Node<'_>, moves: Moves, edge
         media.store(node.value(source), if index == 0 { edge } else { value });
         if index == 0 || !Node::share_line(source, destination) {
             media.flush(site!("sorted.recover.B2.line"), node.key(source));
-            // Before the next line is stored to; and behind the last move, before the header says that the node is at rest.
-            media.fence(if index > 0 { site!("sorted.recover.B2.fence") } else { site!("sorted.recover.B3.undone") });
+            // Before the next line is stored to; and behind the last move, before the header says
+            // that the node is at rest.
+            media.fence(if index > 0 {
+                site!("sorted.recover.B2.fence")
+            } else {
+                site!("sorted.recover.B3.undone")
+            });
         } else {
             media.order(site!("sorted.recover.B2.order"));
         }

@@ -1,7 +1,9 @@
-//! FAST: inserting by shifting the greater entries up, from the last one on, so that after every store the array says what it holds.
+//! FAST: inserting by shifting the greater entries up, from the last one on, so that after every
+//! store the array says what it holds.
 //!
-//! Where the moved entries and the new one come to lie in `n` lines: n flushes, n fences; one more of each where the terminator moves into a line of
-//! its own (one in four). Into an empty node: 2 and 2.
+//! Where the moved entries and the new one come to lie in `n` lines: n flushes, n fences; one more
+//! of each where the terminator moves into a line of its own (one in four). Into an empty node: 2
+//! and 2.
 
 use everleaf_pmem::{Counter, Media, site};
 
@@ -9,9 +11,17 @@ use crate::sorted::NodeKey;
 use crate::sorted::layout::State;
 use crate::sorted::node::Node;
 
-/// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for himself.
+/// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for
+/// himself.
 #[inline]
-pub(crate) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, at: usize, key: u64, value: u64) {
+pub(crate) fn insert_entry<K: NodeKey, M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+    at: usize,
+    key: u64,
+    value: u64,
+) {
     let count = usize::from(state.count);
     let after = node.at_rest(state.level, 0, count + 1);
     if count == 0 {
@@ -25,7 +35,8 @@ pub(crate) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
             media.fence(site!("fastfair.insert.F0.fence"));
         }
     }
-    // F1: the moves, the last entry first; value before key. Crash: the lower one of two slots with the same key is a hole, or there is none yet.
+    // F1: the moves, the last entry first; value before key. Crash: the lower one of two slots with
+    // the same key is a hole, or there is none yet.
     for slot in (at..count).rev() {
         let (key, value) = node.load(media, slot);
         media.store(node.value(slot + 1), value);
@@ -44,8 +55,8 @@ pub(crate) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
     media.store(node.key(at), key);
     media.flush(site!("fastfair.insert.F2.entry"), node.key(at));
     media.fence(site!("fastfair.insert.F2.fence"));
-    // F3: the copy of the count, and no record waits for an entry. Not flushed: the next opening believes no copy, and recovery finds the record among
-    // the entries.
+    // F3: the copy of the count, and no record waits for an entry. Not flushed: the next opening
+    // believes no copy, and recovery finds the record among the entries.
     media.store(&node.head.state, after.seal());
     if K::RECORDS {
         media.store(&node.head.key, 0);
@@ -54,7 +65,13 @@ pub(crate) fn insert_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
 }
 
 /// The first entry of an empty node.
-fn insert_first<K: NodeKey, M: Media>(media: &M, node: Node<'_>, after: State, key: u64, value: u64) {
+fn insert_first<K: NodeKey, M: Media>(
+    media: &M,
+    node: Node<'_>,
+    after: State,
+    key: u64,
+    value: u64,
+) {
     // Z1: the entry and the terminator. Crash: the header says that there is nothing.
     media.store(node.value(0), value);
     media.store(node.key(0), key);

@@ -1,6 +1,8 @@
-//! Removing by shifting the greater entries down over it; and closing the hole that a crash has left, which is the same from there on.
+//! Removing by shifting the greater entries down over it; and closing the hole that a crash has
+//! left, which is the same from there on.
 //!
-//! Where the removed entry and those behind it lie in `n` lines: n flushes, n fences; byte-string keys one more of each. The only entry: 1 and 1.
+//! Where the removed entry and those behind it lie in `n` lines: n flushes, n fences; byte-string
+//! keys one more of each. The only entry: 1 and 1.
 
 use everleaf_pmem::{Counter, Media, site};
 
@@ -8,10 +10,15 @@ use crate::sorted::NodeKey;
 use crate::sorted::layout::State;
 use crate::sorted::node::Node;
 
-/// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's then, and is to be freed. The caller has
-/// the node for himself.
+/// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's
+/// then, and is to be freed. The caller has the node for himself.
 #[inline]
-pub(crate) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, state: State, at: usize) {
+pub(crate) fn remove_entry<K: NodeKey, M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+    at: usize,
+) {
     let count = usize::from(state.count);
     let after = node.at_rest(state.level, 0, count - 1);
     if K::RECORDS {
@@ -38,12 +45,14 @@ pub(crate) fn remove_entry<K: NodeKey, M: Media>(media: &M, node: Node<'_>, stat
     media.count(Counter::EntriesShifted, (count - 1 - at) as u64);
 }
 
-/// Shifts the entries behind slot `hole` down over it, in an array of so many slots, the hole included; durable when it returns.
+/// Shifts the entries behind slot `hole` down over it, in an array of so many slots, the hole
+/// included; durable when it returns.
 pub(super) fn close_hole<M: Media>(media: &M, node: Node<'_>, hole: usize, occupied: usize) {
     let last = occupied - 1;
     for slot in hole..last {
         let (key, value) = node.load(media, slot + 1);
-        // D1, of the first move COMMIT: key before value: with the key of its neighbour the slot is a hole. Crash: recovery goes on.
+        // D1, of the first move COMMIT: key before value: with the key of its neighbour the slot is
+        // a hole. Crash: recovery goes on.
         media.store(node.key(slot), key);
         media.order(site!("fastfair.remove.D1.order"));
         media.store(node.value(slot), value);

@@ -1,4 +1,5 @@
-//! What the slots of a node say by themselves, and what is done with it when the node is first touched after the tree was opened.
+//! What the slots of a node say by themselves, and what is done with it when the node is first
+//! touched after the tree was opened.
 
 use std::sync::Arc;
 
@@ -31,7 +32,10 @@ fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent, I
             return Ok(extent);
         }
         if key == before && extent.hole.replace(slot - 1).is_some() {
-            return Err(IndexError::Corrupt { offset: node.offset, what: "two shifts of a node are under way" });
+            return Err(IndexError::Corrupt {
+                offset: node.offset,
+                what: "two shifts of a node are under way",
+            });
         }
         before = key;
     }
@@ -40,7 +44,11 @@ fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent, I
 }
 
 /// Counts, closes the hole that a crash has left, and notes the count for this session.
-pub(crate) fn settle<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<State, IndexError> {
+pub(crate) fn settle<M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+) -> Result<State, IndexError> {
     let Extent { occupied, hole } = survey(media, node, state)?;
     if let Some(hole) = hole {
         // As the removal of an entry, from where it stands. Crash: recovery goes on.
@@ -53,9 +61,16 @@ pub(crate) fn settle<M: Media>(media: &M, node: Node<'_>, state: State) -> Resul
 }
 
 /// The entries, without the hole.
-pub(crate) fn resolved<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Vec<(u64, u64)>, IndexError> {
+pub(crate) fn resolved<M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+) -> Result<Vec<(u64, u64)>, IndexError> {
     let Extent { occupied, hole } = survey(media, node, state)?;
-    Ok((0..occupied).filter(|slot| Some(*slot) != hole).map(|slot| node.load(media, slot)).collect())
+    Ok((0..occupied)
+        .filter(|slot| Some(*slot) != hole)
+        .map(|slot| node.load(media, slot))
+        .collect())
 }
 
 /// Begins a session: from here on the copies of former ones count no more.
@@ -66,7 +81,10 @@ pub(crate) fn begin_session<M: Media>(pool: &Arc<Pool<M>>) -> Result<Discipline,
         Some(before) => before.wrapping_add(1).max(1),
         None => {
             let offset = pool.pointer_to(anchor).offset();
-            return Err(IndexError::Corrupt { offset, what: "the number of the session is damaged" });
+            return Err(IndexError::Corrupt {
+                offset,
+                what: "the number of the session is damaged",
+            });
         }
     };
     let discipline = Discipline::Shifted { session };

@@ -30,7 +30,10 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             check_leaf(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
         if report.keys != self.keys {
-            report.violations.push(format!("I10: {} slots are live, {} keys were counted", report.keys, self.keys));
+            report.violations.push(format!(
+                "I10: {} slots are live, {} keys were counted",
+                report.keys, self.keys
+            ));
         }
         Ok(report)
     }
@@ -39,14 +42,19 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     fn check_log(&self, report: &mut CheckReport) -> Result<(), IndexError> {
         let current = self.pool.media().load(&self.pool.anchor::<SplitLog>()?.current);
         if !current.is_null() {
-            report.violations.push(format!("I9: the micro-log speaks of a split of the leaf at {:#x}", current.offset()));
+            report.violations.push(format!(
+                "I9: the micro-log speaks of a split of the leaf at {:#x}",
+                current.offset()
+            ));
         }
         Ok(())
     }
 
     /// I6: the inner nodes themselves, and the order of their separators.
     fn children(&self, report: &mut CheckReport) -> Vec<Child<K>> {
-        report.violations.extend(self.inner.check().into_iter().map(|sentence| format!("I6: inner nodes: {sentence}")));
+        report.violations.extend(
+            self.inner.check().into_iter().map(|sentence| format!("I6: inner nodes: {sentence}")),
+        );
         let mut children: Vec<Child<K>> = Vec::new();
         let mut leaves = self.inner.start(Direction::Forward);
         let mut next = Some(leaves.current());
@@ -56,13 +64,21 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             next = leaves.step(Direction::Forward);
         }
         if children.first().is_none_or(|first| first.offset != self.leftmost) {
-            report.violations.push(format!("I6: the first leaf is not the leftmost one at {:#x}", self.leftmost));
+            report.violations.push(format!(
+                "I6: the first leaf is not the leftmost one at {:#x}",
+                self.leftmost
+            ));
         }
         children
     }
 
     /// I1, I6, I7, I8: every leaf of every run is in the tree or free.
-    fn check_groups(&self, children: &[Child<K>], audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_groups(
+        &self,
+        children: &[Child<K>],
+        audit: &mut Audit,
+        report: &mut CheckReport,
+    ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
@@ -70,7 +86,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         free.sort_unstable();
         let runs = self.pool.runs()?;
         if runs.len() != self.groups.all().len() {
-            report.violations.push(format!("I7: the pool has {} runs, the tree knows {}", runs.len(), self.groups.all().len()));
+            report.violations.push(format!(
+                "I7: the pool has {} runs, the tree knows {}",
+                runs.len(),
+                self.groups.all().len()
+            ));
         }
         let mut leaves = 0;
         for group in self.groups.all() {
@@ -80,29 +100,45 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 leaves += 1;
                 let leaf = self.leaf(offset)?;
                 let live = leaf.live(media);
-                let (tree, listed) = (in_tree.binary_search(&offset).is_ok(), free.binary_search(&offset).is_ok());
+                let (tree, listed) =
+                    (in_tree.binary_search(&offset).is_ok(), free.binary_search(&offset).is_ok());
                 used += u64::from(tree);
                 if !live.minus(self.shape.all()).is_empty() {
-                    report.violations.push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
+                    report
+                        .violations
+                        .push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
                 }
                 if !live.is_empty() && !tree {
-                    report.violations.push(format!("I6: the leaf at {offset:#x} has keys and no inner node leads to it"));
+                    report.violations.push(format!(
+                        "I6: the leaf at {offset:#x} has keys and no inner node leads to it"
+                    ));
                 }
                 if live.is_empty() && tree && offset != self.leftmost {
-                    report.violations.push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
+                    report
+                        .violations
+                        .push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
                 }
                 if tree == listed {
-                    report.violations.push(format!("I7: the leaf at {offset:#x} is both in the tree and free, or neither"));
+                    report.violations.push(format!(
+                        "I7: the leaf at {offset:#x} is both in the tree and free, or neither"
+                    ));
                 }
                 check_dead_slots::<K, M, S>(media, leaf, offset, report);
             }
             if used != group.used {
                 let offset = group.run.offset;
-                report.violations.push(format!("I7: the group at {offset:#x} has {used} leaves in use, not {}", group.used));
+                report.violations.push(format!(
+                    "I7: the group at {offset:#x} has {used} leaves in use, not {}",
+                    group.used
+                ));
             }
         }
         if leaves != in_tree.len() + free.len() {
-            report.violations.push(format!("I7: {leaves} leaves, {} of them in the tree, {} free", in_tree.len(), free.len()));
+            report.violations.push(format!(
+                "I7: {leaves} leaves, {} of them in the tree, {} free",
+                in_tree.len(),
+                free.len()
+            ));
         }
         Ok(())
     }
@@ -121,7 +157,9 @@ pub(super) fn check_dead_slots<K: LeafKey, M: Media, S: Shape>(
     let live = leaf.live(media);
     for slot in leaf.shape().all().minus(live) {
         if media.load(leaf.key(slot)) != 0 {
-            report.violations.push(format!("I8: dead slot {slot} of the leaf at {offset:#x} has a pointer"));
+            report
+                .violations
+                .push(format!("I8: dead slot {slot} of the leaf at {offset:#x} has a pointer"));
         }
     }
     if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {
@@ -154,16 +192,22 @@ pub(super) fn check_leaf<K: LeafKey, M: Media, S: Shape>(
         let key = match K::read(pool, word) {
             Ok(key) => key,
             Err(e) => {
-                report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} cannot be read: {e}"));
+                report.violations.push(format!(
+                    "I3: the key in slot {slot} of the leaf at {offset:#x} cannot be read: {e}"
+                ));
                 continue;
             }
         };
         if S::FINGERPRINTS && leaf.fingerprint(media, slot) != K::hash(key).fingerprint() {
-            report.violations.push(format!("I2: the fingerprint in slot {slot} of the leaf at {offset:#x} is wrong"));
+            report.violations.push(format!(
+                "I2: the fingerprint in slot {slot} of the leaf at {offset:#x} is wrong"
+            ));
         }
         let above = next.is_some_and(|next| K::cmp_keys(key, K::borrow(next)).is_ge());
         if above || K::cmp_keys(key, lower).is_lt() {
-            report.violations.push(format!("I3: the key in slot {slot} of the leaf at {offset:#x} is out of its range"));
+            report.violations.push(format!(
+                "I3: the key in slot {slot} of the leaf at {offset:#x} is out of its range"
+            ));
         }
         keys.push(key);
     }
@@ -186,13 +230,19 @@ fn check_bound<K: LeafKey, M: Media, S: Shape>(
     let word = pool.media().load(&leaf.head.lower_bound);
     match &child.separator {
         None if word != 0 => {
-            report.violations.push(format!("I5: the bound of the leftmost leaf at {offset:#x} is not the minimum"));
+            report.violations.push(format!(
+                "I5: the bound of the leftmost leaf at {offset:#x} is not the minimum"
+            ));
         }
         None => {}
         Some(separator) => match K::read_bound(pool, word) {
             Ok(bound) if K::cmp_keys(bound, K::borrow(separator)).is_eq() => {}
-            Ok(_) => report.violations.push(format!("I6: the separator of the leaf at {offset:#x} is not its lower bound")),
-            Err(e) => report.violations.push(format!("I5: the bound of the leaf at {offset:#x} cannot be read: {e}")),
+            Ok(_) => report.violations.push(format!(
+                "I6: the separator of the leaf at {offset:#x} is not its lower bound"
+            )),
+            Err(e) => report
+                .violations
+                .push(format!("I5: the bound of the leaf at {offset:#x} cannot be read: {e}")),
         },
     }
     if K::RECORDS && word != 0 {

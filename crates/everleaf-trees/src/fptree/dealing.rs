@@ -1,6 +1,7 @@
-//! Leaves are dealt into shares while they are found, each share above the one before it, so that threads can put one share after another in order and no two
-//! lists are to be merged: a samplesort. Of a tree of up to ten million keys a share is short enough to stay in a processor's cache. Where shares part is known
-//! beforehand, from some of the leaves.
+//! Leaves are dealt into shares while they are found, each share above the one before it, so that
+//! threads can put one share after another in order and no two lists are to be merged: a
+//! samplesort. Of a tree of up to ten million keys a share is short enough to stay in a processor's
+//! cache. Where shares part is known beforehand, from some of the leaves.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,28 +18,40 @@ const MOST_SHARES: usize = 64;
 /// Leaves of a share that lie together: a kilobyte of `u64` keys.
 const BLOCK: usize = 64;
 const LINE_WORDS: usize = LINE / WORD;
-const _: () = assert!(MOST_SHARES <= LINE_WORDS * LINE_WORDS, "two counts in a line of words find any share");
+const _: () =
+    assert!(MOST_SHARES <= LINE_WORDS * LINE_WORDS, "two counts in a line of words find any share");
 
 /// Where shares part.
 pub(super) struct Splitters<K: LeafKey> {
     /// Each share but the first begins with one of these leaves, ascending.
     leaves: Vec<LiveOf<K>>,
-    /// Their prefixes, eight to a line; behind these a line with the last prefix of each full one. A share is found by two counts, without a branch to be
-    /// guessed.
+    /// Their prefixes, eight to a line; behind these a line with the last prefix of each full one.
+    /// A share is found by two counts, without a branch to be guessed.
     prefixes: Vec<DramLine>,
     simd: SimdLevel,
 }
 
 impl<K: LeafKey> Splitters<K> {
-    /// For so many leaves, at most; `some`, about evenly chosen among all, are only asked for if they are worth more than one share.
-    pub fn among<M: Media>(pool: &Pool<M>, leaves: usize, some: impl FnOnce() -> Vec<LiveOf<K>>) -> Self {
+    /// For so many leaves, at most; `some`, about evenly chosen among all, are only asked for if
+    /// they are worth more than one share.
+    pub fn among<M: Media>(
+        pool: &Pool<M>,
+        leaves: usize,
+        some: impl FnOnce() -> Vec<LiveOf<K>>,
+    ) -> Self {
         let shares = leaves.div_ceil(SHARE).clamp(1, MOST_SHARES);
         let mut some = if shares > 1 { some() } else { Vec::new() };
         some.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
-        let leaves: Vec<_> = (1..shares).filter_map(|share| some.get(share * some.len() / shares).copied()).collect();
-        let mut prefixes: Vec<_> =
-            leaves.chunks(LINE_WORDS).map(|leaves| line_of(leaves.iter().map(|leaf| leaf.prefix))).collect();
-        prefixes.push(line_of(leaves.chunks_exact(LINE_WORDS).map(|leaves| leaves[LINE_WORDS - 1].prefix)));
+        let leaves: Vec<_> = (1..shares)
+            .filter_map(|share| some.get(share * some.len() / shares).copied())
+            .collect();
+        let mut prefixes: Vec<_> = leaves
+            .chunks(LINE_WORDS)
+            .map(|leaves| line_of(leaves.iter().map(|leaf| leaf.prefix)))
+            .collect();
+        prefixes.push(line_of(
+            leaves.chunks_exact(LINE_WORDS).map(|leaves| leaves[LINE_WORDS - 1].prefix),
+        ));
         Self { leaves, prefixes, simd: pool.media().dram().simd }
     }
 
@@ -54,13 +67,19 @@ impl<K: LeafKey> Splitters<K> {
         let line = lasts.count_at_most(self.simd, leaf.prefix);
         let before = lines.get(line).map_or(0, |words| words.count_at_most(self.simd, leaf.prefix));
         let share = (line * LINE_WORDS + before).min(self.leaves.len());
-        // Not for the order, which leaves of one prefix keep in any one share, but for the balance: strings that begin alike would all fall into one.
+        // Not for the order, which leaves of one prefix keep in any one share, but for the balance:
+        // strings that begin alike would all fall into one.
         let alike = K::RECORDS && share > 0 && self.leaves[share - 1].prefix == leaf.prefix;
-        if alike { self.leaves.partition_point(|splitter| splitter.compare::<K, M>(leaf, pool).is_le()) } else { share }
+        if alike {
+            self.leaves.partition_point(|splitter| splitter.compare::<K, M>(leaf, pool).is_le())
+        } else {
+            share
+        }
     }
 }
 
-/// These words, filled up with `u64::MAX`, which only the prefix `u64::MAX` counts: `share_of` cuts that off.
+/// These words, filled up with `u64::MAX`, which only the prefix `u64::MAX` counts: `share_of` cuts
+/// that off.
 fn line_of(words: impl Iterator<Item = u64>) -> DramLine {
     let line = DramLine::filled(u64::MAX);
     line.0.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
@@ -93,7 +112,10 @@ impl<K: LeafKey> Dealt<K> {
     /// None yet, with room for so many.
     pub fn none(splitters: &Splitters<K>, room: usize) -> Self {
         let shares = splitters.shares();
-        Self { leaves: Vec::with_capacity(room + shares * BLOCK), shares: vec![Blocks::default(); shares] }
+        Self {
+            leaves: Vec::with_capacity(room + shares * BLOCK),
+            shares: vec![Blocks::default(); shares],
+        }
     }
 
     /// Puts a leaf into its share.
@@ -104,7 +126,10 @@ impl<K: LeafKey> Dealt<K> {
         if blocks.next.is_multiple_of(BLOCK) {
             blocks.next = self.leaves.len();
             blocks.starts.push(blocks.next);
-            self.leaves.resize(blocks.next + BLOCK, Live { prefix: 0, bound: K::bound_word(0), offset: 0 });
+            self.leaves.resize(
+                blocks.next + BLOCK,
+                Live { prefix: 0, bound: K::bound_word(0), offset: 0 },
+            );
         }
         self.leaves[blocks.next] = leaf;
         blocks.next += 1;
@@ -119,7 +144,8 @@ impl<K: LeafKey> Dealt<K> {
     pub fn blocks_of(&self, share: usize) -> impl Iterator<Item = &[LiveOf<K>]> {
         let Blocks { starts, next } = &self.shares[share];
         let block = move |(number, start): (usize, &usize)| {
-            let ahead = starts.get(number + 1).map_or(&[][..], |ahead| &self.leaves[*ahead..ahead + BLOCK]);
+            let ahead =
+                starts.get(number + 1).map_or(&[][..], |ahead| &self.leaves[*ahead..ahead + BLOCK]);
             ahead.iter().step_by(LINE / size_of::<LiveOf<K>>()).for_each(prefetch);
             let end = if number + 1 < starts.len() { start + BLOCK } else { *next };
             &self.leaves[*start..end]
@@ -173,7 +199,8 @@ mod tests {
         let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
         let mut worker = pool.worker().unwrap();
         let cell = pool.anchor::<SplitLog>().unwrap().left_bitmap.view();
-        let strings: Vec<String> = (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
+        let strings: Vec<String> =
+            (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
         let mut placed = |key: &String| {
             BytesKeys::place(&mut worker, cell, key.as_bytes()).unwrap();
             let bound = pool.media().load(cell);
@@ -185,11 +212,20 @@ mod tests {
         let mut dealt = Dealt::none(&splitters, 0);
         leaves.iter().for_each(|leaf| dealt.deal(*leaf, &splitters, &pool));
         for share in 0..4 {
-            let mut found: Vec<_> =
-                dealt.blocks_of(share).flatten().map(|leaf| pool.record(PPtr::at(leaf.bound)).unwrap()).collect();
+            let mut found: Vec<_> = dealt
+                .blocks_of(share)
+                .flatten()
+                .map(|leaf| pool.record(PPtr::at(leaf.bound)).unwrap())
+                .collect();
             found.sort_unstable();
-            let expected: Vec<_> = (share * 100..share * 100 + 100).map(|number| format!("the same {number:03}")).collect();
-            assert!(found.iter().copied().eq(expected.iter().map(|key| key.as_bytes())), "share {share}: {}", found.len());
+            let expected: Vec<_> = (share * 100..share * 100 + 100)
+                .map(|number| format!("the same {number:03}"))
+                .collect();
+            assert!(
+                found.iter().copied().eq(expected.iter().map(|key| key.as_bytes())),
+                "share {share}: {}",
+                found.len()
+            );
         }
     }
 
@@ -197,7 +233,9 @@ mod tests {
     fn nobody_looks_for_samples_where_one_share_is_enough() {
         let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
         for leaves in [0, 1, SHARE] {
-            let splitters = Splitters::<U64Keys>::among(&pool, leaves, || panic!("one share for {leaves} leaves"));
+            let splitters = Splitters::<U64Keys>::among(&pool, leaves, || {
+                panic!("one share for {leaves} leaves")
+            });
             assert_eq!(splitters.shares(), 1);
         }
     }

@@ -1,7 +1,8 @@
 //! Leaf groups: leaves are taken from the pool many at a time (FPTree, section 4.3 and appendix B).
 //!
-//! A group is a run of the pool. The pool publishes a run by one p-atomic store and lists the runs, so the paper's linked list of
-//! groups and its two micro-logs are not needed. Which leaves are free is known in DRAM only, and to recovery by their bitmaps.
+//! A group is a run of the pool. The pool publishes a run by one p-atomic store and lists the runs,
+//! so the paper's linked list of groups and its two micro-logs are not needed. Which leaves are
+//! free is known in DRAM only, and to recovery by their bitmaps.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
@@ -49,7 +50,8 @@ impl Groups {
 
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {
-        (self.groups.capacity() * size_of::<Group>() + self.free.capacity() * size_of::<u64>()) as u64
+        (self.groups.capacity() * size_of::<Group>() + self.free.capacity() * size_of::<u64>())
+            as u64
     }
 
     /// Offsets of the leaves of a run.
@@ -63,17 +65,26 @@ impl Groups {
         let position = after.checked_sub(1)?;
         let run = self.groups[position].run;
         let within = leaf_offset - run.offset;
-        (within.is_multiple_of(self.leaf_bytes) && within / self.leaf_bytes < run.bytes / self.leaf_bytes).then_some(position)
+        (within.is_multiple_of(self.leaf_bytes)
+            && within / self.leaf_bytes < run.bytes / self.leaf_bytes)
+            .then_some(position)
     }
 
-    /// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are null. Takes a group from the
-    /// pool if there is none.
+    /// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are
+    /// null. Takes a group from the pool if there is none.
     #[inline]
-    pub fn take<K: LeafKey, M: Media, S: Shape>(&mut self, worker: &mut Worker<M>, shape: S) -> Result<u64, IndexError> {
+    pub fn take<K: LeafKey, M: Media, S: Shape>(
+        &mut self,
+        worker: &mut Worker<M>,
+        shape: S,
+    ) -> Result<u64, IndexError> {
         if self.free.is_empty() {
             self.add_group::<K, M, S>(worker, shape)?;
         }
-        let out = IndexError::Corrupt { offset: 0, what: "a leaf group of the pool is smaller than a leaf" };
+        let out = IndexError::Corrupt {
+            offset: 0,
+            what: "a leaf group of the pool is smaller than a leaf",
+        };
         let leaf_offset = self.free.pop().ok_or(out)?;
         if let Some(position) = self.position(leaf_offset) {
             self.groups[position].used += 1;
@@ -81,12 +92,17 @@ impl Groups {
         Ok(leaf_offset)
     }
 
-    fn add_group<K: LeafKey, M: Media, S: Shape>(&mut self, worker: &mut Worker<M>, shape: S) -> Result<(), IndexError> {
+    fn add_group<K: LeafKey, M: Media, S: Shape>(
+        &mut self,
+        worker: &mut Worker<M>,
+        shape: S,
+    ) -> Result<(), IndexError> {
         let leaf_bytes = self.leaf_bytes;
-        // G1: every leaf of the new run is made free. Crash: the run is not published, its memory is free. The pool fences
-        // and publishes.
+        // G1: every leaf of the new run is made free. Crash: the run is not published, its memory
+        // is free. The pool fences and publishes.
         let run = worker.alloc_run(self.group_bytes, |pool, run| {
-            let leaves = Self::leaves(run, leaf_bytes).map(|leaf_offset| Leaf::at(pool.media().region(), leaf_offset, shape));
+            let leaves = Self::leaves(run, leaf_bytes)
+                .map(|leaf_offset| Leaf::at(pool.media().region(), leaf_offset, shape));
             leaves.flatten().for_each(|leaf| clear::<K, M, S>(pool.media(), leaf, shape));
             Ok(())
         })?;
@@ -96,10 +112,14 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes a leaf back that has left the tree. When that empties its group and other leaves are free, the group goes back
-    /// to the pool; while there are none it is kept, so that removals and insertions at the border of a group do not allocate
-    /// every time.
-    pub fn give_back<M: Media>(&mut self, leaf_offset: u64, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    /// Takes a leaf back that has left the tree. When that empties its group and other leaves are
+    /// free, the group goes back to the pool; while there are none it is kept, so that removals and
+    /// insertions at the border of a group do not allocate every time.
+    pub fn give_back<M: Media>(
+        &mut self,
+        leaf_offset: u64,
+        worker: &mut Worker<M>,
+    ) -> Result<(), IndexError> {
         self.free.push(leaf_offset);
         let Some(position) = self.position(leaf_offset) else { return Ok(()) };
         self.groups[position].used -= 1;

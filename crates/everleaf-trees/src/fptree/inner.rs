@@ -7,7 +7,8 @@ use everleaf_pool::PoolError;
 use super::key::LeafKey;
 use crate::support::inner::{self, Bottom, Cursor, Inner, InnerError};
 
-/// Defines [`InnerNodes`], [`Building`] and [`Leaves`]: one variant a capacity, every method handed on. The branch is the same every time.
+/// Defines [`InnerNodes`], [`Building`] and [`Leaves`]: one variant a capacity, every method handed
+/// on. The branch is the same every time.
 macro_rules! capacities {
     ($($variant:ident = $capacity:literal),+; default $default:ident = $default_capacity:literal) => {
         /// Capacities on offer.
@@ -31,7 +32,8 @@ macro_rules! capacities {
         }
 
         impl<K: LeafKey> InnerNodes<K> {
-            /// The leaf that covers `key`. The default capacity is inlined into every operation, the others are a call away.
+            /// The leaf that covers `key`. The default capacity is inlined into every operation,
+            /// the others are a call away.
             #[inline(always)]
             pub fn find(&self, key: K::Ref<'_>) -> u64 {
                 match self {
@@ -157,7 +159,8 @@ macro_rules! capacities {
                 }
             }
 
-            /// Makes the nodes above the share with this number, of about so many leaves with their lower bounds, ascending.
+            /// Makes the nodes above the share with this number, of about so many leaves with their
+            /// lower bounds, ascending.
             pub fn bottom<'a>(
                 &self,
                 number: usize,
@@ -207,16 +210,20 @@ macro_rules! capacities {
 
 capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 = 64 }
 
-/// Nodes that are built have some room left, so that the first insertions after a restart do not split every one of them.
+/// Nodes that are built have some room left, so that the first insertions after a restart do not
+/// split every one of them.
 pub(super) const FILL_PERCENT: usize = 85;
 
 /// What the inner nodes refuse, in the words of an index.
 pub(super) fn index_error(error: InnerError) -> IndexError {
     match error {
         InnerError::Memory(source) => IndexError::Pool(PoolError::Map(source)),
-        InnerError::Order => IndexError::Corrupt { offset: 0, what: "the lower bounds of leaves do not ascend" },
-        InnerError::TooLong { .. } => {
-            IndexError::Corrupt { offset: 0, what: "the lower bound of a leaf is longer than a key can be" }
+        InnerError::Order => {
+            IndexError::Corrupt { offset: 0, what: "the lower bounds of leaves do not ascend" }
         }
+        InnerError::TooLong { .. } => IndexError::Corrupt {
+            offset: 0,
+            what: "the lower bound of a leaf is longer than a key can be",
+        },
     }
 }

@@ -1,7 +1,7 @@
 //! Inserting a key: the entry into a dead slot, then the bit that makes it live.
 //!
-//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); byte-string keys: the allocation of the record
-//! besides; a full leaf: a split besides.
+//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); byte-string keys: the
+//! allocation of the record besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, site};
@@ -43,9 +43,12 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
         let worker = &mut self.worker;
         let media = self.pool.media();
-        let added = add_entry::<K, M, S>(media, leaf, live, slot, hash, value, |cell| K::place(worker, cell, key));
+        let added = add_entry::<K, M, S>(media, leaf, live, slot, hash, value, |cell| {
+            K::place(worker, cell, key)
+        });
         if added.is_err() {
-            // A split before this has retired its log without a fence, which is to come before the next commit.
+            // A split before this has retired its log without a fence, which is to come before the
+            // next commit.
             media.fence(site!("fptree.insert.P1.refused"));
         }
         added?;
@@ -65,12 +68,20 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let leaf_offset = self.split(leaf_offset, live, key)?;
         let live = self.leaf(leaf_offset)?.live(self.pool.media());
         let slot = self.shape.dead_slot(live, hash);
-        let slot = slot.ok_or(IndexError::Corrupt { offset: leaf_offset, what: "a leaf is full after its split" })?;
+        let slot = slot.ok_or(IndexError::Corrupt {
+            offset: leaf_offset,
+            what: "a leaf is full after its split",
+        })?;
         Ok((leaf_offset, live, slot))
     }
 
     /// Updates or inserts; true if there was an old value.
-    pub(super) fn upsert(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn upsert(
+        &mut self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
@@ -83,7 +94,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 }
 
-/// Makes a dead slot of a leaf live: `place` writes the key to the slot's key word. The caller has the leaf for himself.
+/// Makes a dead slot of a leaf live: `place` writes the key to the slot's key word. The caller has
+/// the leaf for himself.
 #[inline(always)]
 pub(super) fn add_entry<K: LeafKey, M: Media, S: Shape>(
     media: &M,
@@ -94,19 +106,29 @@ pub(super) fn add_entry<K: LeafKey, M: Media, S: Shape>(
     value: &[u64],
     place: impl FnOnce(&PCell) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
-    // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by recovery.
+    // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by
+    // recovery.
     place(leaf.key(slot))?;
     leaf.store_value(media, slot, value);
     if K::RECORDS {
         // The record's allocation has flushed the key word.
-        let site = if S::FINGERPRINTS { site!("fptree.insert.P1.entry") } else { site!("fptree.insert.P1.value") };
+        let site = if S::FINGERPRINTS {
+            site!("fptree.insert.P1.entry")
+        } else {
+            site!("fptree.insert.P1.value")
+        };
         leaf.flush_value(media, site, slot);
     } else {
-        leaf.flush_entry(media, site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"), slot);
+        leaf.flush_entry(
+            media,
+            site!("fptree.insert.P1.entry"),
+            site!("fptree.insert.P1.value"),
+            slot,
+        );
     }
     media.fence(site!("fptree.insert.P1.fence"));
-    // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the fingerprint with it, or
-    // neither matters.
+    // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the
+    // fingerprint with it, or neither matters.
     if S::FINGERPRINTS {
         leaf.store_fingerprint(media, slot, hash.fingerprint());
         media.order(site!("fptree.insert.P2.order"));

@@ -49,14 +49,20 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// As [`is_key`](LeafKey::is_key).
     fn read_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError>;
 
-    /// Writes a key to a dead key word (or to the lower bound of a free leaf): a store without a flush, or the allocation of
-    /// a record, which is durable and which recovery undoes because the slot is dead.
+    /// Writes a key to a dead key word (or to the lower bound of a free leaf): a store without a
+    /// flush, or the allocation of a record, which is durable and which recovery undoes because the
+    /// slot is dead.
     ///
     /// # Errors
     /// [`IndexError::Pool`] when the pool is full; the word is null then.
-    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: Self::Ref<'_>) -> Result<(), IndexError>;
+    fn place<M: Media>(
+        worker: &mut Worker<M>,
+        cell: &PCell,
+        key: Self::Ref<'_>,
+    ) -> Result<(), IndexError>;
 
-    /// Frees what a dead key word points to and makes it null, durably; nothing for keys that are no records.
+    /// Frees what a dead key word points to and makes it null, durably; nothing for keys that are
+    /// no records.
     ///
     /// # Errors
     /// [`IndexError::Pool`] if the word leads to no record.
@@ -68,24 +74,28 @@ pub trait LeafKey: KeyKind + InnerKey + sealed::Sealed {
     /// Sorts keys with their slots.
     fn sort(simd: SimdLevel, entries: &mut [(Self::Ref<'_>, u8)]);
 
-    /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it is all.
+    /// The first eight bytes as a number, so that smaller prefixes mean smaller keys. Of a `u64` it
+    /// is all.
     fn prefix(key: Self::Ref<'_>) -> u64;
 
-    /// What must be kept of a lower bound beside its prefix to have it again: nothing, where the prefix is all.
+    /// What must be kept of a lower bound beside its prefix to have it again: nothing, where the
+    /// prefix is all.
     type BoundWord: Copy + Send + Sync;
 
     /// Of the word in line 1.
     fn bound_word(word: u64) -> Self::BoundWord;
 
-    /// The lower bound of this prefix and this word, whose record was found intact when the prefix was taken.
+    /// The lower bound of this prefix and this word, whose record was found intact when the prefix
+    /// was taken.
     fn known_bound<M: Media>(pool: &Pool<M>, prefix: u64, word: Self::BoundWord) -> Self::Ref<'_>;
 
     /// Asks for the first line of the record that a key word leads to.
     fn prefetch<M: Media>(media: &M, word: u64);
 
-    /// Asks for the first lines of what the value in a cell may lead to: a store's value is the offset of a record, which is wanted next. Whatever else
-    /// it is, nothing is lost. Only trees whose keys are records do so, since only they have a miss that this one can overlap with; and
-    /// not where every load is looked at.
+    /// Asks for the first lines of what the value in a cell may lead to: a store's value is the
+    /// offset of a record, which is wanted next. Whatever else it is, nothing is lost. Only trees
+    /// whose keys are records do so, since only they have a miss that this one can overlap with;
+    /// and not where every load is looked at.
     fn prefetch_value<M: Media>(media: &M, value: &PCell);
 }
 
@@ -95,8 +105,8 @@ mod sealed {
     impl Sealed for everleaf_index::BytesKeys {}
 }
 
-/// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over the top byte (Knuth, vol. 3,
-/// 6.4).
+/// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over
+/// the top byte (Knuth, vol. 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl LeafKey for U64Keys {
@@ -192,9 +202,9 @@ impl LeafKey for BytesKeys {
         None
     }
 
-    /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger hash would buy nothing,
-    /// and the multiplication lets every bit of a word reach the top byte, where keys of a leaf, which share their
-    /// beginnings, must differ.
+    /// A multiplication and a fold for every eight bytes: a byte is all that is kept, so a stronger
+    /// hash would buy nothing, and the multiplication lets every bit of a word reach the top byte,
+    /// where keys of a leaf, which share their beginnings, must differ.
     #[inline]
     fn hash(key: &[u8]) -> KeyHash {
         let mix = |hash: u64, word: u64| {
@@ -202,7 +212,8 @@ impl LeafKey for BytesKeys {
             product ^ product >> 32
         };
         let (words, rest) = key.as_chunks::<8>();
-        let mut hash = words.iter().fold(key.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        let mut hash =
+            words.iter().fold(key.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
         if !rest.is_empty() {
             let mut last = [0; 8];
             last[..rest.len()].copy_from_slice(rest);
@@ -215,8 +226,9 @@ impl LeafKey for BytesKeys {
         left.cmp(right)
     }
 
-    /// Equal bytes need no checksum; different ones are believed only if the record is intact, so that damage is an error and no
-    /// missing key. Nothing is lent: a reader who looks at a leaf that others change may see a record that is no longer one.
+    /// Equal bytes need no checksum; different ones are believed only if the record is intact, so
+    /// that damage is an error and no missing key. Nothing is lent: a reader who looks at a leaf
+    /// that others change may see a record that is no longer one.
     #[inline]
     fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool, IndexError> {
         if pool.record_is(PPtr::at(word), key)? {
@@ -242,17 +254,19 @@ impl LeafKey for BytesKeys {
         Ok(worker.free_from(cell.view::<PPtr<Record>>())?)
     }
 
-    /// The shortest: the common prefix and one byte more. It is short in DRAM and in the leaf's bound, and never empty.
+    /// The shortest: the common prefix and one byte more. It is short in DRAM and in the leaf's
+    /// bound, and never empty.
     fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
         let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
         right[..right.len().min(common + 1)].into()
     }
-    /// By the eight bytes behind what all of them share, and only where some are the same in these by all of their bytes: comparing numbers takes a
-    /// fraction of the time of comparing strings.
+    /// By the eight bytes behind what all of them share, and only where some are the same in these
+    /// by all of their bytes: comparing numbers takes a fraction of the time of comparing strings.
     fn sort(simd: SimdLevel, entries: &mut [(&[u8], u8)]) {
         let Some(((first, _), others)) = entries.split_first() else { return };
-        let common =
-            |limit: usize, other: &(&[u8], u8)| first.iter().zip(other.0).take(limit).take_while(|(a, b)| a == b).count();
+        let common = |limit: usize, other: &(&[u8], u8)| {
+            first.iter().zip(other.0).take(limit).take_while(|(a, b)| a == b).count()
+        };
         let shared = others.iter().fold(first.len(), common);
         if sort_by_ranks(simd, entries, |entry| Self::word(entry.0, shared)) {
             return;
@@ -303,16 +317,25 @@ impl LeafKey for BytesKeys {
     }
 }
 
-/// Sorts entries by a word of each; false, and nothing is changed, where two have the same or the processor would be slow at it.
+/// Sorts entries by a word of each; false, and nothing is changed, where two have the same or the
+/// processor would be slow at it.
 #[inline(always)]
-fn sort_by_ranks<R: Copy>(simd: SimdLevel, entries: &mut [(R, u8)], word: impl Fn(&(R, u8)) -> u64) -> bool {
+fn sort_by_ranks<R: Copy>(
+    simd: SimdLevel,
+    entries: &mut [(R, u8)],
+    word: impl Fn(&(R, u8)) -> u64,
+) -> bool {
     let Some(first) = entries.first().filter(|_| entries.len() <= MAX_SLOTS) else { return false };
-    let (mut unsorted, mut words, mut places) = ([*first; MAX_SLOTS], [0; MAX_SLOTS], [0; MOST_RANKED]);
+    let (mut unsorted, mut words, mut places) =
+        ([*first; MAX_SLOTS], [0; MAX_SLOTS], [0; MOST_RANKED]);
     unsorted[..entries.len()].copy_from_slice(entries);
     words.iter_mut().zip(&*entries).for_each(|(own, entry)| *own = word(entry));
     let sorted = ranks(simd, &words[..entries.len()], &mut places);
     if sorted {
-        unsorted[..entries.len()].iter().zip(places).for_each(|(entry, place)| entries[usize::from(place)] = *entry);
+        unsorted[..entries.len()]
+            .iter()
+            .zip(places)
+            .for_each(|(entry, place)| entries[usize::from(place)] = *entry);
     }
     sorted
 }
@@ -327,18 +350,25 @@ mod tests {
         for (i, left) in keys.iter().enumerate() {
             for right in &keys[i + 1..] {
                 let separator = BytesKeys::separator(left, right);
-                assert!(**left < *separator && *separator <= **right, "{left:?} {right:?} {separator:?}");
+                assert!(
+                    **left < *separator && *separator <= **right,
+                    "{left:?} {right:?} {separator:?}"
+                );
             }
         }
     }
 
     /// With the fastest sort of this processor, and without.
-    const LEVELS: [fn() -> SimdLevel; 2] = [|| everleaf_pmem::Cpu::detect().simd, || SimdLevel::Scalar];
+    const LEVELS: [fn() -> SimdLevel; 2] =
+        [|| everleaf_pmem::Cpu::detect().simd, || SimdLevel::Scalar];
 
     #[test]
     fn near_and_far_keys_are_sorted() {
-        for (simd, shift) in LEVELS.iter().flat_map(|level| [0, 7, 57, 58].map(|shift| (level(), shift))) {
-            let mut entries: Vec<(u64, u8)> = (0..56).map(|slot| ((u64::from(slot) * 41 % 64) << shift, slot)).collect();
+        for (simd, shift) in
+            LEVELS.iter().flat_map(|level| [0, 7, 57, 58].map(|shift| (level(), shift)))
+        {
+            let mut entries: Vec<(u64, u8)> =
+                (0..56).map(|slot| ((u64::from(slot) * 41 % 64) << shift, slot)).collect();
             let mut expected = entries.clone();
             expected.sort_unstable();
             U64Keys::sort(simd, &mut entries);
@@ -355,16 +385,22 @@ mod tests {
     #[test]
     fn strings_are_sorted_whatever_they_share() {
         let shared: [&[u8]; 3] = [b"", b"a", b"longer than a word"];
-        for (simd, shared) in LEVELS.iter().flat_map(|level| shared.map(|shared| (level(), shared))) {
-            let tails: Vec<Vec<u8>> = (0..52usize).map(|i| vec![(i * 7 % 5) as u8 * 60; i * 11 % 23]).collect();
+        for (simd, shared) in LEVELS.iter().flat_map(|level| shared.map(|shared| (level(), shared)))
+        {
+            let tails: Vec<Vec<u8>> =
+                (0..52usize).map(|i| vec![(i * 7 % 5) as u8 * 60; i * 11 % 23]).collect();
             let mut keys: Vec<Vec<u8>> = tails.iter().map(|tail| [shared, tail].concat()).collect();
             keys.sort();
             keys.dedup();
-            let mut entries: Vec<(&[u8], u8)> = keys.iter().enumerate().map(|(i, key)| (&**key, i as u8)).collect();
+            let mut entries: Vec<(&[u8], u8)> =
+                keys.iter().enumerate().map(|(i, key)| (&**key, i as u8)).collect();
             entries.rotate_left(17);
             (0..entries.len() / 2).step_by(3).for_each(|i| entries.swap(i, i * 2));
             BytesKeys::sort(simd, &mut entries);
-            assert!(entries.iter().map(|entry| usize::from(entry.1)).eq(0..keys.len()), "{shared:?}: {entries:?}");
+            assert!(
+                entries.iter().map(|entry| usize::from(entry.1)).eq(0..keys.len()),
+                "{shared:?}: {entries:?}"
+            );
         }
         for level in LEVELS {
             BytesKeys::sort(level(), &mut []);
@@ -381,7 +417,10 @@ mod tests {
             for i in 0..25_600 {
                 seen[U64Keys::hash(i * stride).fingerprint() as usize] += 1;
             }
-            assert!(seen.iter().all(|n| (50..200).contains(n)), "u64 keys of stride {stride}: {seen:?}");
+            assert!(
+                seen.iter().all(|n| (50..200).contains(n)),
+                "u64 keys of stride {stride}: {seen:?}"
+            );
         }
         let mut seen = [0u32; 256];
         for i in 0..25_600 {

@@ -8,11 +8,13 @@
 //! anchor   line 0    the micro-log of a split (concurrent tree: a line for each worker)
 //! ```
 //!
-//! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Slots whose bit is 0 are *dead*: what they hold
-//! means nothing, but for byte-string keys their key word is null outside of operations.
+//! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Slots whose bit is
+//! 0 are *dead*: what they hold means nothing, but for byte-string keys their key word is null
+//! outside of operations.
 //!
-//! The sizes of the body are a [`Shape`]: known at compile time for the default sizes, a value for all others, so
-//! that a tree is compiled twice and not once for each of the hundreds of sizes on offer.
+//! The sizes of the body are a [`Shape`]: known at compile time for the default sizes, a value for
+//! all others, so that a tree is compiled twice and not once for each of the hundreds of sizes on
+//! offer.
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::Record;
@@ -27,11 +29,11 @@ pub(super) const MAX_VALUE_WORDS: usize = 14;
 persistent! {
     /// The first two lines of every leaf.
     pub struct LeafHead {
-        /// Word 0: the bitmap, the commit word of every operation. Words 1 to 7: fingerprints, durable no later than the bitmap
-        /// that was stored after them.
+        /// Word 0: the bitmap, the commit word of every operation. Words 1 to 7: fingerprints,
+        /// durable no later than the bitmap that was stored after them.
         pub line0: Line,
-        /// No key of the leaf is smaller. Written only while the leaf is free, but for the leftmost leaf's, which becomes the
-        /// minimum.
+        /// No key of the leaf is smaller. Written only while the leaf is free, but for the leftmost
+        /// leaf's, which becomes the minimum.
         pub lower_bound: PCell,
         /// Zero or garbage.
         pub _reserved: [PCell; 7],
@@ -53,8 +55,9 @@ persistent! {
 }
 
 persistent! {
-    /// What a worker of the concurrent tree is doing, one line for each of the pool's workers. A split uses the first three words, each
-    /// cleared no earlier than the one after it; the removal of a leaf the last.
+    /// What a worker of the concurrent tree is doing, one line for each of the pool's workers. A
+    /// split uses the first three words, each cleared no earlier than the one after it; the removal
+    /// of a leaf the last.
     pub struct WorkerLog {
         /// The leaf that is split; null: none, or not yet.
         pub current: PCell<PPtr<LeafHead>>,
@@ -76,11 +79,14 @@ persistent! {
 }
 
 const _: () = {
-    // A worker's log is one line: its words become durable in the order in which they are cleared. All fit into the anchor.
+    // A worker's log is one line: its words become durable in the order in which they are cleared.
+    // All fit into the anchor.
     assert!(size_of::<WorkerLog>() == LINE && size_of::<WorkerLogs>() <= 4096);
     // Bitmap and fingerprints share a line, the lower bound is in the next, the body starts a line.
     assert!(std::mem::offset_of!(LeafHead, line0) == 0 && size_of::<Line>() == LINE);
-    assert!(std::mem::offset_of!(LeafHead, lower_bound) == LINE && size_of::<LeafHead>() == 2 * LINE);
+    assert!(
+        std::mem::offset_of!(LeafHead, lower_bound) == LINE && size_of::<LeafHead>() == 2 * LINE
+    );
     // The whole log is one line: p-atomic `current` makes it valid.
     assert!(size_of::<SplitLog>() == LINE);
     // 16-byte entries never straddle a line: one flush makes key and value durable.
@@ -154,7 +160,8 @@ impl SlotSet {
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
-    /// The slots whose fingerprints matched, given the mask of matching bytes of line 0, whose first word is the bitmap.
+    /// The slots whose fingerprints matched, given the mask of matching bytes of line 0, whose
+    /// first word is the bitmap.
     #[inline(always)]
     pub const fn of_line_mask(mask: u64) -> Self {
         Self(mask >> WORD)
@@ -240,7 +247,8 @@ impl KeyHash {
 
 /// Sizes of a leaf's body.
 pub trait Shape: Copy + Send + Sync + 'static {
-    /// FPTree (fingerprints, keys beside their values) or PTree (no fingerprints, keys and values in arrays of their own).
+    /// FPTree (fingerprints, keys beside their values) or PTree (no fingerprints, keys and values
+    /// in arrays of their own).
     const FINGERPRINTS: bool;
     /// Slots in a leaf.
     fn slots(self) -> usize;
@@ -252,13 +260,14 @@ pub trait Shape: Copy + Send + Sync + 'static {
     fn all(self) -> SlotSet {
         SlotSet::first(self.slots())
     }
-    /// Entries that begin in the same line as the first of them, give or take one: what one prefetch brings.
+    /// Entries that begin in the same line as the first of them, give or take one: what one
+    /// prefetch brings.
     #[inline(always)]
     fn slots_per_line(self) -> usize {
         (LINE_WORDS / (1 + self.value_words())).max(1)
     }
-    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is room, so that a search can
-    /// ask for that line together with line 0 instead of after it.
+    /// The first slot of a key's *home*: the slots of one line, where its entry is put if there is
+    /// room, so that a search can ask for that line together with line 0 instead of after it.
     #[inline(always)]
     fn home(self, hash: KeyHash) -> usize {
         hash.place(self.slots().div_ceil(self.slots_per_line())) * self.slots_per_line()
@@ -298,7 +307,11 @@ const fn key_array_words(slots: usize) -> usize {
 }
 
 const fn body_words(fingerprints: bool, slots: usize, value_words: usize) -> usize {
-    let words = if fingerprints { slots * (1 + value_words) } else { key_array_words(slots) + slots * value_words };
+    let words = if fingerprints {
+        slots * (1 + value_words)
+    } else {
+        key_array_words(slots) + slots * value_words
+    };
     words.next_multiple_of(LINE_WORDS)
 }
 
@@ -310,11 +323,20 @@ pub(super) const fn leaf_bytes(fingerprints: bool, slots: usize, value_words: us
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize>;
 
-impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Shape for Fixed<FINGERPRINTS, SLOTS, VALUE_WORDS> {
+impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Shape
+    for Fixed<FINGERPRINTS, SLOTS, VALUE_WORDS>
+{
     const FINGERPRINTS: bool = FINGERPRINTS;
     #[inline(always)]
     fn slots(self) -> usize {
-        const { assert!(SLOTS > 1 && SLOTS <= MAX_SLOTS && VALUE_WORDS > 0 && VALUE_WORDS <= MAX_VALUE_WORDS) };
+        const {
+            assert!(
+                SLOTS > 1
+                    && SLOTS <= MAX_SLOTS
+                    && VALUE_WORDS > 0
+                    && VALUE_WORDS <= MAX_VALUE_WORDS
+            )
+        };
         SLOTS
     }
     #[inline(always)]
@@ -333,7 +355,8 @@ pub struct Flexible<const FINGERPRINTS: bool> {
 impl<const FINGERPRINTS: bool> Flexible<FINGERPRINTS> {
     /// None outside 2 to 56 slots and 1 to 14 words.
     pub fn new(slots: usize, value_words: usize) -> Option<Self> {
-        let offered = (2..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
+        let offered =
+            (2..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
         offered.then_some(Self { slots, value_words })
     }
 }

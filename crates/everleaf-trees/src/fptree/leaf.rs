@@ -103,7 +103,8 @@ impl<'p, S: Shape> Leaf<'p, S> {
         (self.head.line0.0[1 + slot / Fingerprints::PER_WORD].view(), slot % Fingerprints::PER_WORD)
     }
 
-    /// Flushes a slot's entry: its lines by `site`, and by `value_site` those of the value where they are apart (PTree).
+    /// Flushes a slot's entry: its lines by `site`, and by `value_site` those of the value where
+    /// they are apart (PTree).
     #[inline(always)]
     pub fn flush_entry<M: Media>(&self, media: &M, site: Site, value_site: Site, slot: usize) {
         let (key, value) = (self.shape.key_index(slot), self.shape.value_index(slot));
@@ -127,18 +128,27 @@ impl<'p, S: Shape> Leaf<'p, S> {
     pub fn flush_entries<M: Media>(&self, media: &M, site: Site, value_site: Site, slots: SlotSet) {
         let width = self.shape.value_words();
         if S::FINGERPRINTS {
-            self.flush_lines(media, site, slots.map(|slot| (self.shape.key_index(slot), self.shape.key_index(slot) + 1 + width)));
+            self.flush_lines(
+                media,
+                site,
+                slots.map(|slot| {
+                    (self.shape.key_index(slot), self.shape.key_index(slot) + 1 + width)
+                }),
+            );
         } else {
             self.flush_lines(media, site, slots.map(|slot| (slot, slot + 1)));
             self.flush_lines(
                 media,
                 value_site,
-                slots.map(|slot| (self.shape.value_index(slot), self.shape.value_index(slot) + width)),
+                slots.map(|slot| {
+                    (self.shape.value_index(slot), self.shape.value_index(slot) + width)
+                }),
             );
         }
     }
 
-    /// Flushes the lines that hold the entries of `slots` or the key word of any slot, each line once (FPTree).
+    /// Flushes the lines that hold the entries of `slots` or the key word of any slot, each line
+    /// once (FPTree).
     pub fn flush_entries_and_keys<M: Media>(&self, media: &M, site: Site, slots: SlotSet) {
         let width = self.shape.value_words();
         let ranges = self.shape.all().map(|slot| {
@@ -149,7 +159,12 @@ impl<'p, S: Shape> Leaf<'p, S> {
     }
 
     /// Flushes the lines of ascending ranges of the body's words, each line once.
-    fn flush_lines<M: Media>(&self, media: &M, site: Site, ranges: impl Iterator<Item = (usize, usize)>) {
+    fn flush_lines<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        ranges: impl Iterator<Item = (usize, usize)>,
+    ) {
         let line_words = LINE / WORD;
         let mut flushed = 0;
         for (start, end) in ranges {

@@ -39,8 +39,9 @@ pub struct Parameters {
     pub inner_keys: u64,
     /// Words in a value: 1 to 14.
     pub value_words: u64,
-    /// Bytes that are taken from the pool at a time: a multiple of 4096 up to 1 GiB; 0: a leaf at a time (always so in the concurrent
-    /// tree, where a common stock of leaves would be what threads wait for).
+    /// Bytes that are taken from the pool at a time: a multiple of 4096 up to 1 GiB; 0: a leaf at a
+    /// time (always so in the concurrent tree, where a common stock of leaves would be what threads
+    /// wait for).
     pub group_bytes: u64,
 }
 
@@ -79,7 +80,9 @@ impl Parameters {
     /// # Errors
     /// [`IndexError::Parameter`] names the first that is not.
     pub fn validate(self) -> Result<(), IndexError> {
-        let refuse = |parameter, value, offered: String| Err(IndexError::Parameter { parameter, value, offered });
+        let refuse = |parameter, value, offered: String| {
+            Err(IndexError::Parameter { parameter, value, offered })
+        };
         if !SLOTS.contains(&self.leaf_slots) {
             return refuse("leaf_slots", self.leaf_slots, format!("{SLOTS:?}"));
         }
@@ -91,7 +94,11 @@ impl Parameters {
         }
         let whole = self.group_bytes.is_multiple_of(GROUP_UNIT);
         if !whole || self.group_bytes > MAX_GROUP_BYTES {
-            return refuse("group_bytes", self.group_bytes, format!("the multiples of {GROUP_UNIT} up to {MAX_GROUP_BYTES}"));
+            return refuse(
+                "group_bytes",
+                self.group_bytes,
+                format!("the multiples of {GROUP_UNIT} up to {MAX_GROUP_BYTES}"),
+            );
         }
         Ok(())
     }
@@ -102,7 +109,8 @@ impl Parameters {
 pub struct Opening {
     /// How the pool was left.
     pub shutdown: Shutdown,
-    /// How many threads look at the leaves; none: as many as there are processors for that much work.
+    /// How many threads look at the leaves; none: as many as there are processors for that much
+    /// work.
     pub threads: Option<usize>,
     /// Which transactions the concurrent tree uses. Without any it has its version locks.
     pub transactions: Transactions,
@@ -115,20 +123,23 @@ impl From<Shutdown> for Opening {
     }
 }
 
-/// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way leaves an empty tree or none, and
-/// [`open`] makes one of either.
+/// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way
+/// leaves an empty tree or none, and [`open`] makes one of either.
 ///
 /// # Errors
 /// As [`open`].
-pub fn create<K: LeafKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Result<Box<dyn Index<K>>, IndexError> {
+pub fn create<K: LeafKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Result<Box<dyn Index<K>>, IndexError> {
     open(pool, variant, Shutdown::Clean)
 }
 
 /// Opens the tree in a pool, left by `shutdown`: ends what a crash cut, and builds the inner nodes.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if
-/// damage is met, or if a fresh pool has no room for a group of leaves.
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a group of leaves.
 ///
 /// # Examples
 /// ```
@@ -164,18 +175,37 @@ pub fn open_with<K: LeafKey, M: Media>(
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
-    let offered =
-        || IndexError::Parameter { parameter: "leaf_slots", value: parameters.leaf_slots, offered: format!("{SLOTS:?}") };
-    // The default sizes are compiled in; every other one is a value, which costs a multiplication an access.
+    let offered = || IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: parameters.leaf_slots,
+        offered: format!("{SLOTS:?}"),
+    };
+    // The default sizes are compiled in; every other one is a value, which costs a multiplication
+    // an access.
     match (variant, slots, words) {
         (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, opening),
-        (Variant::Concurrent, 56, 1) => open_concurrent(pool, Fixed::<true, 56, 1>, parameters, opening),
-        (Variant::Concurrent, ..) => {
-            open_concurrent(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, opening)
+        (Variant::Concurrent, 56, 1) => {
+            open_concurrent(pool, Fixed::<true, 56, 1>, parameters, opening)
         }
+        (Variant::Concurrent, ..) => open_concurrent(
+            pool,
+            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
         (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, opening),
-        (Variant::FpTree, ..) => open_shape(pool, Flexible::<true>::new(slots, words).ok_or_else(offered)?, parameters, opening),
-        (Variant::PTree, ..) => open_shape(pool, Flexible::<false>::new(slots, words).ok_or_else(offered)?, parameters, opening),
+        (Variant::FpTree, ..) => open_shape(
+            pool,
+            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
+        (Variant::PTree, ..) => open_shape(
+            pool,
+            Flexible::<false>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
     }
 }
 
@@ -186,7 +216,14 @@ fn open_shape<K: LeafKey, M: Media, S: Shape>(
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let Opening { shutdown, threads, .. } = opening;
-    let tree = FpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, parameters.group_bytes, shutdown, threads)?;
+    let tree = FpTree::<K, M, S>::open(
+        pool,
+        shape,
+        parameters.inner_keys,
+        parameters.group_bytes,
+        shutdown,
+        threads,
+    )?;
     Ok(Box::new(Serialized::new(tree)))
 }
 

@@ -1,5 +1,6 @@
-//! Opening a tree by several threads, in two stages: they look at all leaves ([`survey`](super::survey)), and they raise the inner nodes above what they
-//! have found, a stretch of the leaves at a time.
+//! Opening a tree by several threads, in two stages: they look at all leaves
+//! ([`survey`](super::survey)), and they raise the inner nodes above what they have found, a
+//! stretch of the leaves at a time.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,18 +31,27 @@ impl<'n, K: LeafKey> Raising<'n, K> {
     ///
     /// # Errors
     /// [`IndexError::Pool`] when there is no memory.
-    pub fn begin(nodes: &'n Building<K>, leaves: Leaves<K>, leftmost: u64) -> Result<Self, IndexError> {
+    pub fn begin(
+        nodes: &'n Building<K>,
+        leaves: Leaves<K>,
+        leftmost: u64,
+    ) -> Result<Self, IndexError> {
         nodes.plan(leftmost, leaves.len(), leaves.stretches())?;
         Ok(Self { leaves, leftmost, taken: AtomicUsize::new(0), nodes })
     }
 
-    /// What each thread does: takes a stretch whenever it is done with one, and makes the nodes above it.
+    /// What each thread does: takes a stretch whenever it is done with one, and makes the nodes
+    /// above it.
     pub fn work<M: Media>(&self, pool: &Pool<M>) -> Vec<Raised> {
         self.nodes.fault_in();
         let mut room = Room::new();
-        let take = || Some(self.taken.fetch_add(1, Relaxed)).filter(|stretch| *stretch < self.leaves.stretches());
+        let take = || {
+            Some(self.taken.fetch_add(1, Relaxed))
+                .filter(|stretch| *stretch < self.leaves.stretches())
+        };
         let above = |stretch| {
-            let bottom = |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(stretch, length, leaves);
+            let bottom =
+                |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(stretch, length, leaves);
             (stretch, self.leaves.in_order(stretch, &mut room, pool, self.leftmost, bottom))
         };
         std::iter::from_fn(take).map(above).collect()
@@ -52,7 +62,10 @@ impl<'n, K: LeafKey> Raising<'n, K> {
 ///
 /// # Errors
 /// [`IndexError::Corrupt`] if damage was met.
-pub(super) fn end<K: LeafKey>(nodes: Building<K>, raised: Vec<Vec<Raised>>) -> Result<InnerNodes<K>, IndexError> {
+pub(super) fn end<K: LeafKey>(
+    nodes: Building<K>,
+    raised: Vec<Vec<Raised>>,
+) -> Result<InnerNodes<K>, IndexError> {
     let mut raised = raised.into_iter().flatten().collect::<Vec<_>>();
     raised.sort_unstable_by_key(|(stretch, _)| *stretch);
     let bottoms: Result<Vec<_>, _> = raised.into_iter().map(|(_, bottom)| bottom).collect();
@@ -74,7 +87,12 @@ mod tests {
     type Lists = Vec<Vec<Live<()>>>;
 
     /// Raises nodes of so many children above these leaves, by so many threads.
-    fn raised(pool: &Pool<Dram>, lists: &Lists, threads: u64, inner_keys: u64) -> Result<InnerNodes<U64Keys>, IndexError> {
+    fn raised(
+        pool: &Pool<Dram>,
+        lists: &Lists,
+        threads: u64,
+        inner_keys: u64,
+    ) -> Result<InnerNodes<U64Keys>, IndexError> {
         let some = || lists.iter().flatten().step_by(7).copied().collect();
         let splitters = Splitters::among(pool, lists.iter().map(Vec::len).sum(), some);
         let deal = |list: &Vec<Live<()>>| {
@@ -87,7 +105,8 @@ mod tests {
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let raising = Raising::begin(&nodes, leaves, leftmost)?;
         let made = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();
+            let running: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();
             running.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         end(nodes, made)
@@ -104,7 +123,11 @@ mod tests {
                 1 => place * count / bounds.len(),
                 _ => random.random_range(0..count) / random.random_range(1..=count),
             };
-            lists[list].push(Live { prefix: *prefix, bound: (), offset: (place as u64 + 1) * 1024 });
+            lists[list].push(Live {
+                prefix: *prefix,
+                bound: (),
+                offset: (place as u64 + 1) * 1024,
+            });
         }
         lists
     }
@@ -116,11 +139,14 @@ mod tests {
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);
         for round in 0..600 {
-            let count = [0, 1, 2, 65, 130, 1000, 3000].map(|most| random.random_range(0..=most))[round % 7];
-            let mut bounds: Vec<u64> = (0..count).map(|_| random.random_range(0..1 << 40)).collect();
+            let count =
+                [0, 1, 2, 65, 130, 1000, 3000].map(|most| random.random_range(0..=most))[round % 7];
+            let mut bounds: Vec<u64> =
+                (0..count).map(|_| random.random_range(0..1 << 40)).collect();
             bounds.sort_unstable();
             bounds.dedup();
-            let (twins, threads) = (round % 3 == 0 && !bounds.is_empty(), random.random_range(1..5));
+            let (twins, threads) =
+                (round % 3 == 0 && !bounds.is_empty(), random.random_range(1..5));
             let inner_keys = [4, 32, 64, 128, 4096][random.random_range(0..5)];
             if twins {
                 bounds.push(bounds[random.random_range(0..bounds.len())]);
@@ -136,8 +162,9 @@ mod tests {
             let mut walk = nodes.start(Direction::Forward);
             let first = walk.current();
             let found = std::iter::successors(Some(first), |_| walk.step(Direction::Forward));
-            let expected: Vec<_> =
-                (1..=bounds.len().max(1) as u64).map(|leaf| if bounds.is_empty() { 64 } else { leaf * 1024 }).collect();
+            let expected: Vec<_> = (1..=bounds.len().max(1) as u64)
+                .map(|leaf| if bounds.is_empty() { 64 } else { leaf * 1024 })
+                .collect();
             assert!(found.eq(expected), "round {round}");
         }
     }

@@ -1,4 +1,5 @@
-//! Opening: the micro-log first, then one pass over the heads of all leaves, from which the inner nodes are built.
+//! Opening: the micro-log first, then one pass over the heads of all leaves, from which the inner
+//! nodes are built.
 //!
 //! | crash state | found as | action |
 //! |---|---|---|
@@ -32,11 +33,13 @@ use super::survey::{Pass, Stray, Survey, threads_for};
 use crate::support::parallel::in_two_stages;
 
 impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
-    /// look. `threads`: how many look at leaves; none: as many as there are processors for that much work.
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of
+    /// byte-string keys need no look. `threads`: how many look at leaves; none: as many as there
+    /// are processors for that much work.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for one group of leaves.
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
+    /// room for one group of leaves.
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
@@ -58,7 +61,8 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             }
             let used = |run: &Run| {
                 let before = |offset| free.partition_point(|leaf| *leaf < offset);
-                run.bytes / shape.leaf_bytes() - (before(run.offset + run.bytes) - before(run.offset)) as u64
+                run.bytes / shape.leaf_bytes()
+                    - (before(run.offset + run.bytes) - before(run.offset)) as u64
             };
             let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
             free.reverse(); // The stack gives the lowest first.
@@ -70,10 +74,18 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
             };
             Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, groups, keys))
         };
-        let ((_, leftmost, groups, keys), raised) =
-            in_two_stages(pass.threads, || look(&pass, &splitters, &nodes), between, |(raising, ..)| raising.work(pool))?;
+        let ((_, leftmost, groups, keys), raised) = in_two_stages(
+            pass.threads,
+            || look(&pass, &splitters, &nodes),
+            between,
+            |(raising, ..)| raising.work(pool),
+        )?;
         let inner = raise::end(nodes, raised)?;
-        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
+        lower_to_minimum::<K, M, S>(
+            pool,
+            &mut worker,
+            Leaf::at(pool.media().region(), leftmost, shape)?,
+        )?;
         Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
     }
 }
@@ -86,15 +98,22 @@ fn logged_leaf<'p, M: Media, S: Shape>(
     pointer: PPtr<LeafHead>,
 ) -> Result<Leaf<'p, S>, IndexError> {
     let offset = pointer.offset();
-    let inside = |run: &&Run| offset >= run.offset && offset - run.offset + shape.leaf_bytes() <= run.bytes;
+    let inside =
+        |run: &&Run| offset >= run.offset && offset - run.offset + shape.leaf_bytes() <= run.bytes;
     match runs.iter().find(inside) {
-        Some(run) if (offset - run.offset).is_multiple_of(shape.leaf_bytes()) => Leaf::at(pool.media().region(), offset, shape),
+        Some(run) if (offset - run.offset).is_multiple_of(shape.leaf_bytes()) => {
+            Leaf::at(pool.media().region(), offset, shape)
+        }
         _ => Err(IndexError::Corrupt { offset, what: "the micro-log of a split leads to no leaf" }),
     }
 }
 
 /// Ends or forgets the split that a crash cut.
-fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], shape: S) -> Result<(), IndexError> {
+fn recover_split<K: LeafKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    runs: &[Run],
+    shape: S,
+) -> Result<(), IndexError> {
     let media = pool.media();
     let log = pool.anchor::<SplitLog>()?;
     let current = media.load(&log.current);
@@ -105,9 +124,13 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
     let new = logged_leaf(pool, runs, shape, media.load(&log.new))?;
     let (left_bitmap, new_bitmap) = (media.load(&log.left_bitmap), media.load(&log.new_bitmap));
     let all = shape.all();
-    let sound = |bitmap: SlotSet| !bitmap.is_empty() && bitmap != all && bitmap.minus(all).is_empty();
+    let sound =
+        |bitmap: SlotSet| !bitmap.is_empty() && bitmap != all && bitmap.minus(all).is_empty();
     if !sound(left_bitmap) || !sound(new_bitmap) || current == media.load(&log.new) {
-        return Err(IndexError::Corrupt { offset: current.offset(), what: "the micro-log of a split is impossible" });
+        return Err(IndexError::Corrupt {
+            offset: current.offset(),
+            what: "the micro-log of a split is impossible",
+        });
     }
     match (left.live(media), new.live(media)) {
         // S1 to S2: nothing was committed.
@@ -122,18 +145,26 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
             }
         }
         // S3 to S5: committed, perhaps not wholly durable.
-        (live, added) if (live == all || live == left_bitmap) && (added.is_empty() || added == new_bitmap) => {
-            // R2: both bitmaps. Crash: the log is still valid, and one of them tells that the split was committed.
+        (live, added)
+            if (live == all || live == left_bitmap)
+                && (added.is_empty() || added == new_bitmap) =>
+        {
+            // R2: both bitmaps. Crash: the log is still valid, and one of them tells that the split
+            // was committed.
             media.store(new.bitmap(), new_bitmap);
             media.flush(site!("fptree.recover.R2.new"), new.bitmap());
             media.store(left.bitmap(), left_bitmap);
             media.flush(site!("fptree.recover.R2.left"), left.bitmap());
             if !K::RECORDS {
-                media.fence(site!("fptree.recover.R2.fence")); // Records: R3 fences before the log is retired.
+                // Records: R3 fences before the log is retired.
+                media.fence(site!("fptree.recover.R2.fence"));
             } else {
-                // R3: dead slots forget what the new leaf has. Crash: the log is still valid, and one of the bitmaps tells that the split
-                // was committed. Not every dead slot's pointer: one may be a cut insertion's.
-                let held = |word: u64| new_bitmap.into_iter().any(|slot| media.load(new.key(slot)) == word);
+                // R3: dead slots forget what the new leaf has. Crash: the log is still valid, and
+                // one of the bitmaps tells that the split was committed. Not every dead slot's
+                // pointer: one may be a cut insertion's.
+                let held = |word: u64| {
+                    new_bitmap.into_iter().any(|slot| media.load(new.key(slot)) == word)
+                };
                 for slot in all.minus(left_bitmap) {
                     if held(media.load(left.key(slot))) {
                         media.store(left.key(slot), 0);
@@ -143,7 +174,12 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(pool: &Pool<M>, runs: &[Run], s
                 media.fence(site!("fptree.recover.R3.fence"));
             }
         }
-        _ => return Err(IndexError::Corrupt { offset: current.offset(), what: "a split that was cut left impossible bitmaps" }),
+        _ => {
+            return Err(IndexError::Corrupt {
+                offset: current.offset(),
+                what: "a split that was cut left impossible bitmaps",
+            });
+        }
     }
     // R4: the log is retired. Crash: it is gone, or all of the above is done again.
     media.store(&log.current, PPtr::NULL);
@@ -175,11 +211,14 @@ pub(super) fn remove_stray<K: LeafKey, M: Media, S: Shape>(
             }
         }
         // Removal P2 or split S0.
-        Stray::Bound { leaf_offset } => K::discard(worker, &Leaf::at(media.region(), leaf_offset, shape)?.head.lower_bound),
+        Stray::Bound { leaf_offset } => {
+            K::discard(worker, &Leaf::at(media.region(), leaf_offset, shape)?.head.lower_bound)
+        }
     }
 }
 
-/// Makes the leftmost leaf's bound the minimum, durably, before anything smaller than its old bound is inserted.
+/// Makes the leftmost leaf's bound the minimum, durably, before anything smaller than its old bound
+/// is inserted.
 pub(super) fn lower_to_minimum<K: LeafKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
@@ -207,7 +246,9 @@ fn sample_leaves<S: Shape>(runs: &[Run], shape: S, places: usize) -> Vec<u64> {
     for run in runs {
         let leaves = run.bytes / shape.leaf_bytes();
         while next < leaves {
-            some.extend((next..leaves.min(next + 2)).map(|leaf| run.offset + leaf * shape.leaf_bytes()));
+            some.extend(
+                (next..leaves.min(next + 2)).map(|leaf| run.offset + leaf * shape.leaf_bytes()),
+            );
             next += step;
         }
         next -= leaves;
@@ -224,7 +265,14 @@ fn pass<'p, M: Media, S: Shape>(
     threads: Option<usize>,
 ) -> Pass<'p, M, S, Run> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
-    Pass::new(pool, shape, slots, threads.unwrap_or_else(|| threads_for(leaves)), runs.to_vec(), leaves as usize)
+    Pass::new(
+        pool,
+        shape,
+        slots,
+        threads.unwrap_or_else(|| threads_for(leaves)),
+        runs.to_vec(),
+        leaves as usize,
+    )
 }
 
 /// What each thread does in it.
@@ -236,7 +284,8 @@ fn look<K: LeafKey, M: Media, S: Shape>(
     let leaf_bytes = pass.shape.leaf_bytes();
     let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
     pass.look(splitters, nodes, |run, surveyor| {
-        pass.pool.node(PPtr::<LeafHead>::at(run.offset))?; // The run is one of nodes; its length is the pool's word.
+        // The run is one of nodes; its length is the pool's word.
+        pass.pool.node(PPtr::<LeafHead>::at(run.offset))?;
         leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
     })
 }
@@ -269,10 +318,17 @@ mod tests {
         for places in [1, 2, 7, 64, 553, 100_000] {
             let step = all.len().div_ceil(places);
             let some = sample_leaves(&runs, shape(), places);
-            let found: Vec<_> = some.iter().map(|offset| all.binary_search(offset).unwrap()).collect();
-            assert!(found.first() == Some(&0) && found.is_sorted() && found.len() <= 2 * places, "{places}: {found:?}");
+            let found: Vec<_> =
+                some.iter().map(|offset| all.binary_search(offset).unwrap()).collect();
+            assert!(
+                found.first() == Some(&0) && found.is_sorted() && found.len() <= 2 * places,
+                "{places}: {found:?}"
+            );
             assert!(found.windows(2).all(|pair| pair[1] - pair[0] <= step), "{places}: {found:?}");
-            assert!(found.last().is_some_and(|last| last + step >= all.len()), "{places}: {found:?}");
+            assert!(
+                found.last().is_some_and(|last| last + step >= all.len()),
+                "{places}: {found:?}"
+            );
         }
         assert_eq!(sample_leaves(&[], shape(), 64), []);
     }
@@ -280,10 +336,13 @@ mod tests {
     #[test]
     fn shares_are_balanced_though_half_of_the_leaves_are_free() {
         let pool = dram_pool::<U64Keys>(TINY, 8 << 20);
-        let tree: Box<dyn Index<U64Keys>> = open_with(&pool, Variant::FpTree, Shutdown::Clean.into()).unwrap();
+        let tree: Box<dyn Index<U64Keys>> =
+            open_with(&pool, Variant::FpTree, Shutdown::Clean.into()).unwrap();
         let keys = || (0..8000_u64).map(|i| i * 4801 % 8000);
         keys().for_each(|key| assert!(tree.insert(key, 1).unwrap()));
-        keys().filter(|key| key / 16 % 2 == 0).for_each(|key| assert!(tree.remove(key).unwrap().is_some()));
+        keys()
+            .filter(|key| key / 16 % 2 == 0)
+            .for_each(|key| assert!(tree.remove(key).unwrap().is_some()));
         drop(tree);
         let runs = pool.runs().unwrap();
         let pass = pass(&pool, &runs, shape(), false, Some(1));

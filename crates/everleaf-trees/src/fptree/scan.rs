@@ -1,4 +1,5 @@
-//! Scans: leaf by leaf through the inner nodes, each leaf sorted on the stack while the lines of the next one arrive.
+//! Scans: leaf by leaf through the inner nodes, each leaf sorted on the stack while the lines of
+//! the next one arrive.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -42,7 +43,14 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
                 next.prefetch_all(self.pool.media());
             }
             K::sort(self.pool.media().simd(), entries);
-            let shown = show::<K, M, S>(self.pool.media(), leaf, within::<K>(entries, bound, direction), next, direction, visit);
+            let shown = show::<K, M, S>(
+                self.pool.media(),
+                leaf,
+                within::<K>(entries, bound, direction),
+                next,
+                direction,
+                visit,
+            );
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,
                 _ => return Ok(()),
@@ -87,7 +95,8 @@ fn ask_for_keys<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     }
 }
 
-/// Shows sorted entries of a leaf in `direction`. Half-way it asks for the keys of the `next` one, whose lines are there by then.
+/// Shows sorted entries of a leaf in `direction`. Half-way it asks for the keys of the `next` one,
+/// whose lines are there by then.
 #[inline(always)]
 pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
     media: &M,

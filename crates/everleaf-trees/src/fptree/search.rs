@@ -1,4 +1,5 @@
-//! Finding a key: the inner nodes lead to the one leaf that may hold it, its fingerprints to the slot.
+//! Finding a key: the inner nodes lead to the one leaf that may hold it, its fingerprints to the
+//! slot.
 //!
 //! Two dependent misses of persistent memory: line 0 of the leaf, and the line of the entry.
 
@@ -46,7 +47,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
-    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    pub(super) fn find_group(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut slots = [SlotSet::EMPTY; GROUP];
@@ -80,13 +85,18 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         }
         for (i, (child, key)) in children.iter().zip(keys).enumerate() {
             let leaf = self.leaf(*child)?;
-            values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key)?.map(|slot| media.load(&leaf.value(slot)[0]));
+            values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key)?
+                .map(|slot| media.load(&leaf.value(slot)[0]));
         }
         Ok(())
     }
 
     /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    pub(super) fn find_many(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
         for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
             self.find_group(keys, values)?;
@@ -98,7 +108,11 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
 
 /// The live slots of a leaf, and those that may hold a key of this fingerprint.
 #[inline(always)]
-pub(super) fn candidates<M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, hash: KeyHash) -> (SlotSet, SlotSet) {
+pub(super) fn candidates<M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    hash: KeyHash,
+) -> (SlotSet, SlotSet) {
     if S::FINGERPRINTS {
         let (bitmap, mask) = media.match_line(&leaf.head.line0, hash.fingerprint());
         let live = SlotSet::of_bitmap(bitmap);

@@ -1,5 +1,6 @@
-//! Leaves in the order of their lower bounds, for several threads at a time: a stretch of neighbouring [shares](super::dealing), of which each thread has
-//! found some leaves, is put in order when it is wanted.
+//! Leaves in the order of their lower bounds, for several threads at a time: a stretch of
+//! neighbouring [shares](super::dealing), of which each thread has found some leaves, is put in
+//! order when it is wanted.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -40,7 +41,11 @@ impl<W: Copy> Live<W> {
         offset: u64,
     ) -> Result<Self, IndexError> {
         let word = pool.media().load(&leaf.head.lower_bound);
-        Ok(Self { prefix: K::prefix(K::read_bound(pool, word)?), bound: K::bound_word(word), offset })
+        Ok(Self {
+            prefix: K::prefix(K::read_bound(pool, word)?),
+            bound: K::bound_word(word),
+            offset,
+        })
     }
 
     fn lower_bound<K: LeafKey<BoundWord = W>, M: Media>(self, pool: &Pool<M>) -> K::Ref<'_> {
@@ -49,7 +54,11 @@ impl<W: Copy> Live<W> {
 
     /// By their bounds.
     #[inline(always)]
-    pub fn compare<K: LeafKey<BoundWord = W>, M: Media>(&self, other: &Self, pool: &Pool<M>) -> Ordering {
+    pub fn compare<K: LeafKey<BoundWord = W>, M: Media>(
+        &self,
+        other: &Self,
+        pool: &Pool<M>,
+    ) -> Ordering {
         let by_prefix = self.prefix.cmp(&other.prefix);
         if K::RECORDS && by_prefix.is_eq() {
             K::cmp_keys(self.lower_bound::<K, M>(pool), other.lower_bound::<K, M>(pool))
@@ -59,7 +68,8 @@ impl<W: Copy> Live<W> {
     }
 }
 
-/// The leaves of a tree, in stretches, each above the one before it, so that threads can take one at a time.
+/// The leaves of a tree, in stretches, each above the one before it, so that threads can take one
+/// at a time.
 pub(super) struct Leaves<K: LeafKey> {
     /// Of each thread what it has found.
     dealt: Vec<Dealt<K>>,
@@ -69,8 +79,8 @@ pub(super) struct Leaves<K: LeafKey> {
 }
 
 impl<K: LeafKey> Leaves<K> {
-    /// What threads have found of so many shares. Neighbouring shares are one stretch until it has leaves enough for [`NODES_PER_STRETCH`] nodes of so many
-    /// children.
+    /// What threads have found of so many shares. Neighbouring shares are one stretch until it has
+    /// leaves enough for [`NODES_PER_STRETCH`] nodes of so many children.
     pub fn of(dealt: Vec<Dealt<K>>, shares: usize, inner_keys: u64) -> Self {
         let least = STRETCH.max(NODES_PER_STRETCH.saturating_mul(inner_keys as usize));
         let mut leaves = Self { dealt, stretches: Vec::new(), len: 0 };
@@ -104,15 +114,17 @@ impl<K: LeafKey> Leaves<K> {
     /// Where the leaf with the least bound is.
     pub fn leftmost<M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
         let shares = 0..self.stretches.last().map_or(0, |last| last.end);
-        let least_of = |share| self.of_share(share).flatten().min_by(|a, b| a.compare::<K, M>(b, pool));
+        let least_of =
+            |share| self.of_share(share).flatten().min_by(|a, b| a.compare::<K, M>(b, pool));
         shares.into_iter().find_map(least_of).map(|leaf| leaf.offset)
     }
 
-    /// Calls `each` with the number of the leaves of a stretch, and with their lower bounds, ascending, and where they are, but for the leftmost leaf.
-    /// `room`: for the leaves.
+    /// Calls `each` with the number of the leaves of a stretch, and with their lower bounds,
+    /// ascending, and where they are, but for the leftmost leaf. `room`: for the leaves.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] if two leaves have the same lower bound (they are of one share). That of `each`.
+    /// [`IndexError::Corrupt`] if two leaves have the same lower bound (they are of one share).
+    /// That of `each`.
     pub fn in_order<'p, M: Media, R>(
         &self,
         stretch: usize,
@@ -122,7 +134,9 @@ impl<K: LeafKey> Leaves<K> {
         each: impl FnOnce(usize, InOrder<'_, 'p, K, M>) -> Result<R, IndexError>,
     ) -> Result<R, IndexError> {
         room.len = 0;
-        self.stretches[stretch].clone().for_each(|share| room.append(|| self.of_share(share), pool));
+        self.stretches[stretch]
+            .clone()
+            .for_each(|share| room.append(|| self.of_share(share), pool));
         let leaves = &room.leaves[..room.len];
         // One of the first two may be the leftmost, which `each` does not see. All others it finds.
         if let Some(twins) = twins::<K, M>(&leaves[..leaves.len().min(2)], pool) {
@@ -139,7 +153,8 @@ pub(super) struct Room<K: LeafKey> {
     leaves: Vec<LiveOf<K>>,
     /// How many of it are leaves of the stretch.
     len: usize,
-    /// For each step of the range of a share's prefixes how many leaves are of it; then, where they end in the share.
+    /// For each step of the range of a share's prefixes how many leaves are of it; then, where they
+    /// end in the share.
     steps: Vec<u32>,
 }
 
@@ -149,20 +164,29 @@ impl<K: LeafKey> Room<K> {
         Self { leaves: Vec::new(), len: 0, steps: Vec::new() }
     }
 
-    /// Adds leaves that are above all that are here. Each goes where its prefix lies between the least and the greatest, as far as that tells: where prefixes
-    /// are spread evenly, that is next to its place, which takes half the time of a sort by comparisons. Those that go to one place are compared.
-    fn append<'a, M: Media, I: Iterator<Item = &'a [LiveOf<K>]>>(&mut self, leaves: impl Fn() -> I, pool: &Pool<M>)
-    where
+    /// Adds leaves that are above all that are here. Each goes where its prefix lies between the
+    /// least and the greatest, as far as that tells: where prefixes are spread evenly, that is next
+    /// to its place, which takes half the time of a sort by comparisons. Those that go to one place
+    /// are compared.
+    fn append<'a, M: Media, I: Iterator<Item = &'a [LiveOf<K>]>>(
+        &mut self,
+        leaves: impl Fn() -> I,
+        pool: &Pool<M>,
+    ) where
         LiveOf<K>: 'a,
     {
         let (mut count, mut least, mut greatest) = (0, u64::MAX, 0);
         for some in leaves() {
             count += some.len();
-            some.iter().for_each(|leaf| (least, greatest) = (least.min(leaf.prefix), greatest.max(leaf.prefix)));
+            some.iter().for_each(|leaf| {
+                (least, greatest) = (least.min(leaf.prefix), greatest.max(leaf.prefix))
+            });
         }
         let Some(span) = greatest.checked_sub(least) else { return }; // There are none.
-        // Fewer than twice as many steps as leaves. Of one leaf span and shift are 0, so no shift is by 64.
-        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(count.next_power_of_two().trailing_zeros());
+        // Fewer than twice as many steps as leaves. Of one leaf span and shift are 0, so no shift
+        // is by 64.
+        let shift = (u64::BITS - span.leading_zeros())
+            .saturating_sub(count.next_power_of_two().trailing_zeros());
         let step_of = |leaf: &LiveOf<K>| ((leaf.prefix - least) >> shift) as usize;
         let steps = &mut self.steps;
         steps.clear();
@@ -199,7 +223,10 @@ impl<K: LeafKey> Room<K> {
 /// Two leaves that have the same bound, as damage.
 fn twins<K: LeafKey, M: Media>(ascending: &[LiveOf<K>], pool: &Pool<M>) -> Option<IndexError> {
     let pair = ascending.windows(2).find(|pair| pair[0].compare::<K, M>(&pair[1], pool).is_eq())?;
-    Some(IndexError::Corrupt { offset: pair[1].offset, what: "two leaves have the same lower bound" })
+    Some(IndexError::Corrupt {
+        offset: pair[1].offset,
+        what: "two leaves have the same lower bound",
+    })
 }
 
 /// Leaves with their lower bounds, ascending.
@@ -234,10 +261,13 @@ mod tests {
         dram_pool::<U64Keys>(TINY, 1 << 20)
     }
 
-    /// Leaves with these bounds, each at an offset of its own, dealt by so many threads; `some` of them tell where shares part.
+    /// Leaves with these bounds, each at an offset of its own, dealt by so many threads; `some` of
+    /// them tell where shares part.
     fn leaves(pool: &Pool<Dram>, bounds: &[Vec<u64>], some: &[u64]) -> Leaves<U64Keys> {
         let at = |prefix: u64, offset| Live { prefix, bound: (), offset };
-        let splitters = Splitters::among(pool, bounds.concat().len(), || some.iter().map(|prefix| at(*prefix, 0)).collect());
+        let splitters = Splitters::among(pool, bounds.concat().len(), || {
+            some.iter().map(|prefix| at(*prefix, 0)).collect()
+        });
         let mut offset = 0;
         let deal = |list: &Vec<u64>| {
             let mut dealt = Dealt::none(&splitters, list.len());
@@ -251,13 +281,21 @@ mod tests {
     }
 
     /// The bounds in all stretches, one stretch after the other.
-    fn in_order(pool: &Pool<Dram>, leaves: &Leaves<U64Keys>, leftmost: u64) -> Result<Vec<Vec<u64>>, IndexError> {
+    fn in_order(
+        pool: &Pool<Dram>,
+        leaves: &Leaves<U64Keys>,
+        leftmost: u64,
+    ) -> Result<Vec<Vec<u64>>, IndexError> {
         let mut room = Room::new();
         let mut bounds_of = |stretch| {
             leaves.in_order(stretch, &mut room, pool, leftmost, |_, shown| {
                 let bounds: Vec<_> = shown.map(|(bound, _)| bound).collect();
                 let ascend = bounds.is_sorted_by(|a, b| a < b);
-                if ascend { Ok(bounds) } else { Err(IndexError::Corrupt { offset: 0, what: "they do not ascend" }) }
+                if ascend {
+                    Ok(bounds)
+                } else {
+                    Err(IndexError::Corrupt { offset: 0, what: "they do not ascend" })
+                }
             })
         };
         (0..leaves.stretches()).map(&mut bounds_of).collect()
@@ -290,7 +328,8 @@ mod tests {
     /// The lengths of the stretches, in their order.
     fn lengths(pool: &Pool<Dram>, leaves: &Leaves<U64Keys>) -> Vec<usize> {
         let mut room = Room::new();
-        let length = |stretch| leaves.in_order(stretch, &mut room, pool, 0, |length, _| Ok(length)).unwrap();
+        let length =
+            |stretch| leaves.in_order(stretch, &mut room, pool, 0, |length, _| Ok(length)).unwrap();
         (0..leaves.stretches()).map(length).collect()
     }
 
@@ -300,16 +339,26 @@ mod tests {
         for threads in [1, 2, 3, 8, 64] {
             let all: u64 = 64 * 128;
             let share = |list: u64| list * all / threads;
-            let interleaved = (0..threads).map(|list| (list..all).step_by(threads as usize).collect()).collect::<Vec<Vec<_>>>();
-            let one_after_another = (0..threads).map(|list| (share(list)..share(list + 1)).collect()).collect();
-            let in_the_last = (1..threads).map(|_| Vec::new()).chain([(0..all).collect()]).collect();
-            for (name, bounds) in
-                [("interleaved", interleaved), ("one after another", one_after_another), ("in the last", in_the_last)]
-            {
+            let interleaved = (0..threads)
+                .map(|list| (list..all).step_by(threads as usize).collect())
+                .collect::<Vec<Vec<_>>>();
+            let one_after_another =
+                (0..threads).map(|list| (share(list)..share(list + 1)).collect()).collect();
+            let in_the_last =
+                (1..threads).map(|_| Vec::new()).chain([(0..all).collect()]).collect();
+            for (name, bounds) in [
+                ("interleaved", interleaved),
+                ("one after another", one_after_another),
+                ("in the last", in_the_last),
+            ] {
                 let some: Vec<u64> = (0..all).step_by(60).collect();
                 let lengths = lengths(&pool, &leaves(&pool, &bounds, &some));
                 let longest = lengths.iter().max().unwrap();
-                assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (64, all as usize), "{threads} lists {name}");
+                assert_eq!(
+                    (lengths.len(), lengths.iter().sum::<usize>()),
+                    (64, all as usize),
+                    "{threads} lists {name}"
+                );
                 assert!(*longest <= 128 * 3 / 2, "{threads} lists {name}: {longest}");
             }
         }
@@ -324,20 +373,29 @@ mod tests {
         for inner_keys in [4, 64, 128, 4096] {
             let mut dealt = [(); 2].map(|()| Dealt::none(&splitters, 0));
             for bound in 0..64_000 {
-                dealt[bound as usize % 2].deal(Live { prefix: bound, bound: (), offset: 0 }, &splitters, &pool);
+                dealt[bound as usize % 2].deal(
+                    Live { prefix: bound, bound: (), offset: 0 },
+                    &splitters,
+                    &pool,
+                );
             }
             let leaves = Leaves::of(dealt.into(), splitters.shares(), inner_keys);
             let lengths = lengths_by_count(&leaves);
             let least = 16 * inner_keys as usize;
             let (last, others) = lengths.split_last().unwrap();
-            assert!(others.iter().all(|length| (least..least.max(32) + 1000).contains(length)), "{inner_keys}: {lengths:?}");
+            assert!(
+                others.iter().all(|length| (least..least.max(32) + 1000).contains(length)),
+                "{inner_keys}: {lengths:?}"
+            );
             assert_eq!(others.iter().sum::<usize>() + last, 64_000);
         }
     }
 
     /// How many leaves each stretch has, however they are ordered.
     fn lengths_by_count(leaves: &Leaves<U64Keys>) -> Vec<usize> {
-        let count = |shares: &Range<usize>| shares.clone().flat_map(|share| leaves.of_share(share)).map(<[_]>::len).sum();
+        let count = |shares: &Range<usize>| {
+            shares.clone().flat_map(|share| leaves.of_share(share)).map(<[_]>::len).sum()
+        };
         leaves.stretches.iter().map(count).collect()
     }
 
@@ -346,15 +404,22 @@ mod tests {
         let pool = pool();
         for threads in 1..4 {
             for twin in [0, 1, 500, 998, 999] {
-                let mut bounds: Vec<_> =
-                    (0..threads).map(|list| (list..1000).step_by(threads as usize).collect()).collect::<Vec<Vec<_>>>();
+                let mut bounds: Vec<_> = (0..threads)
+                    .map(|list| (list..1000).step_by(threads as usize).collect())
+                    .collect::<Vec<Vec<_>>>();
                 let some = [10, 300, 500, 700, 999];
                 let sound = leaves(&pool, &bounds, &some);
-                assert_eq!(in_order(&pool, &sound, sound.leftmost(&pool).unwrap()).unwrap().concat().len(), 999);
+                assert_eq!(
+                    in_order(&pool, &sound, sound.leftmost(&pool).unwrap()).unwrap().concat().len(),
+                    999
+                );
                 bounds.last_mut().unwrap().push(twin);
                 let leaves = leaves(&pool, &bounds, &some);
                 let error = in_order(&pool, &leaves, leaves.leftmost(&pool).unwrap()).unwrap_err();
-                assert!(error.to_string().contains("the same lower bound"), "{twin} in {threads} lists: {error}");
+                assert!(
+                    error.to_string().contains("the same lower bound"),
+                    "{twin} in {threads} lists: {error}"
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a crash left behind. Several threads look at a part of the
-//! leaves at a time, and each deals what it has found into shares. [`raise`](super::raise) takes all from here.
+//! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a
+//! crash left behind. Several threads look at a part of the leaves at a time, and each deals what
+//! it has found into shares. [`raise`](super::raise) takes all from here.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,7 +29,8 @@ const PLACES_PER_THREAD: usize = 128;
 
 /// Threads that are worth their start for a pass over so many leaves.
 pub(super) fn threads_for(leaves: u64) -> usize {
-    // How many processors there are is asked of the system, in files: that takes longer than to look at a thousand leaves.
+    // How many processors there are is asked of the system, in files: that takes longer than to
+    // look at a thousand leaves.
     if leaves < 2 * LEAVES_PER_THREAD {
         return 1;
     }
@@ -96,13 +98,30 @@ pub(super) struct Pass<'p, M: Media, S: Shape, T> {
     /// Leaves at most.
     pub most: usize,
     taken: AtomicUsize,
-    /// Leaves of the tree that were found so far, about: what a thread still has to look at is missing.
+    /// Leaves of the tree that were found so far, about: what a thread still has to look at is
+    /// missing.
     found: AtomicUsize,
 }
 
 impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
-    pub fn new(pool: &'p Pool<M>, shape: S, slots: bool, threads: usize, places: Vec<T>, most: usize) -> Self {
-        Self { pool, shape, slots, threads: threads.max(1), places, most, taken: AtomicUsize::new(0), found: AtomicUsize::new(0) }
+    pub fn new(
+        pool: &'p Pool<M>,
+        shape: S,
+        slots: bool,
+        threads: usize,
+        places: Vec<T>,
+        most: usize,
+    ) -> Self {
+        Self {
+            pool,
+            shape,
+            slots,
+            threads: threads.max(1),
+            places,
+            most,
+            taken: AtomicUsize::new(0),
+            found: AtomicUsize::new(0),
+        }
     }
 
     /// Where shares part: `some` gives leaves from so many places all over the pool.
@@ -110,31 +129,45 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         Splitters::among(self.pool, self.most, || self.live_of::<K>(&some(SAMPLED_PLACES)))
     }
 
-    /// Those of these leaves that are of the tree. What is damaged is passed over: it is met by who looks at all.
+    /// Those of these leaves that are of the tree. What is damaged is passed over: it is met by who
+    /// looks at all.
     fn live_of<K: LeafKey>(&self, leaves: &[u64]) -> Vec<LiveOf<K>> {
         let media = self.pool.media();
-        leaves[..leaves.len().min(PREFETCH_LEAVES)].iter().for_each(|leaf| prefetch_head(media, *leaf));
+        leaves[..leaves.len().min(PREFETCH_LEAVES)]
+            .iter()
+            .for_each(|leaf| prefetch_head(media, *leaf));
         let live = |(number, offset): (usize, &u64)| {
-            leaves.get(number + PREFETCH_LEAVES).into_iter().for_each(|leaf| prefetch_head(media, *leaf));
+            leaves
+                .get(number + PREFETCH_LEAVES)
+                .into_iter()
+                .for_each(|leaf| prefetch_head(media, *leaf));
             let leaf = Leaf::at(media.region(), *offset, self.shape).ok()?;
-            if leaf.live(media).is_empty() { None } else { Live::of::<K, M, S>(self.pool, leaf, *offset).ok() }
+            if leaf.live(media).is_empty() {
+                None
+            } else {
+                Live::of::<K, M, S>(self.pool, leaf, *offset).ok()
+            }
         };
         leaves.iter().enumerate().filter_map(live).collect()
     }
 
-    /// What one of the threads does: calls `each` with every place that it takes, and deals what it finds. The one that came first also takes memory for
-    /// `nodes` as leaves are found, while the others look at more places.
+    /// What one of the threads does: calls `each` with every place that it takes, and deals what it
+    /// finds. The one that came first also takes memory for `nodes` as leaves are found, while the
+    /// others look at more places.
     pub fn look<K: LeafKey>(
         &self,
         splitters: &Splitters<K>,
         nodes: &Building<K>,
         each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<(), IndexError>,
     ) -> Result<Survey<K>, IndexError> {
-        // Half as much again as an equal part, within reason: a pool may be full of other things than leaves.
+        // Half as much again as an equal part, within reason: a pool may be full of other things
+        // than leaves.
         let room = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
-        let (leaves, ahead, found) = (Dealt::none(splitters, room), [0; PREFETCH_LEAVES], Survey::empty());
+        let (leaves, ahead, found) =
+            (Dealt::none(splitters, room), [0; PREFETCH_LEAVES], Survey::empty());
         let Self { pool, shape, slots, .. } = *self;
-        let mut surveyor = Surveyor { pool, shape, slots, splitters, ahead, visited: 0, leaves, live: 0, found };
+        let mut surveyor =
+            Surveyor { pool, shape, slots, splitters, ahead, visited: 0, leaves, live: 0, found };
         let mut came_first = false;
         while let Some((number, place)) = self.take() {
             came_first |= number == 0;
@@ -183,7 +216,10 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
 
     /// Looks at the rest.
     fn end(mut self) -> Result<Survey<K>, IndexError> {
-        self.ahead.into_iter().filter(|offset| *offset != 0).try_for_each(|offset| self.look(offset))?;
+        self.ahead
+            .into_iter()
+            .filter(|offset| *offset != 0)
+            .try_for_each(|offset| self.look(offset))?;
         self.found.leaves.push(self.leaves);
         Ok(self.found)
     }
@@ -194,7 +230,10 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
         let leaf = Leaf::at(media.region(), offset, self.shape)?;
         let live = leaf.live(media);
         if !live.minus(self.shape.all()).is_empty() {
-            return Err(IndexError::Corrupt { offset, what: "a bitmap has bits beyond the slots of its leaf" });
+            return Err(IndexError::Corrupt {
+                offset,
+                what: "a bitmap has bits beyond the slots of its leaf",
+            });
         }
         if self.slots {
             find_strays(media, leaf, live, self.shape, offset, &mut found.strays);

@@ -1,5 +1,6 @@
-//! The invariants of the room's page as code, under the same numbers. Writes nothing: a node whose last step a crash has cut is looked at
-//! as it will be once the step is ended. No other operation may run meanwhile.
+//! The invariants of the room's page as code, under the same numbers. Writes nothing: a node whose
+//! last step a crash has cut is looked at as it will be once the step is ended. No other operation
+//! may run meanwhile.
 
 use everleaf_index::{CheckReport, IndexError};
 use everleaf_pmem::Media;
@@ -36,8 +37,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let anchor = self.pool.anchor::<Anchor>()?;
         let root = media.load(&anchor.root).offset();
         let levels = vec![Vec::new(); MAX_LEVELS];
-        let mut seen = Seen { report: CheckReport::default(), audit, levels, left: self.most_nodes() + 1 };
-        if [&anchor.log.new, &anchor.log.left, &anchor.log.removed].into_iter().any(|word| !media.load(word).is_null()) {
+        let mut seen =
+            Seen { report: CheckReport::default(), audit, levels, left: self.most_nodes() + 1 };
+        if [&anchor.log.new, &anchor.log.left, &anchor.log.removed]
+            .into_iter()
+            .any(|word| !media.load(word).is_null())
+        {
             seen.violation("I6: the log of changes is not retired".to_owned());
         }
         let level = self.node(root).and_then(|node| Ok(node.state(media)?.level));
@@ -46,18 +51,30 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             Err(error) => seen.violation(format!("I1: the root: {error}")),
         }
         self.check_chains(&mut seen);
-        let (leaves, all) = (seen.levels[0].len() as u64, seen.levels.iter().map(Vec::len).sum::<usize>() as u64);
+        let (leaves, all) =
+            (seen.levels[0].len() as u64, seen.levels.iter().map(Vec::len).sum::<usize>() as u64);
         let statistics = self.statistics_of()?;
-        if (seen.report.keys, leaves, all - leaves) != (statistics.keys, statistics.leaves, statistics.inner_nodes) {
+        if (seen.report.keys, leaves, all - leaves)
+            != (statistics.keys, statistics.leaves, statistics.inner_nodes)
+        {
             let counted = (statistics.keys, statistics.leaves, statistics.inner_nodes);
             let found = (seen.report.keys, leaves, all - leaves);
-            seen.violation(format!("I7: found are {found:?} keys, leaves and inner nodes, counted were {counted:?}"));
+            seen.violation(format!(
+                "I7: found are {found:?} keys, leaves and inner nodes, counted were {counted:?}"
+            ));
         }
         Ok(seen.report)
     }
 
-    /// I1 to I4 of a node and what is below it. `bounds`: the key words that its keys must not be less than, and must be less than.
-    fn check_node(&self, offset: u64, level: u8, bounds: (Option<u64>, Option<u64>), seen: &mut Seen<'_>) {
+    /// I1 to I4 of a node and what is below it. `bounds`: the key words that its keys must not be
+    /// less than, and must be less than.
+    fn check_node(
+        &self,
+        offset: u64,
+        level: u8,
+        bounds: (Option<u64>, Option<u64>),
+        seen: &mut Seen<'_>,
+    ) {
         let media = self.pool.media();
         if seen.left == 0 {
             return; // Pointers in a circle, or to nodes of others: it has been said.
@@ -84,7 +101,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         if K::RECORDS {
             let words = entries.iter().map(|entry| entry.0);
             let header = media.load(&node.head.key);
-            let orphan = (header != 0 && !words.clone().any(|word| word == header)).then_some(header);
+            let orphan =
+                (header != 0 && !words.clone().any(|word| word == header)).then_some(header);
             words.chain(orphan).filter(|word| *word != 0).for_each(|word| seen.audit.reach(word));
         }
         self.check_keys(offset, level, &entries, bounds, seen);
@@ -117,23 +135,37 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         for (word, _) in keys {
             let key = match K::read(&self.pool, *word) {
                 Ok(key) => key,
-                Err(error) => return seen.violation(format!("I2: a key of the node at {offset:#x}: {error}")),
+                Err(error) => {
+                    return seen
+                        .violation(format!("I2: a key of the node at {offset:#x}: {error}"));
+                }
             };
             if previous.is_some_and(|previous| previous >= key) {
-                return seen.violation(format!("I2: keys of the node at {offset:#x} do not ascend: {key:?}"));
+                return seen.violation(format!(
+                    "I2: keys of the node at {offset:#x} do not ascend: {key:?}"
+                ));
             }
-            let below = low.is_some_and(|low| K::read(&self.pool, low).is_ok_and(|low| key < low || level > 0 && key == low));
-            let above = high.is_some_and(|high| K::read(&self.pool, high).is_ok_and(|high| key >= high));
+            let below = low.is_some_and(|low| {
+                K::read(&self.pool, low).is_ok_and(|low| key < low || level > 0 && key == low)
+            });
+            let above =
+                high.is_some_and(|high| K::read(&self.pool, high).is_ok_and(|high| key >= high));
             if below || above {
-                return seen.violation(format!("I3: key {key:?} does not belong into the node at {offset:#x}"));
+                return seen.violation(format!(
+                    "I3: key {key:?} does not belong into the node at {offset:#x}"
+                ));
             }
             previous = Some(key);
         }
         let first = entries.first().map(|entry| entry.0);
         let bound = |word: u64| if word == 0 { Ok(K::least()) } else { K::read(&self.pool, word) };
-        let same = |first: u64, low: u64| bound(first).is_ok_and(|first| bound(low).is_ok_and(|low| first == low));
+        let same = |first: u64, low: u64| {
+            bound(first).is_ok_and(|first| bound(low).is_ok_and(|low| first == low))
+        };
         if level > 0 && !first.is_some_and(|first| same(first, low.unwrap_or(0))) {
-            seen.violation(format!("I3: the first key of the inner node at {offset:#x} is not the one above"));
+            seen.violation(format!(
+                "I3: the first key of the inner node at {offset:#x} is not the one above"
+            ));
         }
     }
 
@@ -144,7 +176,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             for (i, (offset, next)) in nodes.iter().enumerate() {
                 if *next != nodes.get(i + 1).map_or(0, |next| next.0) {
                     wrong.push(format!(
-                        "I4: the node at {offset:#x} of level {level} leads to {next:#x}, which does not follow it"
+                        "I4: the node at {offset:#x} of level {level} leads to {next:#x}, which \
+                        does not follow it"
                     ));
                 }
             }

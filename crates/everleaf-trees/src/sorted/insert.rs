@@ -1,4 +1,5 @@
-//! Inserting: into its leaf, as the leaf keeps its entries ([`Node::insert`]). A full leaf: a split before that.
+//! Inserting: into its leaf, as the leaf keeps its entries ([`Node::insert`]). A full leaf: a split
+//! before that.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -20,9 +21,15 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    /// Adds a key that its locked leaf does not hold. False if the leaf was full: it was split, and the key's leaf is to be looked for again.
+    /// Adds a key that its locked leaf does not hold. False if the leaf was full: it was split, and
+    /// the key's leaf is to be looked for again.
     #[inline]
-    pub(super) fn add(&self, locked: Locked<'_>, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn add(
+        &self,
+        locked: Locked<'_>,
+        key: K::Ref<'_>,
+        value: u64,
+    ) -> Result<bool, IndexError> {
         let Locked { node, state, rank, guard, .. } = locked;
         if usize::from(state.count) == self.shape.slots {
             guard.unlock_unchanged();
@@ -32,14 +39,16 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let word = match K::as_word(key) {
             Some(word) => word,
             None => {
-                // B0: the record, which nothing but the header leads to. Crash: the node is at rest, so it is freed.
+                // B0: the record, which nothing but the header leads to. Crash: the node is at
+                // rest, so it is freed.
                 K::place(&mut *self.workers.lease()?, &node.head.key, key)?;
                 self.pool.media().load(&node.head.key)
             }
         };
         self.keys.add(node.offset, 1); // Before the fences: what counts would wait for them.
         node.insert::<K, M>(self.pool.media(), state, rank, word, value);
-        // A search by halves may miss a key where others are damaged and out of order: then it is an error now. A few words, all in the cache.
+        // A search by halves may miss a key where others are damaged and out of order: then it is
+        // an error now. A few words, all in the cache.
         if self.find_in(node, node.state(self.pool.media())?, key)? != Some(value) {
             return Err(IndexError::Corrupt { offset: node.offset, what: "keys are out of order" });
         }

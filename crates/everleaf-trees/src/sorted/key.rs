@@ -1,8 +1,10 @@
-//! What the key word of an entry means: the key itself, or where the record of its bytes is. Entries are in the order of the keys either
-//! way (the paper keeps hashes of byte strings, and their order with them).
+//! What the key word of an entry means: the key itself, or where the record of its bytes is.
+//! Entries are in the order of the keys either way (the paper keeps hashes of byte strings, and
+//! their order with them).
 //!
-//! Every entry owns its record, those of inner nodes too, which have copies of their own: so no entry has to ask who else uses a record when it is
-//! removed. A record that belongs to no entry yet, or no more, is in the `key` word of the node's header.
+//! Every entry owns its record, those of inner nodes too, which have copies of their own: so no
+//! entry has to ask who else uses a record when it is removed. A record that belongs to no entry
+//! yet, or no more, is in the `key` word of the node's header.
 
 use std::cmp::Ordering;
 
@@ -31,7 +33,11 @@ pub trait NodeKey: KeyKind {
     ///
     /// # Errors
     /// [`IndexError::Pool`] when the pool is full.
-    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: Self::Ref<'_>) -> Result<(), IndexError>;
+    fn place<M: Media>(
+        worker: &mut Worker<M>,
+        cell: &PCell,
+        key: Self::Ref<'_>,
+    ) -> Result<(), IndexError>;
 
     /// Frees the record that `cell` points to, if any, and makes it null.
     ///
@@ -39,12 +45,17 @@ pub trait NodeKey: KeyKind {
     /// [`IndexError::Pool`] if it points to no record.
     fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
 
-    /// How the key of a word compares with `key`. Nothing is lent: what the word stands for may be changed meanwhile by somebody else,
-    /// if the caller finds out and then ignores what this returned.
+    /// How the key of a word compares with `key`. Nothing is lent: what the word stands for may be
+    /// changed meanwhile by somebody else, if the caller finds out and then ignores what this
+    /// returned.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if the word stands for no key.
-    fn compare<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<Ordering, IndexError>;
+    fn compare<M: Media>(
+        pool: &Pool<M>,
+        word: u64,
+        key: Self::Ref<'_>,
+    ) -> Result<Ordering, IndexError>;
 
     /// An error if the key of a word is damaged. Nothing is lent.
     ///

@@ -7,11 +7,13 @@
 //!          line 1    the log of a change of structure
 //! ```
 //!
-//! In a leaf a value word is the key's value. In an inner node it is the offset of a child, and the key word is the least key
-//! that belongs there; that of the first entry of the first node of a level is 0, and nobody compares with a first entry's.
+//! In a leaf a value word is the key's value. In an inner node it is the offset of a child, and the
+//! key word is the least key that belongs there; that of the first entry of the first node of a
+//! level is 0, and nobody compares with a first entry's.
 //!
-//! In a ring the state word says where the first entry is and how many there are. In a shifted array the first entry is in slot 0 and the slot
-//! behind the last one has the key word 0; the state word says how many there are too, but that is a copy, which is good for the opening of the
+//! In a ring the state word says where the first entry is and how many there are. In a shifted
+//! array the first entry is in slot 0 and the slot behind the last one has the key word 0; the
+//! state word says how many there are too, but that is a copy, which is good for the opening of the
 //! tree that made it. Whatever the other slots hold means nothing: they are *dead*.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
@@ -26,9 +28,11 @@ pub(super) const DEFAULT_SLOTS: u64 = 32;
 pub(super) const MAX_LEVELS: usize = 32;
 
 persistent! {
-    /// The first line of every node. Its words become durable in the order in which they are stored.
+    /// The first line of every node. Its words become durable in the order in which they are
+    /// stored.
     pub struct NodeHead {
-        /// Where the entries are, and what is being done to them: the commit word of most operations.
+        /// Where the entries are, and what is being done to them: the commit word of most
+        /// operations.
         pub state: PCell<StateWord>,
         /// The node to the right on the same level; null: none.
         pub next: PCell<PPtr<NodeHead>>,
@@ -40,8 +44,9 @@ persistent! {
         pub _reserved: [PCell; 4],
     }
 
-    /// What is being done to the structure. A split uses the first four words, of which `new` is allocated into and `left` is
-    /// stored last; a merge the others, of which `removed` is stored last and freed from.
+    /// What is being done to the structure. A split uses the first four words, of which `new` is
+    /// allocated into and `left` is stored last; a merge the others, of which `removed` is stored
+    /// last and freed from.
     pub struct ChangeLog {
         /// The node that was allocated; null: none.
         pub new: PCell<PPtr<NodeHead>>,
@@ -73,7 +78,8 @@ persistent! {
         pub leaves: PCell,
         /// Number of inner nodes.
         pub inner_nodes: PCell,
-        /// Which opening of a tree of shifted arrays the last one was, as an empty node of it would say; 0: none yet.
+        /// Which opening of a tree of shifted arrays the last one was, as an empty node of it would
+        /// say; 0: none yet.
         pub session: PCell<StateWord>,
         /// Nothing.
         pub _reserved: [PCell; 2],
@@ -83,10 +89,15 @@ persistent! {
 }
 
 const _: () = {
-    // The header is one line, so that what is stored first is durable first, and the entries begin a line.
+    // The header is one line, so that what is stored first is durable first, and the entries begin
+    // a line.
     assert!(size_of::<NodeHead>() == LINE && std::mem::offset_of!(NodeHead, edge) + WORD == 32);
     // The log is one line: the word that makes it valid is durable last.
-    assert!(size_of::<ChangeLog>() == LINE && std::mem::offset_of!(Anchor, log) == LINE && size_of::<Anchor>() <= 4096);
+    assert!(
+        size_of::<ChangeLog>() == LINE
+            && std::mem::offset_of!(Anchor, log) == LINE
+            && size_of::<Anchor>() <= 4096
+    );
     // Root and totals share a line: `closed` is durable no earlier than what it speaks of.
     assert!(std::mem::offset_of!(Anchor, inner_nodes) < LINE);
     // An entry never straddles a line.
@@ -94,7 +105,11 @@ const _: () = {
     let mut i = 0;
     while i < SLOTS.len() {
         // A ring is a power of two, whole lines, and its positions fit into the state word.
-        assert!(SLOTS[i].is_power_of_two() && (SLOTS[i] as usize).is_multiple_of(ENTRIES_PER_LINE) && SLOTS[i] < 1 << COUNT_BITS);
+        assert!(
+            SLOTS[i].is_power_of_two()
+                && (SLOTS[i] as usize).is_multiple_of(ENTRIES_PER_LINE)
+                && SLOTS[i] < 1 << COUNT_BITS
+        );
         i += 1;
     }
 };
@@ -113,14 +128,17 @@ pub struct Shape {
 pub enum Discipline {
     /// In a ring, whose entries move to the nearer side ([`crate::circtree`]).
     Ring,
-    /// In a ring whose first entry stays in slot 0, so that all move to one side: the volatile twin that rings are compared with.
+    /// In a ring whose first entry stays in slot 0, so that all move to one side: the volatile twin
+    /// that rings are compared with.
     Array,
-    /// In an array with a terminator ([`crate::fastfair`]); this is which opening of the tree, from 1 on.
+    /// In an array with a terminator ([`crate::fastfair`]); this is which opening of the tree, from
+    /// 1 on.
     Shifted { session: u32 },
 }
 
 impl Discipline {
-    /// What the state words of nodes at rest are marked with; 0 where they are right whenever they were written.
+    /// What the state words of nodes at rest are marked with; 0 where they are right whenever they
+    /// were written.
     #[inline(always)]
     pub const fn session(self) -> u32 {
         match self {
@@ -151,7 +169,8 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 5] = [Step::Rest, Step::InsertUp, Step::InsertDown, Step::RemoveUp, Step::RemoveDown];
+    const ALL: [Step; 5] =
+        [Step::Rest, Step::InsertUp, Step::InsertDown, Step::RemoveUp, Step::RemoveDown];
 
     /// Whether an entry is inserted.
     pub const fn inserts(self) -> bool {
@@ -172,10 +191,11 @@ pub struct State {
     pub step: Step,
     /// Where; 0 at rest.
     pub at: u16,
-    /// A removal has moved entries, and that it is done may not be durable: the slot that it has vacated still tells recovery so.
+    /// A removal has moved entries, and that it is done may not be durable: the slot that it has
+    /// vacated still tells recovery so.
     pub vacated: bool,
-    /// Which opening of the tree has stored this, where it is only a copy of what the entries say: then all of the above is at rest from slot 0 on. Else
-    /// 0.
+    /// Which opening of the tree has stored this, where it is only a copy of what the entries say:
+    /// then all of the above is at rest from slot 0 on. Else 0.
     pub session: u32,
 }
 
@@ -211,8 +231,11 @@ const _: () = {
 
 #[inline(always)]
 const fn sealed(content: u64) -> u64 {
-    // Multiplication carries every bit of the content into the top 16; the constant keeps a word of zeros from being a state.
-    content | ((content ^ 0xc1_5c7e).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> CONTENT_BITS) << CONTENT_BITS
+    // Multiplication carries every bit of the content into the top 16; the constant keeps a word of
+    // zeros from being a state.
+    content
+        | ((content ^ 0xc1_5c7e).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> CONTENT_BITS)
+            << CONTENT_BITS
 }
 
 impl State {
@@ -278,10 +301,13 @@ impl StateWord {
         if content & COPY != 0 {
             let session = (content & !COPY) >> (COUNT_BITS + LEVEL_BITS);
             let (level, count) = (field(COUNT_BITS, LEVEL_BITS) as u8, field(0, COUNT_BITS));
-            let possible = session != 0 && session <= u64::from(u32::MAX) && usize::from(count) <= slots;
-            return possible.then_some(State { session: session as u32, ..State::at_rest(level, 0, count) });
+            let possible =
+                session != 0 && session <= u64::from(u32::MAX) && usize::from(count) <= slots;
+            return possible
+                .then_some(State { session: session as u32, ..State::at_rest(level, 0, count) });
         }
-        let (level_shift, step_shift) = (BASE_BITS + 2 * COUNT_BITS, BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS);
+        let (level_shift, step_shift) =
+            (BASE_BITS + 2 * COUNT_BITS, BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS);
         let state = State {
             level: field(level_shift, LEVEL_BITS) as u8,
             base: field(0, BASE_BITS),
@@ -291,7 +317,8 @@ impl StateWord {
             vacated: content >> (step_shift + STEP_BITS) & 1 != 0,
             session: 0,
         };
-        let (base, count, at) = (usize::from(state.base), usize::from(state.count), usize::from(state.at));
+        let (base, count, at) =
+            (usize::from(state.base), usize::from(state.count), usize::from(state.at));
         let possible = match state.step {
             Step::Rest => true,
             Step::InsertUp => count < slots && at < count,
@@ -309,21 +336,37 @@ mod tests {
     use proptest::prelude::*;
 
     fn states() -> impl Strategy<Value = (State, usize)> {
-        let sizes = (0..SLOTS.len(), any::<u16>(), any::<u16>(), any::<u16>(), 0..6usize, 0..32u8, any::<u32>());
-        sizes.prop_filter_map("an impossible step", |(size, base, count, at, step, level, session)| {
-            let slots = SLOTS[size] as usize;
-            let (base, count) = (base % slots as u16, count % (slots as u16 + 1));
-            let at = at % (count + 1);
-            let state = match Step::ALL.get(step) {
-                Some(step) => State { step: *step, at, vacated: session % 2 == 1, ..State::at_rest(level, base, count) },
-                None => State { session: session.max(1), ..State::at_rest(level, 0, count) },
-            };
-            let word = state.seal();
-            word.open(slots).map(|found| {
-                assert_eq!(found, state);
-                (state, slots)
-            })
-        })
+        let sizes = (
+            0..SLOTS.len(),
+            any::<u16>(),
+            any::<u16>(),
+            any::<u16>(),
+            0..6usize,
+            0..32u8,
+            any::<u32>(),
+        );
+        sizes.prop_filter_map(
+            "an impossible step",
+            |(size, base, count, at, step, level, session)| {
+                let slots = SLOTS[size] as usize;
+                let (base, count) = (base % slots as u16, count % (slots as u16 + 1));
+                let at = at % (count + 1);
+                let state = match Step::ALL.get(step) {
+                    Some(step) => State {
+                        step: *step,
+                        at,
+                        vacated: session % 2 == 1,
+                        ..State::at_rest(level, base, count)
+                    },
+                    None => State { session: session.max(1), ..State::at_rest(level, 0, count) },
+                };
+                let word = state.seal();
+                word.open(slots).map(|found| {
+                    assert_eq!(found, state);
+                    (state, slots)
+                })
+            },
+        )
     }
 
     proptest! {

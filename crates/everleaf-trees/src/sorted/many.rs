@@ -1,4 +1,5 @@
-//! Looking many keys up: a group goes down together, so that the misses of a level are in flight for all of its keys at once.
+//! Looking many keys up: a group goes down together, so that the misses of a level are in flight
+//! for all of its keys at once.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -24,7 +25,11 @@ struct Stand<'t> {
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    pub(super) fn find_many(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
         for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
             self.ended(self.find_group(keys, values))?;
@@ -33,7 +38,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Looks up to 16 keys up together. A key that meets a change is looked up again by itself.
-    fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    fn find_group(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         let above = self.locks.read(&self.relax(), ROOT);
         let offset = self.pool.media().load(&self.pool.anchor::<Anchor>()?.root).offset();
         let mut stands = [Some(Stand { offset, level: None, above }); GROUP];
@@ -56,7 +65,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         Ok(())
     }
 
-    /// One node on the way; none if it has changed, or anything else is the matter: who looks alone finds out what.
+    /// One node on the way; none if it has changed, or anything else is the matter: who looks alone
+    /// finds out what.
     #[inline(always)]
     fn step_down<'t>(&'t self, at: Stand<'t>, key: K::Ref<'_>) -> Option<Step<'t>> {
         let seen = self.locks.read(&self.relax(), at.offset);
@@ -66,7 +76,9 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let (node, state, turn) = self.turn(at.offset, at.level, Way::To(key)).ok()?;
         let step = match turn {
             Turn::Leaf => Step::Found(self.find_in(node, state, key).ok()?),
-            Turn::Child { offset, .. } => Step::Down(Stand { offset, level: Some(state.level), above: seen }),
+            Turn::Child { offset, .. } => {
+                Step::Down(Stand { offset, level: Some(state.level), above: seen })
+            }
             Turn::Cut => return None,
         };
         seen.is_current().then_some(step)

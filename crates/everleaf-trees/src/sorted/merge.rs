@@ -1,11 +1,13 @@
-//! Merging a node that has few entries with a neighbour under the same parent, and shrinking by a level: changes of structure, one at a
-//! time, under the lock of changes.
+//! Merging a node that has few entries with a neighbour under the same parent, and shrinking by a
+//! level: changes of structure, one at a time, under the lock of changes.
 //!
-//! The left node takes the entries of the right one: they go behind its own, into dead slots, so nothing is shifted; its line then says in
-//! one go that it has them and who follows; and no third node has to be found and changed. (The paper moves the entries of the left node
-//! into the right one, and then needs the one before the left.)
+//! The left node takes the entries of the right one: they go behind its own, into dead slots, so
+//! nothing is shifted; its line then says in one go that it has them and who follows; and no third
+//! node has to be found and changed. (The paper moves the entries of the left node into the right
+//! one, and then needs the one before the left.)
 //!
-//! Flushes: the lines of the moved entries and 2, those of the removal above, and those of the freeing; 2 fences and theirs.
+//! Flushes: the lines of the moved entries and 2, those of the removal above, and those of the
+//! freeing; 2 fences and theirs.
 
 use std::sync::atomic::Ordering;
 
@@ -20,14 +22,15 @@ use super::search::Way;
 use super::{ROOT, SortedTree};
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
-    /// Whether a node with so many entries looks for a neighbour to merge with. Not at every number below the limit: to look costs a way from
-    /// the root.
+    /// Whether a node with so many entries looks for a neighbour to merge with. Not at every number
+    /// below the limit: to look costs a way from the root.
     #[inline(always)]
     pub(super) fn wants_merge(&self, count: usize) -> bool {
         count <= self.shape.slots / 4 && (count == 0 || count.is_power_of_two())
     }
 
-    /// Whether two neighbours fit into one with room to spare: where they just fit, the next insertion would split them again.
+    /// Whether two neighbours fit into one with room to spare: where they just fit, the next
+    /// insertion would split them again.
     fn fits(&self, left: usize, right: usize) -> bool {
         left == 0 || right == 0 || left + right <= self.shape.slots / 4 * 3
     }
@@ -51,15 +54,26 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    /// Merges a child of `parent` with one of its neighbours; false if it has no need or the neighbours have no room.
-    fn merge_below(&self, worker: &mut Worker<M>, parent: u64, child: u64) -> Result<bool, IndexError> {
+    /// Merges a child of `parent` with one of its neighbours; false if it has no need or the
+    /// neighbours have no room.
+    fn merge_below(
+        &self,
+        worker: &mut Worker<M>,
+        parent: u64,
+        child: u64,
+    ) -> Result<bool, IndexError> {
         let media = self.pool.media();
         let locked = self.locks.lock(&self.relax(), parent);
         let parent = self.node(parent)?;
         let state = self.settled(parent)?;
         let children = usize::from(state.count);
-        let Some(position) = (0..children).find(|position| parent.entry(media, state, *position).1 == child) else {
-            return Err(IndexError::Corrupt { offset: child, what: "a node is not known to the one above" });
+        let Some(position) =
+            (0..children).find(|position| parent.entry(media, state, *position).1 == child)
+        else {
+            return Err(IndexError::Corrupt {
+                offset: child,
+                what: "a node is not known to the one above",
+            });
         };
         let count = usize::from(self.node(child)?.state(media)?.count);
         if count > self.shape.slots / 4 {
@@ -90,7 +104,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let left = self.node(parent.entry(media, parent_state, right_position - 1).1)?;
         let right = self.node(parent.entry(media, parent_state, right_position).1)?;
         // Nobody else waits for a lock while he has one, so any order will do.
-        let left_lock = (!self.locks.is_locked_by(left.offset, locked)).then(|| self.locks.lock(&self.relax(), left.offset));
+        let left_lock = (!self.locks.is_locked_by(left.offset, locked))
+            .then(|| self.locks.lock(&self.relax(), left.offset));
         let covered = self.locks.is_locked_by(right.offset, locked)
             || left_lock.as_ref().is_some_and(|left| self.locks.is_locked_by(right.offset, left));
         let right_lock = (!covered).then(|| self.locks.lock(&self.relax(), right.offset));
@@ -100,8 +115,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             left_lock.into_iter().chain(right_lock).for_each(|lock| lock.unlock_unchanged());
             return Ok(false);
         }
-        if media.load(&left.head.next).offset() != right.offset || state.level != right_state.level {
-            return Err(IndexError::Corrupt { offset: left.offset, what: "a node does not lead to its right neighbour" });
+        if media.load(&left.head.next).offset() != right.offset || state.level != right_state.level
+        {
+            return Err(IndexError::Corrupt {
+                offset: left.offset,
+                what: "a node does not lead to its right neighbour",
+            });
         }
         let log = &self.pool.anchor::<Anchor>()?.log;
         let after = left.at_rest(state.level, state.base, count + moved);
@@ -109,11 +128,13 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         if moved > 0 {
             left.open_dead_slots(media, state);
         }
-        // M1: the log, and the entries, in dead slots. Crash: recovery finds the left node without them, and forgets it.
+        // M1: the log, and the entries, in dead slots. Crash: recovery finds the left node without
+        // them, and forgets it.
         write_log(media, log, Some((parent, left, after)), right);
         let committing = moved > 0 && left.commits_by_key(count);
         for position in 0..moved {
-            let (slot, (key, value)) = (left.slot(state, count + position), right.entry(media, right_state, position));
+            let (slot, (key, value)) =
+                (left.slot(state, count + position), right.entry(media, right_state, position));
             if position > 0 || !committing {
                 media.store(left.key(slot), key);
             }
@@ -125,8 +146,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
         media.fence(site!("sorted.merge.M1.fence"));
 
-        // M2 COMMIT: the left node has them, by the key of the first one, or by its state; and then leads past the right one. Crash: recovery goes
-        // on.
+        // M2 COMMIT: the left node has them, by the key of the first one, or by its state; and then
+        // leads past the right one. Crash: recovery goes on.
         if committing {
             left.commit_taken(media, count, right.entry(media, right_state, 0).0);
         }
@@ -162,7 +183,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         // D1: the log. Crash: the root is the old one, and recovery forgets it.
         write_log(media, &anchor.log, None, node);
         media.fence(site!("sorted.merge.D1.fence"));
-        // D2 COMMIT: the root. Crash: recovery frees the old one. Fenced before anything is freed, by the announcement of that.
+        // D2 COMMIT: the root. Crash: recovery frees the old one. Fenced before anything is freed,
+        // by the announcement of that.
         media.store(&anchor.root, PPtr::at(node.entry(media, state, 0).1));
         media.flush(site!("sorted.merge.D2.root"), &anchor.root);
         // D3: the old root is freed and the log retired, in one exchange.
@@ -173,9 +195,15 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 }
 
 /// Notes which node leaves the tree, and who gets its entries; flushed, not fenced.
-fn write_log<M: Media>(media: &M, log: &ChangeLog, absorber: Option<(Node<'_>, Node<'_>, State)>, removed: Node<'_>) {
-    let (parent, left, after) =
-        absorber.map_or((0, 0, 0), |(parent, left, after)| (parent.offset, left.offset, after.seal().into_word()));
+fn write_log<M: Media>(
+    media: &M,
+    log: &ChangeLog,
+    absorber: Option<(Node<'_>, Node<'_>, State)>,
+    removed: Node<'_>,
+) {
+    let (parent, left, after) = absorber.map_or((0, 0, 0), |(parent, left, after)| {
+        (parent.offset, left.offset, after.seal().into_word())
+    });
     media.store(&log.parent, PPtr::at(parent));
     media.store(&log.absorber, PPtr::at(left));
     media.store(log.absorbed.as_word(), after);

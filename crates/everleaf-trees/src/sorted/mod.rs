@@ -1,41 +1,52 @@
-//! Trees whose nodes, inner ones too, keep their entries sorted in persistent memory: Circ-Tree and FAST+FAIR.
+//! Trees whose nodes, inner ones too, keep their entries sorted in persistent memory: Circ-Tree and
+//! FAST+FAIR.
 //!
 //! # The idea
-//! What makes the two differ is how a node opens and closes a gap among its entries: [`circtree`](crate::circtree) does it in a ring,
-//! [`fastfair`](crate::fastfair) in an array. All else is the same and here: the way from the root to a leaf, locks, scans, the changes of the structure
-//! with their one line of log, opening, checking. Nodes are the same bytes. What depends on the design stands in `discipline`, a door for each
-//! thing, and behind the doors are the designs' own rooms. A tree knows at run time which it is, so that there is one copy of the code for every kind of key
-//! and memory; a branch that always goes the same way is cheap beside a flush.
+//! What makes the two differ is how a node opens and closes a gap among its entries:
+//! [`circtree`](crate::circtree) does it in a ring, [`fastfair`](crate::fastfair) in an array. All
+//! else is the same and here: the way from the root to a leaf, locks, scans, the changes of the
+//! structure with their one line of log, opening, checking. Nodes are the same bytes. What depends
+//! on the design stands in `discipline`, a door for each thing, and behind the doors are the
+//! designs' own rooms. A tree knows at run time which it is, so that there is one copy of the code
+//! for every kind of key and memory; a branch that always goes the same way is cheap beside a
+//! flush.
 //!
 //! The whole tree is persistent: opening it reads the root's address and nothing else.
 //!
 //! # Many threads
-//! * L1: every node has a version lock, in DRAM ([`VersionLocks`], chosen by the node's offset). Who stores into a node has it locked
-//!   until everything is durable, so no reader acts on what a crash can still undo.
+//! * L1: every node has a version lock, in DRAM ([`VersionLocks`], chosen by the node's offset).
+//!   Who stores into a node has it locked until everything is durable, so no reader acts on what a
+//!   crash can still undo.
 //! * L2: readers write nothing that is shared. They go down from version to version (`search`).
-//! * L3: a writer locks one leaf, if its version is still the one that he has read, and waits for nothing while he has it.
-//! * L4: splits, merges and changes of the root are made one at a time, under one lock, whose holder may wait for nodes. He has all
-//!   nodes locked that he changes, and the one above, until the change is whole.
-//! * L5: a scan locks one leaf at a time while it shows it, and follows the chain: it reads the version of the next leaf before it asks whether
-//!   the one that leads there is still the same.
-//! * L6: a node may be freed, and its memory be used again, while a reader still looks at it. He loads cells, which are defined whatever they
-//!   hold, and finds by its version that what he read does not count. So may the record of a key: what it says counts while the node that has the
+//! * L3: a writer locks one leaf, if its version is still the one that he has read, and waits for
+//!   nothing while he has it.
+//! * L4: splits, merges and changes of the root are made one at a time, under one lock, whose
+//!   holder may wait for nodes. He has all nodes locked that he changes, and the one above, until
+//!   the change is whole.
+//! * L5: a scan locks one leaf at a time while it shows it, and follows the chain: it reads the
+//!   version of the next leaf before it asks whether the one that leads there is still the same.
+//! * L6: a node may be freed, and its memory be used again, while a reader still looks at it. He
+//!   loads cells, which are defined whatever they hold, and finds by its version that what he read
+//!   does not count. So may the record of a key: what it says counts while the node that has the
 //!   key is the same.
 //!
 //! # Invariants
-//! * I1: the state word of every node carries its check, and every node is of the level below the one that leads to it.
+//! * I1: the state word of every node carries its check, and every node is of the level below the
+//!   one that leads to it.
 //! * I2: keys of a node ascend strictly; an inner node has an entry.
-//! * I3: every key of a node is at least the key that leads to it, and less than the next one; the first key of an inner node is the one that
-//!   leads to it, 0 at the left edge.
+//! * I3: every key of a node is at least the key that leads to it, and less than the next one; the
+//!   first key of an inner node is the one that leads to it, 0 at the left edge.
 //! * I4: nodes of a level are chained in the order in which the nodes above lead to them.
 //! * I5: every block of the pool that is a node is reached exactly once (the pool's audit).
 //! * I6: outside of operations the log of changes is retired.
 //! * I7: the totals are right.
 //!
 //! # Map of the files
-//! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what the designs do differently) · `key` (what a key word
-//! means) · `parameters` (sizes on offer, the trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one operation each) ·
-//! `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format` (for docs/format.md) · `sites` (the barriers that both designs have).
+//! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what
+//! the designs do differently) · `key` (what a key word means) · `parameters` (sizes on offer, the
+//! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
+//! operation each) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
+//! (for docs/format.md) · `sites` (the barriers that both designs have).
 
 mod check;
 mod discipline;
@@ -63,7 +74,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_index::{
+    CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit,
+};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
@@ -80,7 +93,8 @@ use crate::support::version_locks::VersionLocks;
 /// Locks of nodes: 64 KiB, as many as the concurrent FPTree has.
 const LOCKS: usize = 1 << 13;
 
-/// Workers for the records of byte-string keys: half of the pool's, so that a store has as many for its values.
+/// Workers for the records of byte-string keys: half of the pool's, so that a store has as many for
+/// its values.
 const SEATS: usize = 31;
 
 /// The lock of the root's address: no node is there.
@@ -147,7 +161,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     fn statistics_of(&self) -> Result<IndexStatistics, IndexError> {
         let root = self.pool.media().load(&self.pool.anchor::<Anchor>()?.root).offset();
         let height = u32::from(self.node(root)?.state(self.pool.media())?.level) + 1;
-        let (leaves, inner_nodes) = (self.leaves.load(Ordering::Relaxed), self.inner_nodes.load(Ordering::Relaxed));
+        let (leaves, inner_nodes) =
+            (self.leaves.load(Ordering::Relaxed), self.inner_nodes.load(Ordering::Relaxed));
         Ok(IndexStatistics {
             keys: self.keys.get(),
             height,
@@ -197,14 +212,24 @@ impl<K: NodeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     #[inline]
-    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn update_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         Self::expect_one_word(value.len())?;
         Self::expect_one_word(old.len())?;
         self.ended(self.update(key, value[0])).map(|found| hand_over(found, old))
     }
 
     #[inline]
-    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn upsert_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         Self::expect_one_word(value.len())?;
         Self::expect_one_word(old.len())?;
         self.ended(self.upsert(key, value[0])).map(|found| hand_over(found, old))
@@ -216,7 +241,12 @@ impl<K: NodeKey, M: Media> Index<K> for SortedTree<K, M> {
         self.ended(self.remove(key)).map(|found| hand_over(found, old))
     }
 
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         self.ended(self.scan_from(from, direction, visit))
     }
 

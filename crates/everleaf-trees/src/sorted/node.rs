@@ -38,7 +38,10 @@ impl<'p> Node<'p> {
     pub fn state<M: Media>(&self, media: &M) -> Result<State, IndexError> {
         let state = media.load(&self.head.state).open(self.slots());
         let state = state.filter(|state| (state.session == 0) == (self.discipline.session() == 0));
-        state.ok_or(IndexError::Corrupt { offset: self.offset, what: "the state of a node is damaged" })
+        state.ok_or(IndexError::Corrupt {
+            offset: self.offset,
+            what: "the state of a node is damaged",
+        })
     }
 
     /// A state of it in which nothing is under way, as this opening of the tree knows it.
@@ -78,8 +81,14 @@ impl<'p> Node<'p> {
     }
 
     /// The position of the child at `offset` in an inner node.
-    pub fn position_of_child<M: Media>(&self, media: &M, state: State, offset: u64) -> Option<usize> {
-        (0..usize::from(state.count)).find(|position| self.entry(media, state, *position).1 == offset)
+    pub fn position_of_child<M: Media>(
+        &self,
+        media: &M,
+        state: State,
+        offset: u64,
+    ) -> Option<usize> {
+        (0..usize::from(state.count))
+            .find(|position| self.entry(media, state, *position).1 == offset)
     }
 
     /// Whether two slots share a line.
@@ -89,9 +98,16 @@ impl<'p> Node<'p> {
     }
 
     /// Flushes the lines of the slots at `positions`, each once.
-    pub fn flush_entries<M: Media>(&self, media: &M, site: Site, state: State, positions: std::ops::Range<usize>) {
+    pub fn flush_entries<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        state: State,
+        positions: std::ops::Range<usize>,
+    ) {
         let mut flushed = None;
-        let first = positions.clone().next().map(|position| self.slot(state, position) / ENTRIES_PER_LINE);
+        let first =
+            positions.clone().next().map(|position| self.slot(state, position) / ENTRIES_PER_LINE);
         for (i, position) in positions.enumerate() {
             let slot = self.slot(state, position);
             let line = slot / ENTRIES_PER_LINE;
@@ -103,7 +119,8 @@ impl<'p> Node<'p> {
         }
     }
 
-    /// Asks for the lines of a node that is small enough to be fetched whole; of a larger one for those that a search by halves begins with.
+    /// Asks for the lines of a node that is small enough to be fetched whole; of a larger one for
+    /// those that a search by halves begins with.
     #[inline(always)]
     pub fn prefetch<M: Media>(&self, media: &M) {
         const LINES: usize = 8;

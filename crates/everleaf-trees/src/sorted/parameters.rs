@@ -14,7 +14,8 @@ use crate::fastfair;
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Rings: searched by halves, in the one contiguous part that can hold the key ([`circtree`](crate::circtree)).
+    /// Rings: searched by halves, in the one contiguous part that can hold the key
+    /// ([`circtree`](crate::circtree)).
     CircTree,
     /// Rings: searched from the first entry on.
     Linear,
@@ -62,24 +63,32 @@ impl Parameters {
         if SLOTS.contains(&self.node_slots) {
             return Ok(());
         }
-        Err(IndexError::Parameter { parameter: "leaf_slots", value: self.node_slots, offered: format!("{SLOTS:?}") })
+        Err(IndexError::Parameter {
+            parameter: "leaf_slots",
+            value: self.node_slots,
+            offered: format!("{SLOTS:?}"),
+        })
     }
 }
 
-/// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way leaves an empty tree or none, and
-/// [`open`] makes one of either.
+/// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way
+/// leaves an empty tree or none, and [`open`] makes one of either.
 ///
 /// # Errors
 /// As [`open`].
-pub fn create<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Result<Box<dyn Index<K>>, IndexError> {
+pub fn create<K: NodeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Result<Box<dyn Index<K>>, IndexError> {
     open(pool, variant, Shutdown::Clean)
 }
 
-/// Opens the tree in a pool, left by `shutdown`. After a clean shutdown this takes the same time for every size.
+/// Opens the tree in a pool, left by `shutdown`. After a clean shutdown this takes the same time
+/// for every size.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if
-/// damage is met, or if a fresh pool has no room for a node.
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a node.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,9 @@
 //! Opening, and what a crash has left.
 //!
-//! What is left of a step within a node is ended when the node is first touched: its header says that there is something, and every
-//! operation reads the header anyway. So nothing has to be looked for after a clean shutdown, when the end of a node's last step may
-//! not have become durable either.
+//! What is left of a step within a node is ended when the node is first touched: its header says
+//! that there is something, and every operation reads the header anyway. So nothing has to be
+//! looked for after a clean shutdown, when the end of a node's last step may not have become
+//! durable either.
 //!
 //! | crash state of a node | found as | action |
 //! |---|---|---|
@@ -44,12 +45,19 @@ use crate::support::count::Count;
 use crate::support::version_locks::{Seen, VersionLocks};
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
-    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost does not depend on the size of the tree;
-    /// after a crash the state of every node is read, to count.
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost
+    /// does not depend on the size of the tree; after a crash the state of every node is read, to
+    /// count.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a node.
-    pub fn open(pool: &Arc<Pool<M>>, shape: Shape, linear: bool, shutdown: Shutdown) -> Result<Self, IndexError> {
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
+    /// room for a node.
+    pub fn open(
+        pool: &Arc<Pool<M>>,
+        shape: Shape,
+        linear: bool,
+        shutdown: Shutdown,
+    ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
         let media = pool.media();
         let anchor = pool.anchor::<Anchor>()?;
@@ -63,8 +71,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             false => count::<K, M>(pool, &mut worker, shape)?,
         };
         if media.load(&anchor.closed) != 0 {
-            // From here on the totals are not right. Not flushed: after a crash the pool says that it was not closed. This is for who closes
-            // the pool and not the tree.
+            // From here on the totals are not right. Not flushed: after a crash the pool says that
+            // it was not closed. This is for who closes the pool and not the tree.
             media.store(&anchor.closed, 0);
         }
         Ok(Self {
@@ -82,7 +90,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         })
     }
 
-    /// Ends a step of a node that a crash has cut, unless somebody has changed the node since it was seen, who may even have freed it.
+    /// Ends a step of a node that a crash has cut, unless somebody has changed the node since it
+    /// was seen, who may even have freed it.
     #[cold]
     pub(super) fn settle(&self, node: Node<'_>, seen: Seen<'_>) -> Result<(), IndexError> {
         match seen.try_lock() {
@@ -106,7 +115,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let media = self.pool.media();
         let anchor = self.pool.anchor::<Anchor>()?;
         let statistics = self.statistics_of()?;
-        // T1: the totals, and that they are right. Crash: the pool says that it was not closed, and nobody believes them.
+        // T1: the totals, and that they are right. Crash: the pool says that it was not closed, and
+        // nobody believes them.
         media.store(&anchor.keys, statistics.keys);
         media.store(&anchor.leaves, statistics.leaves);
         media.store(&anchor.inner_nodes, statistics.inner_nodes);
@@ -117,16 +127,23 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-/// Ends what a crash has left of a node's last step; its state at rest. The caller has the node for himself.
-fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: Node<'_>) -> Result<State, IndexError> {
+/// Ends what a crash has left of a node's last step; its state at rest. The caller has the node for
+/// himself.
+fn settle<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    node: Node<'_>,
+) -> Result<State, IndexError> {
     let media = pool.media();
     let state = node.state(media)?;
     let state = if node.is_cut(state) { node.end_step(media, state)? } else { state };
     let record = media.load(&node.head.key);
     if K::RECORDS && record != 0 {
-        let held = (0..usize::from(state.count)).any(|position| node.entry(media, state, position).0 == record);
+        let held = (0..usize::from(state.count))
+            .any(|position| node.entry(media, state, position).0 == record);
         if held || record == media.load(&pool.anchor::<Anchor>()?.log.separator) {
-            // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them flushes the header first.
+            // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them
+            // flushes the header first.
             media.store(&node.head.key, 0);
         } else {
             K::discard(worker, &node.head.key)?;
@@ -136,7 +153,11 @@ fn settle<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, node: No
 }
 
 /// Ends the change of structure that a crash has cut.
-fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, shape: Shape) -> Result<(), IndexError> {
+fn recover_log<K: NodeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    worker: &mut Worker<M>,
+    shape: Shape,
+) -> Result<(), IndexError> {
     let media = pool.media();
     let anchor = pool.anchor::<Anchor>()?;
     let log = &anchor.log;
@@ -149,10 +170,12 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
         if !committed {
             let separator = media.load(&log.separator);
             let announced = K::RECORDS && separator != 0 && !left.is_null() && {
-                media.load(&Node::at(pool, media.load(&log.parent).offset(), shape)?.head.key) == separator
+                media.load(&Node::at(pool, media.load(&log.parent).offset(), shape)?.head.key)
+                    == separator
             };
             if announced {
-                // The node above was to get it, and has its record too: whoever settles that node frees it. Durable with `new`, in one line.
+                // The node above was to get it, and has its record too: whoever settles that node
+                // frees it. Durable with `new`, in one line.
                 media.store(&log.separator, 0);
             } else {
                 K::discard(worker, &log.separator)?;
@@ -164,7 +187,8 @@ fn recover_log<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>
     }
     // What `free_from` has cleared is durable.
     if media.load(&log.new) == new && !new.is_null() || !left.is_null() {
-        // R3: the log is retired, in the order of C4. Crash: it is gone, or some of the above is done again.
+        // R3: the log is retired, in the order of C4. Crash: it is gone, or some of the above is
+        // done again.
         media.store(&log.separator, 0);
         media.store(&log.new, PPtr::NULL);
         media.order(site!("sorted.recover.R3.order"));
@@ -207,7 +231,8 @@ fn finish_split<K: NodeKey, M: Media>(
     let media = pool.media();
     let new = Node::at(pool, media.load(&log.new).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
-    let (state, moved) = (settle::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
+    let (state, moved) =
+        (settle::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
     if usize::from(state.count) == shape.slots && moved < shape.slots {
         // R1: the old node loses what the new one has.
         left.cut_again(media, state, shape.slots - moved);
@@ -218,10 +243,16 @@ fn finish_split<K: NodeKey, M: Media>(
         return Ok(());
     }
     let Some(position) = parent.position_of_child(media, state, left.offset) else {
-        return Err(IndexError::Corrupt { offset: parent.offset, what: "the log of a split speaks of the wrong parent" });
+        return Err(IndexError::Corrupt {
+            offset: parent.offset,
+            what: "the log of a split speaks of the wrong parent",
+        });
     };
     if usize::from(state.count) == shape.slots {
-        return Err(IndexError::Corrupt { offset: parent.offset, what: "a split was begun without room above" });
+        return Err(IndexError::Corrupt {
+            offset: parent.offset,
+            what: "a split was begun without room above",
+        });
     }
     parent.insert::<K, M>(media, state, position + 1, media.load(&log.separator), new.offset);
     Ok(())
@@ -238,7 +269,8 @@ fn finish_merge<K: NodeKey, M: Media>(
     let removed = Node::at(pool, media.load(&log.removed).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.absorber).offset(), shape)?;
     if media.load(&left.head.next).offset() == removed.offset {
-        // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced before anything is freed.
+        // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced
+        // before anything is freed.
         media.store(&left.head.next, media.load(&removed.head.next));
         media.flush(site!("sorted.recover.R2.next"), &left.head.next);
     }
@@ -263,17 +295,25 @@ impl Totals {
     /// Those that a clean shutdown has left.
     fn stored<M: Media>(pool: &Pool<M>, shape: Shape) -> Result<Self, IndexError> {
         let anchor = pool.anchor::<Anchor>()?;
-        let [keys, leaves, inner_nodes] = [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
+        let [keys, leaves, inner_nodes] =
+            [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
         let most = most_nodes(pool, shape);
         if keys > most * shape.slots as u64 || leaves > most || inner_nodes > most {
-            return Err(IndexError::Corrupt { offset: pool.pointer_to(anchor).offset(), what: "the totals are impossible" });
+            return Err(IndexError::Corrupt {
+                offset: pool.pointer_to(anchor).offset(),
+                what: "the totals are impossible",
+            });
         }
         Ok(Self { keys, leaves, inner_nodes })
     }
 }
 
 /// Counts along the chains of all levels; ends the steps that a crash has cut.
-fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, shape: Shape) -> Result<Totals, IndexError> {
+fn count<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    shape: Shape,
+) -> Result<Totals, IndexError> {
     let media = pool.media();
     let mut totals = Totals::default();
     let mut first = media.load(&pool.anchor::<Anchor>()?.root).offset();
@@ -288,7 +328,10 @@ fn count<K: NodeKey, M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, shape: Sh
             let state = settle::<K, M>(pool, worker, node)?;
             nodes += 1;
             if level.is_some_and(|level| level != state.level) || nodes > most {
-                return Err(IndexError::Corrupt { offset, what: "a chain of nodes leads to another level, or in a circle" });
+                return Err(IndexError::Corrupt {
+                    offset,
+                    what: "a chain of nodes leads to another level, or in a circle",
+                });
             }
             level = Some(state.level);
             if state.level == 0 {

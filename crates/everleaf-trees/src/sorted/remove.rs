@@ -1,5 +1,5 @@
-//! Removing: from its leaf, as the leaf keeps its entries ([`Node::remove`]). A leaf that is left with few entries: a merge besides, if its
-//! neighbour has room.
+//! Removing: from its leaf, as the leaf keeps its entries ([`Node::remove`]). A leaf that is left
+//! with few entries: a merge besides, if its neighbour has room.
 
 use everleaf_index::IndexError;
 

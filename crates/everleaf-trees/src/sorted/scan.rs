@@ -1,8 +1,10 @@
-//! Scans. Forward along the leaves' own chain, backward down from the root for each leaf; each leaf is locked while it is shown.
+//! Scans. Forward along the leaves' own chain, backward down from the root for each leaf; each leaf
+//! is locked while it is shown.
 //!
-//! Within a leaf what is shown stood there at one moment; from leaf to leaf time goes on. So a scan shows every key that was there all
-//! the time, none that was absent all the time, each at most once and in order. A chain is left for a new way from the root where a leaf
-//! has changed before its neighbour's version was read.
+//! Within a leaf what is shown stood there at one moment; from leaf to leaf time goes on. So a scan
+//! shows every key that was there all the time, none that was absent all the time, each at most
+//! once and in order. A chain is left for a new way from the root where a leaf has changed before
+//! its neighbour's version was read.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -26,7 +28,8 @@ enum Shown<Owned> {
 }
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
-    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it must not call the tree.
+    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
+    /// must not call the tree.
     pub(super) fn scan_from(
         &self,
         from: Bound<K::Ref<'_>>,
@@ -44,7 +47,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    fn scan_forward(&self, mut bound: Bound<K::Owned>, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan_forward(
+        &self,
+        mut bound: Bound<K::Owned>,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         'root: loop {
             let mut spot = self.descend(match &bound {
                 Bound::Included(key) | Bound::Excluded(key) => Way::To(K::borrow(key)),
@@ -63,7 +70,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                     Shown::Whole(None) => empty += 1,
                 }
                 if empty > self.most_nodes() {
-                    return Err(IndexError::Corrupt { offset: spot.node.offset, what: "the chain of leaves is a circle" });
+                    return Err(IndexError::Corrupt {
+                        offset: spot.node.offset,
+                        what: "the chain of leaves is a circle",
+                    });
                 }
                 let next = self.pool.media().load(&spot.node.head.next).offset();
                 match self.follow(spot, next)? {
@@ -78,7 +88,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    /// Asks for the right neighbour of a leaf, which is on its way while this one is shown. What it reads may be changing: nothing depends on it.
+    /// Asks for the right neighbour of a leaf, which is on its way while this one is shown. What it
+    /// reads may be changing: nothing depends on it.
     #[inline(always)]
     fn ask_for_next(&self, node: Node<'_>) {
         let media = self.pool.media();
@@ -107,7 +118,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
         let (node, state) = read?;
         if state.level != 0 {
-            return Err(IndexError::Corrupt { offset: next, what: "the chain of leaves leads to an inner node" });
+            return Err(IndexError::Corrupt {
+                offset: next,
+                what: "the chain of leaves leads to an inner node",
+            });
         }
         if self.is_cut(node, state) {
             self.settle(node, seen)?;
@@ -116,7 +130,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         Ok(Some(Some(Spot { node, state, seen })))
     }
 
-    fn scan_backward(&self, mut bound: Bound<K::Owned>, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan_backward(
+        &self,
+        mut bound: Bound<K::Owned>,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         let mut border: Option<K::Owned> = None;
         loop {
             let (path, spot) = self.path(match (&border, &bound) {
@@ -134,7 +152,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 Shown::Whole(_) => {
                     let Some(low) = low? else { return Ok(()) };
                     if border.as_ref().is_some_and(|border| *border <= low) {
-                        return Err(IndexError::Corrupt { offset: spot.node.offset, what: "bounds of leaves do not descend" });
+                        return Err(IndexError::Corrupt {
+                            offset: spot.node.offset,
+                            what: "bounds of leaves do not descend",
+                        });
                     }
                     bound = Bound::Excluded(low.clone());
                     border = Some(low);
@@ -143,8 +164,9 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    /// The lower bound of the leaf that a path leads to, as long as nobody changes the leaf; an error if its key is damaged. None if it cannot be told any
-    /// more: the node above that has it has changed, and its record may be another key's.
+    /// The lower bound of the leaf that a path leads to, as long as nobody changes the leaf; an
+    /// error if its key is damaged. None if it cannot be told any more: the node above that has it
+    /// has changed, and its record may be another key's.
     pub(super) fn low_of(&self, path: &Path<'_>) -> Option<Result<Option<K::Owned>, IndexError>> {
         let Some((word, seen)) = path.low else { return Some(Ok(None)) };
         let low = K::copy(&self.pool, word);
@@ -178,10 +200,18 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let count = usize::from(state.count);
         let positions = match (bound, direction) {
             (Bound::Unbounded, _) => 0..count,
-            (Bound::Included(key), Direction::Forward) => self.rank_below(node, state, K::borrow(key))?..count,
-            (Bound::Excluded(key), Direction::Forward) => self.rank(node, state, K::borrow(key))?..count,
-            (Bound::Included(key), Direction::Backward) => 0..self.rank(node, state, K::borrow(key))?,
-            (Bound::Excluded(key), Direction::Backward) => 0..self.rank_below(node, state, K::borrow(key))?,
+            (Bound::Included(key), Direction::Forward) => {
+                self.rank_below(node, state, K::borrow(key))?..count
+            }
+            (Bound::Excluded(key), Direction::Forward) => {
+                self.rank(node, state, K::borrow(key))?..count
+            }
+            (Bound::Included(key), Direction::Backward) => {
+                0..self.rank(node, state, K::borrow(key))?
+            }
+            (Bound::Excluded(key), Direction::Backward) => {
+                0..self.rank_below(node, state, K::borrow(key))?
+            }
         };
         let mut last: Option<K::Ref<'_>> = None;
         let mut show = |position| -> Result<ControlFlow<()>, IndexError> {
@@ -192,13 +222,18 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 Direction::Backward => last.is_none_or(|last| last > key),
             };
             if !ordered {
-                return Err(IndexError::Corrupt { offset: node.offset, what: "keys are out of order" });
+                return Err(IndexError::Corrupt {
+                    offset: node.offset,
+                    what: "keys are out of order",
+                });
             }
             last = Some(key);
             Ok(visit(key, &[value]))
         };
         let mut positions = positions;
-        while let Some(position) = if direction == Direction::Forward { positions.next() } else { positions.next_back() } {
+        while let Some(position) =
+            if direction == Direction::Forward { positions.next() } else { positions.next_back() }
+        {
             if show(position)?.is_break() {
                 return Ok(Shown::Enough);
             }

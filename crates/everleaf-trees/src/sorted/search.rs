@@ -1,8 +1,9 @@
 //! Finding: down from the root, in each node through one contiguous part of its entries.
 //!
-//! Nothing shared is written. A node is read between two looks at its version, and its child's version is looked at before the
-//! second of them: so the child's range was right at that moment, and stays so while the child's version does, because who
-//! changes what a node covers has it locked.
+//! Nothing shared is written. A node is read between two looks at its version, and its child's
+//! version is looked at before the second of them: so the child's range was right at that moment,
+//! and stays so while the child's version does, because who changes what a node covers has it
+//! locked.
 
 use std::cmp::Ordering;
 
@@ -53,8 +54,9 @@ pub(super) enum Way<R> {
     Last,
 }
 
-/// The nodes from the root to a leaf, and the greatest lower bound on the way: the leaf's own, none for the first leaf. The bound is a key word of a
-/// node above, and what that was when the word was read: a record may be another key's once the node has changed, while the leaf has not.
+/// The nodes from the root to a leaf, and the greatest lower bound on the way: the leaf's own, none
+/// for the first leaf. The bound is a key word of a node above, and what that was when the word was
+/// read: a record may be another key's once the node has changed, while the leaf has not.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'t> {
     pub nodes: [u64; MAX_LEVELS],
@@ -103,7 +105,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// None if a node changed meanwhile.
     #[inline]
-    fn try_descend<'t>(&'t self, way: Way<K::Ref<'_>>, path: &mut Option<Path<'t>>) -> Result<Option<Spot<'t>>, IndexError> {
+    fn try_descend<'t>(
+        &'t self,
+        way: Way<K::Ref<'_>>,
+        path: &mut Option<Path<'t>>,
+    ) -> Result<Option<Spot<'t>>, IndexError> {
         let media = self.pool.media();
         let relax = self.relax();
         let mut above = self.locks.read(&relax, ROOT);
@@ -154,7 +160,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         node.prefetch(media);
         let state = node.state(media)?;
         if above.is_some_and(|above| above != state.level + 1) {
-            return Err(IndexError::Corrupt { offset, what: "a node is not of the level below the one that leads to it" });
+            return Err(IndexError::Corrupt {
+                offset,
+                what: "a node is not of the level below the one that leads to it",
+            });
         }
         if self.is_cut(node, state) {
             return Ok((node, state, Turn::Cut));
@@ -189,19 +198,39 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// How many keys of a node at rest are at most `key`.
     #[inline(always)]
-    pub(super) fn rank(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize, IndexError> {
-        if self.linear { linear_rank::<K, M>(&self.pool, node, state, key) } else { rank::<K, M>(&self.pool, node, state, key) }
+    pub(super) fn rank(
+        &self,
+        node: Node<'_>,
+        state: State,
+        key: K::Ref<'_>,
+    ) -> Result<usize, IndexError> {
+        if self.linear {
+            linear_rank::<K, M>(&self.pool, node, state, key)
+        } else {
+            rank::<K, M>(&self.pool, node, state, key)
+        }
     }
 
     /// How many are less.
-    pub(super) fn rank_below(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize, IndexError> {
+    pub(super) fn rank_below(
+        &self,
+        node: Node<'_>,
+        state: State,
+        key: K::Ref<'_>,
+    ) -> Result<usize, IndexError> {
         let rank = self.rank(node, state, key)?;
         Ok(rank - usize::from(self.is_at(node, state, rank, key)?))
     }
 
     /// Whether the last of so many keys is `key` itself.
     #[inline(always)]
-    pub(super) fn is_at(&self, node: Node<'_>, state: State, rank: usize, key: K::Ref<'_>) -> Result<bool, IndexError> {
+    pub(super) fn is_at(
+        &self,
+        node: Node<'_>,
+        state: State,
+        rank: usize,
+        key: K::Ref<'_>,
+    ) -> Result<bool, IndexError> {
         if rank == 0 {
             return Ok(false);
         }
@@ -227,41 +256,66 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 
     #[inline(always)]
-    pub(super) fn find_in(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find_in(
+        &self,
+        node: Node<'_>,
+        state: State,
+        key: K::Ref<'_>,
+    ) -> Result<Option<u64>, IndexError> {
         let rank = self.rank(node, state, key)?;
-        Ok(if self.is_at(node, state, rank, key)? { Some(node.entry(self.pool.media(), state, rank - 1).1) } else { None })
+        Ok(if self.is_at(node, state, rank, key)? {
+            Some(node.entry(self.pool.media(), state, rank - 1).1)
+        } else {
+            None
+        })
     }
 
-    /// Locks the leaf that covers `key`, unless `wanted` does not want it, given whether the key is there.
+    /// Locks the leaf that covers `key`, unless `wanted` does not want it, given whether the key is
+    /// there.
     #[inline]
-    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, wanted: impl Fn(bool) -> bool) -> Result<Option<Locked<'_>>, IndexError> {
+    pub(super) fn lock_leaf(
+        &self,
+        key: K::Ref<'_>,
+        wanted: impl Fn(bool) -> bool,
+    ) -> Result<Option<Locked<'_>>, IndexError> {
         loop {
             let Spot { node, state, seen } = self.descend(Way::To(key))?;
-            let read = self.rank(node, state, key).and_then(|rank| Ok((rank, self.is_at(node, state, rank, key)?)));
+            let read = self
+                .rank(node, state, key)
+                .and_then(|rank| Ok((rank, self.is_at(node, state, rank, key)?)));
             if !matches!(read, Ok((_, present)) if wanted(present)) {
                 if seen.is_current() {
                     return read.map(|_| None);
                 }
             } else if let Some(guard) = seen.try_lock() {
                 // It was the same all the time, so what was read counts.
-                return read.map(|(rank, present)| Some(Locked { node, state, rank, present, guard }));
+                return read
+                    .map(|(rank, present)| Some(Locked { node, state, rank, present, guard }));
             }
             self.restarted();
         }
     }
 }
 
-/// Searches the one contiguous part of the ring that can hold the key (the paper's section 5.1): where the entries are in two parts, the key
-/// at slot 0 says in which.
+/// Searches the one contiguous part of the ring that can hold the key (the paper's section 5.1):
+/// where the entries are in two parts, the key at slot 0 says in which.
 #[inline(always)]
-fn rank<K: NodeKey, M: Media>(pool: &Pool<M>, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize, IndexError> {
+fn rank<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    node: Node<'_>,
+    state: State,
+    key: K::Ref<'_>,
+) -> Result<usize, IndexError> {
     let media = pool.media();
     let (base, count, slots) = (usize::from(state.base), usize::from(state.count), node.slots());
-    let at_most = |slot: usize| Ok::<_, IndexError>(K::compare(pool, media.load(node.key(slot)), key)? != Ordering::Greater);
+    let at_most = |slot: usize| {
+        Ok::<_, IndexError>(K::compare(pool, media.load(node.key(slot)), key)? != Ordering::Greater)
+    };
     let (mut start, mut length, mut before) = (base, count, 0);
     if base + count > slots {
         let first = slots - base;
-        (start, length, before) = if at_most(0)? { (0, count - first, first) } else { (base, first, 0) };
+        (start, length, before) =
+            if at_most(0)? { (0, count - first, first) } else { (base, first, 0) };
     }
     let part = start;
     let mut probes = 0;
@@ -279,11 +333,18 @@ fn rank<K: NodeKey, M: Media>(pool: &Pool<M>, node: Node<'_>, state: State, key:
 }
 
 /// Searches from the first entry on, around the ring.
-fn linear_rank<K: NodeKey, M: Media>(pool: &Pool<M>, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize, IndexError> {
+fn linear_rank<K: NodeKey, M: Media>(
+    pool: &Pool<M>,
+    node: Node<'_>,
+    state: State,
+    key: K::Ref<'_>,
+) -> Result<usize, IndexError> {
     let media = pool.media();
     let count = usize::from(state.count);
     let mut rank = 0;
-    while rank < count && K::compare(pool, media.load(node.key(node.slot(state, rank))), key)? != Ordering::Greater {
+    while rank < count
+        && K::compare(pool, media.load(node.key(node.slot(state, rank))), key)? != Ordering::Greater
+    {
         rank += 1;
     }
     media.count(Counter::LeafProbes, if state.level == 0 { count.min(rank + 1) as u64 } else { 0 });

@@ -1,7 +1,9 @@
-//! Splitting a full node, and growing by a level: one change of structure at a time, under the lock of changes, with one line of
-//! log. All full nodes on the way to a leaf are split from the top down, so that each split finds room above.
+//! Splitting a full node, and growing by a level: one change of structure at a time, under the lock
+//! of changes, with one line of log. All full nodes on the way to a leaf are split from the top
+//! down, so that each split finds room above.
 //!
-//! A split: the new node's lines and 3 flushes, 2 fences, those of the allocation, and those of the insertion above.
+//! A split: the new node's lines and 3 flushes, 2 fences, those of the allocation, and those of the
+//! insertion above.
 
 use std::sync::atomic::Ordering;
 
@@ -16,8 +18,8 @@ use super::search::{Path, Way};
 use super::{ROOT, SortedTree};
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
-    /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has changed, or nodes above the leaf
-    /// were split, which is sound.
+    /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has
+    /// changed, or nodes above the leaf were split, which is sound.
     #[cold]
     pub(super) fn make_room(&self, key: K::Ref<'_>) -> Result<(), IndexError> {
         let mut worker = self.lock_changes();
@@ -55,7 +57,13 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Splits a node that is full, if it still is. The one above has room.
-    fn split(&self, worker: &mut Worker<M>, parent: u64, left: u64, key: K::Ref<'_>) -> Result<(), IndexError> {
+    fn split(
+        &self,
+        worker: &mut Worker<M>,
+        parent: u64,
+        left: u64,
+        key: K::Ref<'_>,
+    ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let log = &self.pool.anchor::<Anchor>()?.log;
         let _locked = self.locks.lock_both(&self.relax(), parent, left);
@@ -66,12 +74,16 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             return Ok(()); // Somebody was faster.
         }
         // At the right edge of the tree, where keys come in ascending order, only one entry moves.
-        let ascending = media.load(&left.head.next).is_null() && self.rank(left, state, key)? == count;
+        let ascending =
+            media.load(&left.head.next).is_null() && self.rank(left, state, key)? == count;
         let middle = if ascending { count - 1 } else { count / 2 };
         let separator = self.separator(left, state, middle)?;
         let position = self.rank(parent, parent_state, K::borrow(&separator))?;
         if position == 0 || parent.entry(media, parent_state, position - 1).1 != left.offset {
-            return Err(IndexError::Corrupt { offset: left.offset, what: "a full node holds keys of another node" });
+            return Err(IndexError::Corrupt {
+                offset: left.offset,
+                what: "a full node holds keys of another node",
+            });
         }
 
         // C0: the new node. Crash: `left` is null in the log, so recovery frees it.
@@ -100,14 +112,15 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         media.flush(site!("sorted.split.C1.log"), &log.left);
         media.fence(site!("sorted.split.C1.fence"));
 
-        // C2 COMMIT: the new node follows the old one, which is cut. Fenced with the entry above, before the log is retired.
+        // C2 COMMIT: the new node follows the old one, which is cut. Fenced with the entry above,
+        // before the log is retired.
         left.cut(media, state, middle, PPtr::at(new.offset));
 
         // C3: the node above. Crash: recovery looks whether it knows the new node.
         parent.insert::<K, M>(media, parent_state, position, separator, new.offset);
 
-        // C4: the log is retired. Crash: recovery finds all of it done. Durable before the old node is unlocked: split again, it would
-        // not lead to `new`.
+        // C4: the log is retired. Crash: recovery finds all of it done. Durable before the old node
+        // is unlocked: split again, it would not lead to `new`.
         media.store(&log.separator, 0);
         media.store(&log.new, PPtr::NULL);
         media.order(site!("sorted.split.C4.order"));
@@ -125,8 +138,14 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 }
 
 impl<K: NodeKey, M: Media> SortedTree<K, M> {
-    /// The key that the entries of a node from position `middle` on get in the node above: in an inner node the first one's own.
-    fn separator(&self, node: Node<'_>, state: State, middle: usize) -> Result<K::Owned, IndexError> {
+    /// The key that the entries of a node from position `middle` on get in the node above: in an
+    /// inner node the first one's own.
+    fn separator(
+        &self,
+        node: Node<'_>,
+        state: State,
+        middle: usize,
+    ) -> Result<K::Owned, IndexError> {
         let read = |position| K::read(&self.pool, node.entry(self.pool.media(), state, position).0);
         match (state.level, middle.checked_sub(1)) {
             (0, Some(before)) => Ok(K::separator(read(before)?, read(middle)?)),
@@ -143,8 +162,14 @@ fn write_head<M: Media>(media: &M, node: Node<'_>, state: State, next: PPtr<Node
     media.store(&node.head.state, state.seal());
 }
 
-/// Makes a new node the root: a leaf without entries, or an inner node with one child. The caller keeps others from looking for the root.
-pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, level: u8, child: Option<u64>) -> Result<(), IndexError> {
+/// Makes a new node the root: a leaf without entries, or an inner node with one child. The caller
+/// keeps others from looking for the root.
+pub(super) fn new_root<M: Media>(
+    worker: &mut Worker<M>,
+    shape: Shape,
+    level: u8,
+    child: Option<u64>,
+) -> Result<(), IndexError> {
     let pool = std::sync::Arc::clone(worker.pool());
     let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
     // G0: the node. Crash: it is not the root, so recovery frees it.
@@ -165,7 +190,8 @@ pub(super) fn new_root<M: Media>(worker: &mut Worker<M>, shape: Shape, level: u8
     media.store(&anchor.root, new);
     media.flush(site!("sorted.root.G2.root"), &anchor.root);
     media.fence(site!("sorted.root.G2.fence"));
-    // G3: the log is retired. Not flushed: `new` is the root until the next change of structure, which flushes the log first.
+    // G3: the log is retired. Not flushed: `new` is the root until the next change of structure,
+    // which flushes the log first.
     media.store(&anchor.log.new, PPtr::NULL);
     Ok(())
 }

@@ -22,8 +22,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     pub(super) fn overwrite(&self, locked: Locked<'_>, value: u64) {
         let media = self.pool.media();
         let cell = locked.node.value(locked.node.slot(locked.state, locked.rank - 1));
-        // P1 COMMIT. Crash: the old value or the new one. If the end of a step before this is not durable, recovery reads keys
-        // only, and changes nothing of what was moved.
+        // P1 COMMIT. Crash: the old value or the new one. If the end of a step before this is not
+        // durable, recovery reads keys only, and changes nothing of what was moved.
         media.store(cell, value);
         media.flush(site!("sorted.update.P1.value"), cell);
         media.fence(site!("sorted.update.P1.fence"));

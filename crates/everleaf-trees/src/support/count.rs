@@ -46,7 +46,9 @@ mod tests {
             for thread in 0..4u64 {
                 let count = &count;
                 scope.spawn(move || {
-                    (0..1000u64).for_each(|i| count.add((thread * 1000 + i) << 10, if i % 4 == 0 { -1 } else { 1 }))
+                    (0..1000u64).for_each(|i| {
+                        count.add((thread * 1000 + i) << 10, if i % 4 == 0 { -1 } else { 1 })
+                    })
                 });
             }
         });

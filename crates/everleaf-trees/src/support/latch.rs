@@ -1,31 +1,35 @@
-//! The protocol of optimistic latches: a lock bit and a version in one word. Writers lock; readers only look at the word before
-//! and after they read, so they never write shared memory, and scale.
+//! The protocol of optimistic latches: a lock bit and a version in one word. Writers lock; readers
+//! only look at the word before and after they read, so they never write shared memory, and scale.
 //!
-//! - A reader loads the word (Acquire) until it is unlocked, reads the data (atomics, Relaxed or stronger), and then asks
-//!   [`is_current`]: `fence(Acquire)`, and a Relaxed load of the word. If it is still the same, all that was read was there
-//!   together.
-//! - A writer exchanges the unlocked word for the locked one (Acquire), `fence(Release)`, stores the data (Relaxed or
-//!   stronger), and stores the unlocked word with the next version (Release).
+//! - A reader loads the word (Acquire) until it is unlocked, reads the data (atomics, Relaxed or
+//!   stronger), and then asks [`is_current`]: `fence(Acquire)`, and a Relaxed load of the word. If
+//!   it is still the same, all that was read was there together.
+//! - A writer exchanges the unlocked word for the locked one (Acquire), `fence(Release)`, stores
+//!   the data (Relaxed or stronger), and stores the unlocked word with the next version (Release).
 //!
-//! Why this is right in the memory model of Rust (which is that of C++20; Boehm, "Can seqlocks get along with programming
-//! language memory models?", 2012). Let a reader have loaded version `v`.
-//! - *Nothing newer is accepted.* If one of its data loads reads a store of a writer that locked at `v` or later, then the
-//!   writer's release fence, which is before that store, synchronises with the reader's acquire fence, which is after that
-//!   load. So the writer's lock happened before the second load of the word, and by coherence this load sees the locked word or
-//!   what came after it; none of these equals `v`, because versions do not come back. Acquire loads and Release stores of data
-//!   would do instead of the fences; on x86 either is free.
-//! - *Nothing older is accepted.* The unlock that stored `v` is a Release store and the first load an Acquire load: all stores
-//!   of that writer, and of those before it (each locks with Acquire), happened before the data loads.
-//! - A writer may decide by what it read since `v`: its exchange succeeds only while the word is `v`. That an earlier load of
-//!   it read from a later writer is impossible, since that writer's stores happen after its lock, hence after this one's
-//!   unlock.
+//! Why this is right in the memory model of Rust (which is that of C++20; Boehm, "Can seqlocks get
+//! along with programming language memory models?", 2012). Let a reader have loaded version `v`.
+//! - *Nothing newer is accepted.* If one of its data loads reads a store of a writer that locked at
+//!   `v` or later, then the writer's release fence, which is before that store, synchronises with
+//!   the reader's acquire fence, which is after that load. So the writer's lock happened before the
+//!   second load of the word, and by coherence this load sees the locked word or what came after
+//!   it; none of these equals `v`, because versions do not come back. Acquire loads and Release
+//!   stores of data would do instead of the fences; on x86 either is free.
+//! - *Nothing older is accepted.* The unlock that stored `v` is a Release store and the first load
+//!   an Acquire load: all stores of that writer, and of those before it (each locks with Acquire),
+//!   happened before the data loads.
+//! - A writer may decide by what it read since `v`: its exchange succeeds only while the word is
+//!   `v`. That an earlier load of it read from a later writer is impossible, since that writer's
+//!   stores happen after its lock, hence after this one's unlock.
 //!
-//! Vector loads of eight words count as Relaxed loads of each: they are assembly, which the fence keeps in its place.
+//! Vector loads of eight words count as Relaxed loads of each: they are assembly, which the fence
+//! keeps in its place.
 //!
-//! Two latches are coupled by loading the word of the second before the first is asked whether it is current: then the second
-//! word was loaded at a moment when the first still led there.
+//! Two latches are coupled by loading the word of the second before the first is asked whether it
+//! is current: then the second word was loaded at a moment when the first still led there.
 //!
-//! A version has at least 36 bits. It would have to go round once between the two loads of one reader to deceive it.
+//! A version has at least 36 bits. It would have to go round once between the two loads of one
+//! reader to deceive it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -229,21 +233,32 @@ pub(super) mod tests {
             };
             add(&latch, &data);
             other.join().unwrap();
-            assert_eq!((data.load(Ordering::Relaxed), Version::from_bits(latch.load(Ordering::Relaxed)).is_locked()), (2, false));
+            assert_eq!(
+                (
+                    data.load(Ordering::Relaxed),
+                    Version::from_bits(latch.load(Ordering::Relaxed)).is_locked()
+                ),
+                (2, false)
+            );
         });
     }
 
-    /// A parent leads to node 0, which holds 10 and 20; a writer moves 20 to node 1 and tells the parent. Readers that couple
-    /// latches always find 20. With two nodes that are freed and taken again in `reuse`, also when node 1 held 99 before.
+    /// A parent leads to node 0, which holds 10 and 20; a writer moves 20 to node 1 and tells the
+    /// parent. Readers that couple latches always find 20. With two nodes that are freed and taken
+    /// again in `reuse`, also when node 1 held 99 before.
     #[test]
     fn coupled_readers_find_what_a_split_moves() {
         struct Node {
             latch: Cell,
             data: [Cell; 2],
         }
-        let node = |data: [u64; 2]| Node { latch: Cell::new(NodeWord::EMPTY.bits()), data: data.map(Cell::new) };
+        let node = |data: [u64; 2]| Node {
+            latch: Cell::new(NodeWord::EMPTY.bits()),
+            data: data.map(Cell::new),
+        };
         loom::model(move || {
-            // Slots of the parent: the separator from which on node 1 is right, and node 1's number.
+            // Slots of the parent: the separator from which on node 1 is right, and node 1's
+            // number.
             let tree = Arc::new((node([u64::MAX, 0]), [node([10, 20]), node([99, 99])]));
             let writer = {
                 let tree = tree.clone();
@@ -263,7 +278,11 @@ pub(super) mod tests {
             let (parent, nodes) = &*tree;
             let attempt = || {
                 let seen: NodeWord = read(&parent.latch, relax);
-                let child = if 20 >= parent.data[0].load(Ordering::Relaxed) { parent.data[1].load(Ordering::Relaxed) } else { 0 };
+                let child = if 20 >= parent.data[0].load(Ordering::Relaxed) {
+                    parent.data[1].load(Ordering::Relaxed)
+                } else {
+                    0
+                };
                 let node = &nodes[child as usize];
                 let node_seen: NodeWord = load(&node.latch);
                 if !is_current(&parent.latch, seen) || node_seen.is_locked() {

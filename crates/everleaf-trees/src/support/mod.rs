@@ -1,4 +1,5 @@
-//! Pure mechanism that several families of trees share: nothing here stores into persistent memory, flushes or fences.
+//! Pure mechanism that several families of trees share: nothing here stores into persistent memory,
+//! flushes or fences.
 
 pub(crate) mod count;
 pub mod inner;

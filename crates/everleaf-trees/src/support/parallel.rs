@@ -7,12 +7,14 @@ use std::thread::Builder;
 use crossbeam_utils::Backoff;
 use parking_lot::Mutex;
 
-/// Two stages of work by the same threads, this one among them: a thread that would be started, or woken, for the second stage begins too late to be of
-/// much use where all takes some milliseconds.
+/// Two stages of work by the same threads, this one among them: a thread that would be started, or
+/// woken, for the second stage begins too late to be of much use where all takes some milliseconds.
 ///
-/// Every thread does `first`. With what they made, in no order, this thread does `between`, for which the others wait without sleeping: it should be
-/// short (after a crash it also ends what that left undone, which may take longer). With what that made every thread does `second`. Returns what `between`
-/// and, in no order, `second` made. An error of `between` ends it, a panic anywhere goes on here. Where the system gives fewer threads, those do it.
+/// Every thread does `first`. With what they made, in no order, this thread does `between`, for
+/// which the others wait without sleeping: it should be short (after a crash it also ends what that
+/// left undone, which may take longer). With what that made every thread does `second`. Returns
+/// what `between` and, in no order, `second` made. An error of `between` ends it, a panic anywhere
+/// goes on here. Where the system gives fewer threads, those do it.
 pub fn in_two_stages<A: Send, B: Send + Sync, C: Send, E>(
     threads: usize,
     first: impl Fn() -> A + Sync,
@@ -70,14 +72,18 @@ impl<T> Default for Made<T> {
 
 impl<T> Made<T> {
     fn add(&self, work: impl FnOnce() -> T) {
-        let made = catch_unwind(AssertUnwindSafe(work)); // What a panic left half done is seen by nobody: it goes on in `all`.
+        // What a panic left half done is seen by nobody: it goes on in `all`.
+        let made = catch_unwind(AssertUnwindSafe(work));
         self.0.lock().push(made);
     }
 
     /// What so many others have made, and this thread.
     fn all(&self, others: usize, own: T) -> Vec<T> {
-        let made =
-            wait_for(|| Some(self.0.lock()).filter(|made| made.len() == others).map(|mut made| std::mem::take(&mut *made)));
+        let made = wait_for(|| {
+            Some(self.0.lock())
+                .filter(|made| made.len() == others)
+                .map(|mut made| std::mem::take(&mut *made))
+        });
         let made = made.into_iter().map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)));
         std::iter::once(own).chain(made).collect()
     }
@@ -103,8 +109,10 @@ mod tests {
     #[test]
     fn every_thread_does_both_stages_and_all_that_they_made_is_returned() {
         for threads in [0, 1, 2, 3, 20] {
-            let (started, seen) = (AtomicUsize::new(0), Mutex::new(std::collections::HashSet::new()));
-            let first = || (started.fetch_add(1, Relaxed), seen.lock().insert(std::thread::current().id()));
+            let (started, seen) =
+                (AtomicUsize::new(0), Mutex::new(std::collections::HashSet::new()));
+            let first =
+                || (started.fetch_add(1, Relaxed), seen.lock().insert(std::thread::current().id()));
             let here = std::thread::current().id();
             let between = |made: Vec<(usize, bool)>| {
                 assert_eq!(std::thread::current().id(), here);
@@ -122,9 +130,12 @@ mod tests {
     fn it_is_done_by_those_threads_that_could_be_started() {
         for possible in [0, 1, 2] {
             // Stacks for which there are no addresses.
-            let builder = |number| if number < possible { Builder::new() } else { Builder::new().stack_size(1 << 60) };
+            let builder = |number| {
+                if number < possible { Builder::new() } else { Builder::new().stack_size(1 << 60) }
+            };
             let between = |made: Vec<()>| Ok::<_, ()>(made.len());
-            let (threads, made) = in_two_stages_on((0..4).map(builder), || (), between, |threads| *threads).unwrap();
+            let (threads, made) =
+                in_two_stages_on((0..4).map(builder), || (), between, |threads| *threads).unwrap();
             assert_eq!((threads, made), (possible + 1, vec![possible + 1; possible + 1]));
         }
     }
@@ -139,7 +150,8 @@ mod tests {
     fn panic_in(stage: &str, of_this_thread: bool) -> String {
         let here = std::thread::current().id();
         let fail = |now: &str| {
-            let is_meant = now == "between" || (std::thread::current().id() == here) == of_this_thread;
+            let is_meant =
+                now == "between" || (std::thread::current().id() == here) == of_this_thread;
             assert!(now != stage || !is_meant, "in the {now} stage");
         };
         let between = |_| {

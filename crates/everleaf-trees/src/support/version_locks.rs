@@ -1,13 +1,14 @@
-//! Locks of leaves: a fixed table of optimistic latches in DRAM, by the leaf's offset in the pool. Locks are never persistent
-//! state, and a leaf has no room for one; leaves whose offsets fall on the same latch share it, which costs a conflict and
-//! never an error.
+//! Locks of leaves: a fixed table of optimistic latches in DRAM, by the leaf's offset in the pool.
+//! Locks are never persistent state, and a leaf has no room for one; leaves whose offsets fall on
+//! the same latch share it, which costs a conflict and never an error.
 //!
-//! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the leaf, and ask whether what they have
-//! [seen](Seen) is current. Writers lock; the [`Locked`] they get unlocks when it is dropped, by a panic too.
-//! `latch` says why this is right in the memory model.
+//! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the
+//! leaf, and ask whether what they have [seen](Seen) is current. Writers lock; the [`Locked`] they
+//! get unlocks when it is dropped, by a panic too. `latch` says why this is right in the memory
+//! model.
 //!
-//! Beside each latch is a counter that only its holder changes: what the leaves of all latches hold can be counted without an atomic
-//! addition of its own.
+//! Beside each latch is a counter that only its holder changes: what the leaves of all latches hold
+//! can be counted without an atomic addition of its own.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,12 +68,14 @@ type Latch = [AtomicU64; 2];
 /// ```
 #[derive(Debug)]
 pub struct VersionLocks {
-    /// A plain slice, for what a search pays for every leaf that it reads: nothing but a multiplication to find the latch.
+    /// A plain slice, for what a search pays for every leaf that it reads: nothing but a
+    /// multiplication to find the latch.
     latches: Box<[Latch]>,
     waits: CachePadded<AtomicU64>,
 }
 
-/// The latch of a leaf, and the version that it had when it was read: unlocked, but for [`VersionLocks::look`].
+/// The latch of a leaf, and the version that it had when it was read: unlocked, but for
+/// [`VersionLocks::look`].
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     latch: &'a Latch,
@@ -80,21 +83,22 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Whether somebody had the leaf locked; only [`look`](VersionLocks::look) gives such a version.
+    /// Whether somebody had the leaf locked; only [`look`](VersionLocks::look) gives such a
+    /// version.
     #[inline(always)]
     pub fn is_locked(self) -> bool {
         self.version.is_locked()
     }
 
-    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it in between was there
-    /// together. One load.
+    /// Whether nothing of the leaf was changed since its version was read: what was loaded from it
+    /// in between was there together. One load.
     #[inline(always)]
     pub fn is_current(self) -> bool {
         latch::is_current(&self.latch[0], self.version)
     }
 
-    /// Locks the leaf if nothing of it was changed since its version was read; does not wait. None as well if this thread has
-    /// locked a leaf of the same latch. One atomic exchange.
+    /// Locks the leaf if nothing of it was changed since its version was read; does not wait. None
+    /// as well if this thread has locked a leaf of the same latch. One atomic exchange.
     #[inline(always)]
     pub fn try_lock(self) -> Option<Locked<'a>> {
         debug_assert!(!self.is_locked());
@@ -108,7 +112,8 @@ impl<'a> Seen<'a> {
 pub struct Locked<'a>(&'a Latch);
 
 impl VersionLocks {
-    /// Latches for many threads: a megabyte, so two writers meet on one latch by chance once in 65536 times.
+    /// Latches for many threads: a megabyte, so two writers meet on one latch by chance once in
+    /// 65536 times.
     pub const DEFAULT_STRIPES: usize = 1 << 16;
     /// The most that a table may have.
     const MAX_STRIPES: usize = 1 << 24;
@@ -120,16 +125,21 @@ impl VersionLocks {
     pub fn new(stripes: usize) -> Result<Self, MapError> {
         let stripes = stripes.clamp(1, Self::MAX_STRIPES).next_power_of_two();
         let mut latches = Vec::new();
-        let exhausted = |_| MapError::System { action: "taking memory for locks", source: ErrorKind::OutOfMemory.into() };
+        let exhausted = |_| MapError::System {
+            action: "taking memory for locks",
+            source: ErrorKind::OutOfMemory.into(),
+        };
         latches.try_reserve_exact(stripes).map_err(exhausted)?;
         latches.resize_with(stripes, Latch::default);
         Ok(Self { latches: latches.into(), waits: CachePadded::default() })
     }
 
-    /// Which latch a leaf has. Leaves begin at lines; the multiplication spreads those that lie side by side.
+    /// Which latch a leaf has. Leaves begin at lines; the multiplication spreads those that lie
+    /// side by side.
     #[inline(always)]
     fn stripe(&self, leaf_offset: u64) -> usize {
-        ((leaf_offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (self.latches.len() - 1)
+        ((leaf_offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+            & (self.latches.len() - 1)
     }
 
     /// A latch and its counter.
@@ -145,28 +155,31 @@ impl VersionLocks {
         relax();
     }
 
-    /// The version of a leaf that nobody changes; waits while it is locked. One load where it is not.
+    /// The version of a leaf that nobody changes; waits while it is locked. One load where it is
+    /// not.
     #[inline(always)]
     pub fn read(&self, relax: &impl Fn(), leaf_offset: u64) -> Seen<'_> {
         let latch = self.latch(self.stripe(leaf_offset));
         Seen { latch, version: latch::read(&latch[0], || self.wait(relax)) }
     }
 
-    /// The version of a leaf as it is: what is read of the leaf counts only if it [is not locked](Seen::is_locked). One load, and no
-    /// wait.
+    /// The version of a leaf as it is: what is read of the leaf counts only if it [is not
+    /// locked](Seen::is_locked). One load, and no wait.
     #[inline(always)]
     pub fn look(&self, leaf_offset: u64) -> Seen<'_> {
         let latch = self.latch(self.stripe(leaf_offset));
         Seen { latch, version: latch::load(&latch[0]) }
     }
 
-    /// The version of a leaf; none while somebody has it locked. One load, and no wait: for transactions.
+    /// The version of a leaf; none while somebody has it locked. One load, and no wait: for
+    /// transactions.
     #[inline(always)]
     pub fn peek(&self, leaf_offset: u64) -> Option<Seen<'_>> {
         Some(self.look(leaf_offset)).filter(|seen| !seen.is_locked())
     }
 
-    /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the same latch.
+    /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the
+    /// same latch.
     pub fn lock(&self, relax: &impl Fn(), leaf_offset: u64) -> Locked<'_> {
         let latch = self.latch(self.stripe(leaf_offset));
         latch::lock::<Version>(&latch[0], || self.wait(relax));
@@ -185,9 +198,14 @@ impl VersionLocks {
         prefetch_to_write(self.latch(self.stripe(leaf_offset)));
     }
 
-    /// Locks two leaves, in the order of their latches so that no two threads wait for each other. One `Locked` if they share a
-    /// latch.
-    pub fn lock_both(&self, relax: &impl Fn(), leaf_offset: u64, other_offset: u64) -> (Locked<'_>, Option<Locked<'_>>) {
+    /// Locks two leaves, in the order of their latches so that no two threads wait for each other.
+    /// One `Locked` if they share a latch.
+    pub fn lock_both(
+        &self,
+        relax: &impl Fn(),
+        leaf_offset: u64,
+        other_offset: u64,
+    ) -> (Locked<'_>, Option<Locked<'_>>) {
         let (stripe, other) = (self.stripe(leaf_offset), self.stripe(other_offset));
         let lock = |stripe| {
             let latch = self.latch(stripe);
@@ -204,9 +222,11 @@ impl VersionLocks {
         std::ptr::eq(self.latch(self.stripe(leaf_offset)), locked.0)
     }
 
-    /// The sum of all counters, from 0 when the table was made; exact while no leaf is locked. Reads the whole table.
+    /// The sum of all counters, from 0 when the table was made; exact while no leaf is locked.
+    /// Reads the whole table.
     pub fn counted(&self) -> i64 {
-        self.latches.iter().map(|latch| latch[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add) as i64
+        self.latches.iter().map(|latch| latch[1].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+            as i64
     }
 
     /// Turns of waiting for locks, since the table was made.
@@ -228,7 +248,8 @@ impl Locked<'_> {
         self.0[1].store(counted.wrapping_add_signed(change), Ordering::Relaxed);
     }
 
-    /// Unlocks with the old version: for a holder that has stored nothing into the leaf. Readers need not start again.
+    /// Unlocks with the old version: for a holder that has stored nothing into the leaf. Readers
+    /// need not start again.
     pub fn unlock_unchanged(self) {
         latch::unlock_unchanged::<Version>(&self.0[0]);
         std::mem::forget(self);
@@ -279,7 +300,11 @@ mod tests {
         for leaf_bytes in [64u64, 960, 1024, 4096] {
             let taken: std::collections::BTreeSet<_> =
                 (0..1000).map(|leaf| locks.stripe((1 << 20) + leaf * leaf_bytes)).collect();
-            assert!(taken.len() > 500, "{} latches for 1000 leaves of {leaf_bytes} bytes", taken.len());
+            assert!(
+                taken.len() > 500,
+                "{} latches for 1000 leaves of {leaf_bytes} bytes",
+                taken.len()
+            );
         }
     }
 
@@ -314,10 +339,17 @@ mod tests {
         let (first, second) = one.lock_both(&relax, 0, 64);
         assert!(second.is_none() && one.is_locked_by(0, &first) && one.is_locked_by(64, &first));
         let two = VersionLocks::new(2).unwrap();
-        let other = (1..100).map(|line| line * 64).find(|offset| two.stripe(*offset) != two.stripe(0)).unwrap();
+        let other = (1..100)
+            .map(|line| line * 64)
+            .find(|offset| two.stripe(*offset) != two.stripe(0))
+            .unwrap();
         for (a, b) in [(0, other), (other, 0)] {
             let (first, second) = two.lock_both(&relax, a, b);
-            assert!(second.as_ref().is_some_and(|second| two.is_locked_by(a, &first) != two.is_locked_by(a, second)));
+            assert!(
+                second.as_ref().is_some_and(
+                    |second| two.is_locked_by(a, &first) != two.is_locked_by(a, second)
+                )
+            );
         }
     }
 
@@ -328,7 +360,13 @@ mod tests {
             for thread in 0..4u64 {
                 let locks = &locks;
                 scope.spawn(move || {
-                    (0..1000).for_each(|i| locks.lock(&relax, (thread * 1000 + i) << 6).count(if i % 4 == 0 { -2 } else { 1 }))
+                    (0..1000).for_each(|i| {
+                        locks.lock(&relax, (thread * 1000 + i) << 6).count(if i % 4 == 0 {
+                            -2
+                        } else {
+                            1
+                        })
+                    })
                 });
             }
         });

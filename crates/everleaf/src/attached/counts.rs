@@ -1,4 +1,5 @@
-//! How many keys each named tree has: counted once, when it is first asked, and kept up by the writers from then on.
+//! How many keys each named tree has: counted once, when it is first asked, and kept up by the
+//! writers from then on.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
@@ -26,7 +27,9 @@ impl Counts {
         if was_linked == is_linked || !self.known.load(Ordering::Acquire) {
             return;
         }
-        let Some(space @ (Space::Named(..) | Space::Catalog)) = Space::of_encoded(key) else { return };
+        let Some(space @ (Space::Named(..) | Space::Catalog)) = Space::of_encoded(key) else {
+            return;
+        };
         let mut counts = self.by_space.lock();
         let count = counts.entry(space).or_default();
         *count = if is_linked { *count + 1 } else { count.saturating_sub(1) };
@@ -41,7 +44,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !self.counts.known.load(Ordering::Acquire) {
             self.count_others()?;
         }
-        let wanted = if let Space::Named(number, _) = space { Space::Named(number, KeyType::Bytes) } else { space };
+        let wanted = if let Space::Named(number, _) = space {
+            Space::Named(number, KeyType::Bytes)
+        } else {
+            space
+        };
         self.read(|live| {
             let counts = self.counts.by_space.lock();
             Ok(match space {

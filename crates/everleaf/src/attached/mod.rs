@@ -1,6 +1,7 @@
 //! An index and a pool made one store.
 //!
-//! Map of the files: this one (making, opening, closing, what is told of a store) · `read` · `write` · `counts` (how many keys each tree has).
+//! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
+//! `write` · `counts` (how many keys each tree has).
 
 mod counts;
 mod read;
@@ -24,7 +25,10 @@ use crate::link::Live;
 use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
 use crate::transfer::Watch;
-use crate::{Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check, registry};
+use crate::{
+    Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics,
+    StoreKey, check, registry,
+};
 
 /// What is known of a store when it is opened.
 #[derive(Clone, Debug)]
@@ -39,15 +43,15 @@ pub(crate) struct Opening {
     pub(crate) clock: Clock,
 }
 
-/// A pool and the index in it. Operations share the lock around both, closing and checking have it alone; see [`crate::link`] for what
-/// keeps operations on one key apart.
+/// A pool and the index in it. Operations share the lock around both, closing and checking have it
+/// alone; see [`crate::link`] for what keeps operations on one key apart.
 pub(crate) struct Attached<M: Media, K: StoreKey> {
     engine: Engine,
     opening: Opening,
     snapshots: Snapshots,
     counts: Counts,
-    /// None once closed: the workers of the index and of the store must be gone before the pool is marked clean, and whoever still has a tree of a closed store must
-    /// not keep its file.
+    /// None once closed: the workers of the index and of the store must be gone before the pool is
+    /// marked clean, and whoever still has a tree of a closed store must not keep its file.
     live: ShardedLock<Option<Live<M, K>>>,
 }
 
@@ -60,13 +64,19 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         transactions: Transactions,
         clock: Clock,
     ) -> Result<Self, Error> {
-        let index = registry::create_index_with::<K, M>(&pool, engine, parameters, 1, transactions)?;
+        let index =
+            registry::create_index_with::<K, M>(&pool, engine, parameters, 1, transactions)?;
         let live = Live::new(index, Arc::clone(&pool));
         Ok(Self::over(&pool, engine, live, Shutdown::Clean, 0, clock))
     }
 
     /// Recovers the index, then what links it to values.
-    pub(crate) fn open(pool: Arc<Pool<M>>, opened: &Opened, transactions: Transactions, clock: Clock) -> Result<Self, Error> {
+    pub(crate) fn open(
+        pool: Arc<Pool<M>>,
+        opened: &Opened,
+        transactions: Transactions,
+        clock: Clock,
+    ) -> Result<Self, Error> {
         let opening = IndexOpening { transactions, ..IndexOpening::from(opened.shutdown) };
         let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
         let live = Live::new(index, Arc::clone(&pool));
@@ -75,7 +85,14 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(Self::over(&pool, engine, live, opened.shutdown, recovered_writes, clock))
     }
 
-    fn over(pool: &Pool<M>, engine: Engine, live: Live<M, K>, shutdown: Shutdown, recovered_writes: u64, clock: Clock) -> Self {
+    fn over(
+        pool: &Pool<M>,
+        engine: Engine,
+        live: Live<M, K>,
+        shutdown: Shutdown,
+        recovered_writes: u64,
+        clock: Clock,
+    ) -> Self {
         let medium = pool.media().region().medium();
         let durability = medium.durability();
         let opening = Opening {
@@ -98,18 +115,25 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
-        // A panic under the lock, of a caller's closure say, leaves nothing half done: what was left midway is known as interrupted.
+        // A panic under the lock, of a caller's closure say, leaves nothing half done: what was
+        // left midway is known as interrupted.
         let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
         operation(live.as_ref().ok_or(Error::Closed)?)
     }
 
     /// No other operation is under way meanwhile.
-    fn alone<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+    fn alone<R>(
+        &self,
+        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         operation(live.as_ref().ok_or(Error::Closed)?)
     }
 
-    fn writing<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+    fn writing<R>(
+        &self,
+        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         if !self.opening.writable {
             return Err(Error::ReadOnly);
         }
@@ -138,7 +162,12 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         self.opening.clock.now_ms()
     }
 
-    fn write(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error> {
+    fn write(
+        &self,
+        key: Key<'_>,
+        condition: Condition<'_>,
+        new: Option<NewValue<'_>>,
+    ) -> Result<Written, Error> {
         self.write_one(key, condition, new)
     }
 
@@ -150,7 +179,11 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         self.read_one(key, show)
     }
 
-    fn get_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error> {
+    fn get_many(
+        &self,
+        keys: &[Key<'_>],
+        show: &mut dyn FnMut(usize, Found<'_>),
+    ) -> Result<(), Error> {
         self.read_many(keys, show)
     }
 
@@ -158,7 +191,13 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         self.count_keys(space)
     }
 
-    fn scan(&self, from: Bound<Key<'_>>, direction: Direction, expired: bool, visit: &mut Visit<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        from: Bound<Key<'_>>,
+        direction: Direction,
+        expired: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error> {
         self.read_range(from, direction, expired, visit)
     }
 
@@ -172,8 +211,17 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn statistics(&self) -> Result<Statistics, Error> {
         let (index, space) = self.read(|live| Ok((live.index.statistics(), live.pool.space()?)))?;
-        let IndexStatistics { keys, height, leaves, inner_nodes, pm_bytes, dram_bytes, leaf_slots, concurrency, conflicts } =
-            index;
+        let IndexStatistics {
+            keys,
+            height,
+            leaves,
+            inner_nodes,
+            pm_bytes,
+            dram_bytes,
+            leaf_slots,
+            concurrency,
+            conflicts,
+        } = index;
         Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,
@@ -221,9 +269,12 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn close(&self) -> Result<(), Error> {
-        let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
         if live.is_interrupted() {
-            return Err(Error::Interrupted); // The pool stays marked as open, so that opening it recovers.
+            // The pool stays marked as open, so that opening it recovers.
+            return Err(Error::Interrupted);
         }
         if !self.opening.writable {
             return Ok(());

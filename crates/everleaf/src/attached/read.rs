@@ -38,7 +38,11 @@ fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>,
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn read_one(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
+    pub(super) fn read_one(
+        &self,
+        key: Key<'_>,
+        show: &mut dyn FnMut(Found<'_>),
+    ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         self.read(|live| {
             let _lock = live.lock_to_read(narrow);
@@ -50,10 +54,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         })
     }
 
-    pub(super) fn read_many(&self, keys: &[Key<'_>], show: &mut dyn FnMut(usize, Found<'_>)) -> Result<(), Error> {
+    pub(super) fn read_many(
+        &self,
+        keys: &[Key<'_>],
+        show: &mut dyn FnMut(usize, Found<'_>),
+    ) -> Result<(), Error> {
         let now = Now::of(self);
         for (group, keys) in keys.chunks(GROUP).enumerate() {
-            let narrow = keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
+            let narrow =
+                keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
             self.read(|live| {
                 let _locks = live.lock_all_to_read(&narrow);
                 let mut offsets = [None; GROUP];
@@ -88,7 +97,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             live.index.scan(from, direction, &mut |key, words| {
                 let key = K::widen(key);
                 match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
-                    Ok(record) if !expired && now.is_past(record.expires_ms) => ControlFlow::Continue(()),
+                    Ok(record) if !expired && now.is_past(record.expires_ms) => {
+                        ControlFlow::Continue(())
+                    }
                     Ok(record) => visit(key, record.found()),
                     Err(error) => {
                         failed = Some(error);

@@ -23,7 +23,12 @@ struct Outcome<'w> {
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn write_one(&self, key: Key<'_>, condition: Condition<'_>, new: Option<NewValue<'_>>) -> Result<Written, Error> {
+    pub(super) fn write_one(
+        &self,
+        key: Key<'_>,
+        condition: Condition<'_>,
+        new: Option<NewValue<'_>>,
+    ) -> Result<Written, Error> {
         let narrow = K::narrow_checked(key)?;
         self.writing(|live| {
             let _lock = live.lock_to_write(narrow);
@@ -36,7 +41,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 Condition::Absent => !was_present,
                 Condition::Present => was_present,
                 Condition::Expired => expired,
-                Condition::If(test) if was_present => test(Some(live.record(old.offset(), &KeyBytes::of(key))?.value)),
+                Condition::If(test) if was_present => {
+                    test(Some(live.record(old.offset(), &KeyBytes::of(key))?.value))
+                }
                 Condition::If(test) => test(None),
             };
             if done && !(new.is_none() && old.is_null()) {
@@ -65,7 +72,10 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     pub(super) fn write_together(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
-        let keys = writes.iter().map(|write| K::narrow_checked(write.key.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let keys = writes
+            .iter()
+            .map(|write| K::narrow_checked(write.key.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
         self.writing(|live| {
             let _locks = live.lock_all_to_write(&keys);
             let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
@@ -83,13 +93,18 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 let Some(outcome) = outcomes.get_mut(key) else { continue };
                 written.push(outcome.then(write));
             }
-            let changes: Vec<Change<'_, K>> = outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
+            let changes: Vec<Change<'_, K>> =
+                outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
             for change in &changes {
                 self.keep_image(live, K::widen(change.key), change.old)?;
             }
             live.exchange_all(&changes)?;
             for change in &changes {
-                self.counts.changed(K::widen(change.key), !change.old.is_null(), change.new.is_some());
+                self.counts.changed(
+                    K::widen(change.key),
+                    !change.old.is_null(),
+                    change.new.is_some(),
+                );
             }
             Ok(written)
         })

@@ -7,11 +7,13 @@
 //! P4         the old records are freed, the intent is cleared                end_batch
 //! ```
 //!
-//! From P2 on the batch has happened: a crash is recovered by doing P3 and P4 again. The caller has the locks of all keys from before P1 until after P4, so
-//! gets see all or nothing; scans are kept out during P3.
+//! From P2 on the batch has happened: a crash is recovered by doing P3 and P4 again. The caller has
+//! the locks of all keys from before P1 until after P4, so gets see all or nothing; scans are kept
+//! out during P3.
 //!
-//! Should the index refuse an entry in P3, which it does for want of room, the entries that it has taken are restored. That needs no room: new keys are removed, values of
-//! present keys are set back, and no key was removed yet.
+//! Should the index refuse an entry in P3, which it does for want of room, the entries that it has
+//! taken are restored. That needs no room: new keys are removed, values of present keys are set
+//! back, and no key was removed yet.
 
 use everleaf_index::Index;
 use everleaf_pmem::{Media, PPtr};
@@ -80,13 +82,20 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         for (old, new) in batch.links() {
             let record = if new.is_null() { old } else { new };
             let parsed = ValueRecord::parse(self.pool.record(record)?);
-            let key = parsed.and_then(|found| key_of_bytes(found.key, K::TYPE)).ok_or(foreign_record(record.offset()))?;
+            let key = parsed
+                .and_then(|found| key_of_bytes(found.key, K::TYPE))
+                .ok_or(foreign_record(record.offset()))?;
             links.push(Link { key: key.to_owned(), old, new });
         }
-        let narrow = |link: &Link<OwnedKey>| Ok((K::to_owned(K::narrow(link.key.as_ref())?), link.old, link.new));
-        let owned: Vec<(K::Owned, _, _)> = links.iter().map(narrow).collect::<Result<_, Error>>()?;
-        let links: Vec<Link<K::Ref<'_>>> =
-            owned.iter().map(|(key, old, new)| Link { key: K::borrow(key), old: *old, new: *new }).collect();
+        let narrow = |link: &Link<OwnedKey>| {
+            Ok((K::to_owned(K::narrow(link.key.as_ref())?), link.old, link.new))
+        };
+        let owned: Vec<(K::Owned, _, _)> =
+            links.iter().map(narrow).collect::<Result<_, Error>>()?;
+        let links: Vec<Link<K::Ref<'_>>> = owned
+            .iter()
+            .map(|(key, old, new)| Link { key: K::borrow(key), old: *old, new: *new })
+            .collect();
         let settled = settle(&*self.index, &links)?;
         self.workers.lease()?.resolve_batch(batch, settled.is_ok())?;
         Ok(())
@@ -113,8 +122,12 @@ fn stage<'c, M: Media, K: StoreKey>(
     Ok(links)
 }
 
-/// P3, or its contrary: the inner error says why the index is as it was before. The outer one: it is neither.
-fn settle<K: StoreKey>(index: &dyn Index<K>, links: &[Link<K::Ref<'_>>]) -> Result<Result<(), Error>, Error> {
+/// P3, or its contrary: the inner error says why the index is as it was before. The outer one: it
+/// is neither.
+fn settle<K: StoreKey>(
+    index: &dyn Index<K>,
+    links: &[Link<K::Ref<'_>>],
+) -> Result<Result<(), Error>, Error> {
     let (puts, removals): (Vec<_>, Vec<_>) = links.iter().partition(|link| !link.new.is_null());
     let forward = |link: &&Link<K::Ref<'_>>| make_hold(index, link.key, link.new);
     match puts.iter().chain(&removals).try_for_each(forward) {
@@ -127,7 +140,11 @@ fn settle<K: StoreKey>(index: &dyn Index<K>, links: &[Link<K::Ref<'_>>]) -> Resu
 }
 
 /// Makes the index hold this record for the key, or nothing.
-fn make_hold<K: StoreKey>(index: &dyn Index<K>, key: K::Ref<'_>, record: PPtr<Record>) -> Result<(), Error> {
+fn make_hold<K: StoreKey>(
+    index: &dyn Index<K>,
+    key: K::Ref<'_>,
+    record: PPtr<Record>,
+) -> Result<(), Error> {
     if record.is_null() {
         index.remove(key)?;
     } else {

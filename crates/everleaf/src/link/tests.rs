@@ -41,7 +41,10 @@ impl Faulty {
         &self.0.0
     }
 
-    fn change<R>(&self, change: impl FnOnce(&dyn Index<U64Keys>) -> Result<R, IndexError>) -> Result<R, IndexError> {
+    fn change<R>(
+        &self,
+        change: impl FnOnce(&dyn Index<U64Keys>) -> Result<R, IndexError>,
+    ) -> Result<R, IndexError> {
         let fault = *self.0.1.lock();
         let corrupt = IndexError::Corrupt { offset: 0, what: "injected" };
         match fault {
@@ -81,7 +84,12 @@ impl Index<U64Keys> for Faulty {
     fn remove_words(&self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
         self.change(|index| index.remove_words(key, old))
     }
-    fn scan(&self, from: Bound<u64>, direction: Direction, visit: &mut Visit<'_, U64Keys>) -> Result<(), IndexError> {
+    fn scan(
+        &self,
+        from: Bound<u64>,
+        direction: Direction,
+        visit: &mut Visit<'_, U64Keys>,
+    ) -> Result<(), IndexError> {
         self.inner().scan(from, direction, visit)
     }
     fn len(&self) -> u64 {
@@ -133,13 +141,20 @@ fn expect_no_leak<M: Media>(pool: &Pool<M>, index: &Faulty) {
 
 #[test]
 fn a_write_that_the_index_refuses_leaves_the_old_value() {
-    let pool =
-        Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
+    let pool = Pool::create(
+        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
+        &format(),
+    )
+    .unwrap();
     let index = Faulty::new();
     let live = live(&pool, &index);
     put(&live, 1, b"old").unwrap();
     index.set(Fault::Refuses);
-    assert!(put(&live, 1, b"new").is_err() && put(&live, 2, b"another").is_err() && delete(&live, 1).is_err());
+    assert!(
+        put(&live, 1, b"new").is_err()
+            && put(&live, 2, b"another").is_err()
+            && delete(&live, 1).is_err()
+    );
     assert_eq!((value(&pool, &index, 1), value(&pool, &index, 2)), (Some(b"old".to_vec()), None));
     expect_no_leak(&pool, &index);
     index.set(Fault::None);
@@ -150,8 +165,11 @@ fn a_write_that_the_index_refuses_leaves_the_old_value() {
 
 #[test]
 fn a_write_that_the_index_did_before_it_complained_is_done() {
-    let pool =
-        Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(), &format()).unwrap();
+    let pool = Pool::create(
+        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
+        &format(),
+    )
+    .unwrap();
     let index = Faulty::new();
     let live = live(&pool, &index);
     put(&live, 1, b"old").unwrap();
@@ -164,7 +182,12 @@ fn a_write_that_the_index_did_before_it_complained_is_done() {
 
 #[test]
 fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_opening() {
-    for (fault, removal) in [(Fault::GoesBlind, false), (Fault::GoesBlind, true), (Fault::Panics, false), (Fault::Panics, true)] {
+    for (fault, removal) in [
+        (Fault::GoesBlind, false),
+        (Fault::GoesBlind, true),
+        (Fault::Panics, false),
+        (Fault::Panics, true),
+    ] {
         let pool = Pool::create(Traced::new(256 << 10, 256 << 10, 1).unwrap(), &format()).unwrap();
         let index = Faulty::new();
         let writer = live(&pool, &index);
@@ -177,7 +200,11 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         }));
         assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
         index.set(Fault::None);
-        assert!(writer.is_interrupted() && matches!(put(&writer, 2, b"another"), Err(Error::Interrupted)), "{fault:?}");
+        assert!(
+            writer.is_interrupted()
+                && matches!(put(&writer, 2, b"another"), Err(Error::Interrupted)),
+            "{fault:?}"
+        );
 
         let media = Traced::from_image(&pool.media().image(), 256 << 10, 2).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();

@@ -24,13 +24,15 @@ pub fn tiny(key_type: KeyType) -> CreateOptions {
         .parameters(parameters)
 }
 
-/// A key of either kind for a small number; the byte strings have common prefixes, many lengths, and sort unlike the numbers.
+/// A key of either kind for a small number; the byte strings have common prefixes, many lengths,
+/// and sort unlike the numbers.
 pub fn key(key_type: KeyType, n: u64) -> OwnedKey {
     match key_type {
         KeyType::U64 => OwnedKey::U64(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         KeyType::Bytes => {
             let mut bytes = format!("{}", n / 3).into_bytes();
-            bytes.extend(std::iter::repeat_n([0, b'a', 0xff][n as usize % 3], (n % 7 + 1) as usize));
+            bytes
+                .extend(std::iter::repeat_n([0, b'a', 0xff][n as usize % 3], (n % 7 + 1) as usize));
             OwnedKey::from(bytes)
         }
     }

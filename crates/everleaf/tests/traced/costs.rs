@@ -10,7 +10,10 @@ fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, us
     write(store);
     let events = media.take_events();
     let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
-    (count(|event| matches!(event, Event::Flush { .. })), count(|event| matches!(event, Event::Fence { .. })))
+    (
+        count(|event| matches!(event, Event::Flush { .. })),
+        count(|event| matches!(event, Event::Fence { .. })),
+    )
 }
 
 #[test]
@@ -23,11 +26,31 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
     let one_line = value(1, 44);
     let in_line = |store: &Store| assert!(!store.put(100u64, &one_line).unwrap());
     assert_eq!(cost(&store, pool.media(), in_line), (1 + 5, 4), "insertion");
-    assert_eq!(cost(&store, pool.media(), |store| assert!(store.put(100u64, &one_line).unwrap())), (1 + 5, 4), "replacement");
-    assert_eq!(cost(&store, pool.media(), |store| assert!(store.delete(100u64).unwrap())), (4, 4), "removal");
-    assert_eq!(cost(&store, pool.media(), |store| assert!(!store.insert(1u64, b"").unwrap())), (0, 0), "refusal");
-    assert_eq!(cost(&store, pool.media(), |store| assert!(!store.delete(100u64).unwrap())), (0, 0), "nothing to remove");
-    assert_eq!(cost(&store, pool.media(), |store| assert!(store.get(1u64).unwrap().is_some())), (0, 0), "reading");
+    assert_eq!(
+        cost(&store, pool.media(), |store| assert!(store.put(100u64, &one_line).unwrap())),
+        (1 + 5, 4),
+        "replacement"
+    );
+    assert_eq!(
+        cost(&store, pool.media(), |store| assert!(store.delete(100u64).unwrap())),
+        (4, 4),
+        "removal"
+    );
+    assert_eq!(
+        cost(&store, pool.media(), |store| assert!(!store.insert(1u64, b"").unwrap())),
+        (0, 0),
+        "refusal"
+    );
+    assert_eq!(
+        cost(&store, pool.media(), |store| assert!(!store.delete(100u64).unwrap())),
+        (0, 0),
+        "nothing to remove"
+    );
+    assert_eq!(
+        cost(&store, pool.media(), |store| assert!(store.get(1u64).unwrap().is_some())),
+        (0, 0),
+        "reading"
+    );
 }
 
 #[test]
@@ -37,7 +60,9 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
         let (store, pool) = options.create_on(Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
-        let prepare = |from: u64| (0..600).for_each(|n| _ = store.put(&key(from + n * 3), &value(n, 44)).unwrap());
+        let prepare = |from: u64| {
+            (0..600).for_each(|n| _ = store.put(&key(from + n * 3), &value(n, 44)).unwrap())
+        };
         prepare(0);
         let one_by_one = cost(&store, pool.media(), |store| {
             (0..100).for_each(|n| _ = store.put(&key(n), &value(n, 44)).unwrap());
@@ -47,7 +72,13 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
             (900..1000).for_each(|n| batch.put(&key(n), &value(n, 44)).unwrap());
             batch.commit().unwrap();
         });
-        println!("{key_type:?}: 100 puts, {one_by_one:?} flushes and fences; a batch of 100, {together:?}");
-        assert!(together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 7, "{one_by_one:?} {together:?}");
+        println!(
+            "{key_type:?}: 100 puts, {one_by_one:?} flushes and fences; a batch of 100, \
+            {together:?}"
+        );
+        assert!(
+            together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 7,
+            "{one_by_one:?} {together:?}"
+        );
     }
 }

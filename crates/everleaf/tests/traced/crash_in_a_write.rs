@@ -1,5 +1,6 @@
-//! A write that is cut by a crash has happened wholly or not at all, and nothing leaks: recovery from states that a power failure can
-//! leave within one write. (The crash explorer goes through all of them; this is the store's own quick look.)
+//! A write that is cut by a crash has happened wholly or not at all, and nothing leaks: recovery
+//! from states that a power failure can leave within one write. (The crash explorer goes through
+//! all of them; this is the store's own quick look.)
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,12 @@ struct Durable {
 impl Durable {
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Store { offset, new, .. } => self.pending.entry(offset / 64).or_default().push((offset, new)),
-            Event::Flush { line, .. } => self.flushed.push((line, self.pending.get(&line).map_or(0, Vec::len))),
+            Event::Store { offset, new, .. } => {
+                self.pending.entry(offset / 64).or_default().push((offset, new))
+            }
+            Event::Flush { line, .. } => {
+                self.flushed.push((line, self.pending.get(&line).map_or(0, Vec::len)))
+            }
             Event::Fence { .. } => {
                 let mut done = BTreeMap::new();
                 for (line, stores) in std::mem::take(&mut self.flushed) {
@@ -31,7 +36,10 @@ impl Durable {
                     *done = stores.max(*done);
                 }
                 for (line, stores) in done {
-                    let pending = self.pending.get_mut(&line).map(|pending| pending.drain(..stores).collect::<Vec<_>>());
+                    let pending = self
+                        .pending
+                        .get_mut(&line)
+                        .map(|pending| pending.drain(..stores).collect::<Vec<_>>());
                     write(&mut self.image, pending.unwrap_or_default().iter());
                 }
                 self.pending.retain(|_, stores| !stores.is_empty());
@@ -74,7 +82,11 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
     let (store, _pool) = OpenOptions::new().open_on(media).unwrap();
     let found = content(&store);
-    assert!(found == *before || found == *after, "neither before nor after: {:?}", found.keys().collect::<Vec<_>>());
+    assert!(
+        found == *before || found == *after,
+        "neither before nor after: {:?}",
+        found.keys().collect::<Vec<_>>()
+    );
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "{outcome:?}");
     store.put(spare, b"goes on").unwrap();
@@ -126,7 +138,9 @@ fn crash_in_an_insertion_leaves_all_or_nothing() {
                         store.put(&key(key_type, n), &value(n, 20)).unwrap();
                     }
                 };
-                explore(key_type, prepare, |store| assert!(!store.put(&key(key_type, 9), &value(9, bytes)).unwrap()));
+                explore(key_type, prepare, |store| {
+                    assert!(!store.put(&key(key_type, 9), &value(9, bytes)).unwrap())
+                });
             }
         }
     }
@@ -136,8 +150,11 @@ fn crash_in_an_insertion_leaves_all_or_nothing() {
 fn crash_in_a_replacement_leaves_the_old_value_or_the_new_one() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         for (old, new) in [(5, 6), (300, 6000), (6000, 300), (6000, 9000)] {
-            let prepare = |store: &Store| assert!(!store.put(&key(key_type, 9), &value(1, old)).unwrap());
-            explore(key_type, prepare, |store| assert!(store.put(&key(key_type, 9), &value(2, new)).unwrap()));
+            let prepare =
+                |store: &Store| assert!(!store.put(&key(key_type, 9), &value(1, old)).unwrap());
+            explore(key_type, prepare, |store| {
+                assert!(store.put(&key(key_type, 9), &value(2, new)).unwrap())
+            });
         }
     }
 }
@@ -153,7 +170,9 @@ fn crash_in_a_removal_leaves_all_or_nothing() {
                         store.put(&key(key_type, n), &value(n, 20)).unwrap();
                     }
                 };
-                explore(key_type, prepare, |store| assert!(store.delete(&key(key_type, 9)).unwrap()));
+                explore(key_type, prepare, |store| {
+                    assert!(store.delete(&key(key_type, 9)).unwrap())
+                });
             }
         }
     }
@@ -162,12 +181,15 @@ fn crash_in_a_removal_leaves_all_or_nothing() {
 #[test]
 fn crash_in_an_insertion_into_a_block_that_held_another_value_is_undone() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
-        // The new record lies where that of a removed key lay: until it is durable its place still tells of the other key.
+        // The new record lies where that of a removed key lay: until it is durable its place still
+        // tells of the other key.
         let prepare = |store: &Store| {
             store.put(&key(key_type, 3), &value(3, 20)).unwrap();
             store.put(&key(key_type, 4), &value(4, 20)).unwrap();
             store.delete(&key(key_type, 3)).unwrap();
         };
-        explore(key_type, prepare, |store| assert!(!store.put(&key(key_type, 9), &value(9, 20)).unwrap()));
+        explore(key_type, prepare, |store| {
+            assert!(!store.put(&key(key_type, 9), &value(9, 20)).unwrap())
+        });
     }
 }

@@ -13,7 +13,8 @@ pub struct Basics {
     /// Decides all that is random.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// Make pools and files at this path, which must not exist, instead of on /dev/shm or in the temporary folder; they are removed.
+    /// Make pools and files at this path, which must not exist, instead of on /dev/shm or in the
+    /// temporary folder; they are removed.
     #[arg(long, value_name = "PATH")]
     pool: Option<PathBuf>,
 }

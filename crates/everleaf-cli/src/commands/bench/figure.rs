@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use everleaf_bench::Made;
-use everleaf_bench::figure::{FigureOptions, check, figure_list, figure_png, figure_svg, run_figure_with_progress};
+use everleaf_bench::figure::{
+    FigureOptions, check, figure_list, figure_png, figure_svg, run_figure_with_progress,
+};
 
 use super::output::Output;
 use super::{Basics, say, with_bar};
 use crate::failure::{Failure, Outcome};
 
-/// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG) and a JSON file.
+/// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG)
+/// and a JSON file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a name, lists the figures. Engines of a figure that this release does not have are left out and named.
@@ -39,17 +42,26 @@ pub struct Args {
 /// Measures and draws.
 pub fn run(args: &Args) -> Outcome {
     let Some(name) = &args.name else {
-        return figure_list().iter().try_for_each(|(name, title)| say(&format!("{name:<14} {title}")));
+        return figure_list()
+            .iter()
+            .try_for_each(|(name, title)| say(&format!("{name:<14} {title}")));
     };
     let place = args.basics.place()?;
-    let options =
-        FigureOptions { name: name.clone(), keys: args.keys, rounds: args.rounds, seed: args.basics.seed, pool: place.clone() };
+    let options = FigureOptions {
+        name: name.clone(),
+        keys: args.keys,
+        rounds: args.rounds,
+        seed: args.basics.seed,
+        pool: place.clone(),
+    };
     check(&options)?;
     let folders = place.folders_at(&args.folder)?;
     let open = |ending: &str| Output::open(&place, &args.folder.join(format!("{name}.{ending}")));
-    let (svg, png, json) = (open("svg")?, open("png")?, open("json")?); // Before the work, not after it.
+    // Before the work, not after it.
+    let (svg, png, json) = (open("svg")?, open("png")?, open("json")?);
     let figure = with_bar(|tell| run_figure_with_progress(&options, tell))?;
-    let as_json = |text: serde_json::Result<String>| text.map_err(|error| Failure::failed(error.to_string()));
+    let as_json =
+        |text: serde_json::Result<String>| text.map_err(|error| Failure::failed(error.to_string()));
     json.write((as_json(serde_json::to_string_pretty(&figure))? + "\n").as_bytes())?;
     svg.write(figure_svg(&figure).as_bytes())?;
     png.write(&figure_png(&figure)?)?;

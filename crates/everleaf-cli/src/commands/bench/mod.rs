@@ -14,8 +14,9 @@ mod ycsb;
 use std::io::Write;
 
 use everleaf_bench::{
-    BenchError, CompareOptions, Comparison, MicroOptions, Phase, PhaseReport, Progress, Recovery, RecoveryOptions,
-    run_compare_with_progress, run_micro_with_progress, run_recovery_with_progress,
+    BenchError, CompareOptions, Comparison, MicroOptions, Phase, PhaseReport, Progress, Recovery,
+    RecoveryOptions, run_compare_with_progress, run_micro_with_progress,
+    run_recovery_with_progress,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -58,13 +59,15 @@ enum What {
     Report(report::Args),
 }
 
-/// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of their own.
+/// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of
+/// their own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
 struct MicroArgs {
-    /// The engine: an index, btreemap, store (or store:E), skipmap, lmdb, redb, fjall, and rocksdb if it was built in.
+    /// The engine: an index, btreemap, store (or store:E), skipmap, lmdb, redb, fjall, and rocksdb
+    /// if it was built in.
     #[arg(long, value_name = "E")]
     engine: String,
     #[command(flatten)]
@@ -79,8 +82,9 @@ Examples:
   everleaf bench compare --engines lmdb,redb,fjall,skipmap,btreemap,store --key-type string16 --value-bytes 100 --keys 1000000
   everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
 struct CompareArgs {
-    /// The engines, with commas between. E:separate stands for an index of E for each thread, with its part of the keys; E:copies for one with all
-    /// keys for each thread, on which it does all operations.
+    /// The engines, with commas between. E:separate stands for an index of E for each thread, with
+    /// its part of the keys; E:copies for one with all keys for each thread, on which it does all
+    /// operations.
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
     /// How often each is measured.
@@ -90,7 +94,8 @@ struct CompareArgs {
     load: Load,
 }
 
-/// Measure how long an index takes to open after a crash, or after a clean shutdown, with some numbers of threads.
+/// Measure how long an index takes to open after a crash, or after a clean shutdown, with some
+/// numbers of threads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -123,7 +128,8 @@ struct Load {
     /// Threads that share the index.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: u32,
-    /// Among insert, find, multiget, update, delete, scan, mixed, in the order in which they are done.
+    /// Among insert, find, multiget, update, delete, scan, mixed, in the order in which they are
+    /// done.
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = str::parse::<Phase>)]
     #[arg(default_value = "insert,find,multiget,update,scan,delete")]
     phases: Vec<Phase>,
@@ -133,7 +139,8 @@ struct Load {
     /// Percent of the operations of mixed that insert.
     #[arg(long, value_name = "P", default_value_t = 50)]
     mixed_inserts: u32,
-    /// Nanoseconds added to each flush of a pool of ours; peers and trees in plain memory know no added latencies.
+    /// Nanoseconds added to each flush of a pool of ours; peers and trees in plain memory know no
+    /// added latencies.
     #[arg(long, value_name = "X", default_value_t = 0)]
     flush_ns: u64,
     /// Nanoseconds added to each fence, likewise.
@@ -187,9 +194,10 @@ fn micro(args: &MicroArgs) -> Outcome {
     let options = args.load.options(&args.engine)?;
     let bar = progress::operations_bar();
     let mut printer = Printer::new(args.load.subject.json, PhaseReport::table_heading());
-    let measured = run_micro_with_progress(&options, &mut |progress| tell(&bar, progress), &mut |report| {
-        bar.suspend(|| printer.row(&report, PhaseReport::table_row));
-    });
+    let measured =
+        run_micro_with_progress(&options, &mut |progress| tell(&bar, progress), &mut |report| {
+            bar.suspend(|| printer.row(&report, PhaseReport::table_row));
+        });
     bar.finish_and_clear();
     measured?;
     printer.outcome
@@ -204,7 +212,8 @@ fn compare(args: CompareArgs) -> Outcome {
 
 fn recovery(args: RecoveryArgs) -> Outcome {
     let micro = args.subject.options(&args.engine)?;
-    let options = RecoveryOptions { threads: args.threads, rounds: args.rounds, clean: args.clean, micro };
+    let options =
+        RecoveryOptions { threads: args.threads, rounds: args.rounds, clean: args.clean, micro };
     let rows = with_bar(|tell| run_recovery_with_progress(&options, tell))?;
     show(&rows, args.subject.json, Recovery::table_heading(), Recovery::table_row)
 }
@@ -212,11 +221,15 @@ fn recovery(args: RecoveryArgs) -> Outcome {
 /// Prints a line.
 fn say(line: &str) -> Outcome {
     let mut output = std::io::stdout().lock();
-    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    writeln!(output, "{line}")
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))
 }
 
 /// Measures beside a progress bar.
-fn with_bar<T>(measure: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, BenchError>) -> Result<T, BenchError> {
+fn with_bar<T>(
+    measure: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
     let bar = progress::operations_bar();
     let measured = measure(&mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
@@ -224,7 +237,12 @@ fn with_bar<T>(measure: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, Bench
 }
 
 /// Prints all rows.
-fn show<T: Serialize>(rows: &[T], json: bool, heading: String, for_people: impl Fn(&T) -> String) -> Outcome {
+fn show<T: Serialize>(
+    rows: &[T],
+    json: bool,
+    heading: String,
+    for_people: impl Fn(&T) -> String,
+) -> Outcome {
     let mut printer = Printer::new(json, heading);
     rows.iter().for_each(|row| printer.row(row, &for_people));
     printer.outcome
@@ -256,7 +274,9 @@ impl Printer {
         let text = if self.json { serde_json::to_string(row) } else { Ok(for_people(row)) };
         self.outcome = text.map_err(|error| Failure::failed(error.to_string())).and_then(|text| {
             let mut output = std::io::stdout().lock();
-            writeln!(output, "{heading}{text}").and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+            writeln!(output, "{heading}{text}")
+                .and_then(|()| output.flush())
+                .map_err(|error| Failure::output(&error))
         });
     }
 }

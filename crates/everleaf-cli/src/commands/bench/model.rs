@@ -5,7 +5,8 @@ use everleaf_bench::model::{Latency, ModelOptions, ModelRow, run_model_with_prog
 use super::{Load, show, with_bar};
 use crate::failure::Outcome;
 
-/// Count what operations cost in lines of persistent memory, flushes, fences and allocations, and the time of it at given latencies.
+/// Count what operations cost in lines of persistent memory, flushes, fences and allocations, and
+/// the time of it at given latencies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The same seed gives the same counts to the last digit, on every machine. Times are what the latencies add to DRAM; with --rounds they stand beside
@@ -18,8 +19,14 @@ pub struct Args {
     /// The engines, with commas between: indexes and stores.
     #[arg(long, value_name = "E,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// Nanoseconds that persistent memory takes beyond DRAM: L for reads and flushes, or READ/FLUSH/FENCE.
-    #[arg(long, value_name = "L,..", value_delimiter = ',', default_value = "90,160,250,450,650,2000")]
+    /// Nanoseconds that persistent memory takes beyond DRAM: L for reads and flushes, or
+    /// READ/FLUSH/FENCE.
+    #[arg(
+        long,
+        value_name = "L,..",
+        value_delimiter = ',',
+        default_value = "90,160,250,450,650,2000"
+    )]
     #[arg(value_parser = str::parse::<Latency>)]
     latencies: Vec<Latency>,
     /// How often each is measured with the latencies emulated; 0 only counts.
@@ -32,7 +39,12 @@ pub struct Args {
 /// Counts.
 pub fn run(args: Args) -> Outcome {
     let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
-    let options = ModelOptions { engines: args.engines, latencies: args.latencies, rounds: args.rounds, micro };
+    let options = ModelOptions {
+        engines: args.engines,
+        latencies: args.latencies,
+        rounds: args.rounds,
+        micro,
+    };
     let heading = ModelRow::table_heading(&options.latencies, options.rounds > 0);
     let rows = with_bar(|tell| run_model_with_progress(&options, tell))?;
     show(&rows, args.load.subject.json, heading, ModelRow::table_row)

@@ -8,7 +8,8 @@ use super::output::Output;
 use super::{Basics, say, with_bar};
 use crate::failure::Outcome;
 
-/// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the commands.
+/// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the
+/// commands.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +19,8 @@ pub struct Args {
     /// Small sizes and one round: within three minutes; otherwise within thirty.
     #[arg(long)]
     quick: bool,
-    /// Keys of the indexes, of which stores and figures take a part [default: 1000000, or 100000 with --quick].
+    /// Keys of the indexes, of which stores and figures take a part [default: 1000000, or 100000
+    /// with --quick].
     #[arg(long, value_name = "N")]
     keys: Option<u64>,
     /// The page; one that is there is replaced.
@@ -31,7 +33,12 @@ pub struct Args {
 /// Measures and writes.
 pub fn run(args: &Args) -> Outcome {
     let place = args.basics.place()?;
-    let options = ReportOptions { quick: args.quick, keys: args.keys, seed: args.basics.seed, pool: place.clone() };
+    let options = ReportOptions {
+        quick: args.quick,
+        keys: args.keys,
+        seed: args.basics.seed,
+        pool: place.clone(),
+    };
     check(&options)?;
     let output = Output::open(&place, &args.output)?;
     let page = with_bar(|tell| run_report_with_progress(&options, tell))?;

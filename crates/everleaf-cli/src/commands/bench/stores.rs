@@ -1,12 +1,15 @@
 //! `bench stores`.
 
-use everleaf_bench::{BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress};
+use everleaf_bench::{
+    BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress,
+};
 
 use super::subject::FlushKind;
 use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
 
-/// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same medium, and beside the numbers what a write survives.
+/// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same
+/// medium, and beside the numbers what a write survives.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each store has the settings by which an acknowledged write survives the death of the process: see docs/benchmarks.md. The ratio is to the first; `best other` is
@@ -16,7 +19,12 @@ Example:
   everleaf bench stores --keys 1000000 --threads 1,2 --rounds 3 --json")]
 pub struct Args {
     /// The stores, with commas between.
-    #[arg(long, value_name = "A,B,..", value_delimiter = ',', default_value = "lmdb,redb,fjall,store")]
+    #[arg(
+        long,
+        value_name = "A,B,..",
+        value_delimiter = ',',
+        default_value = "lmdb,redb,fjall,store"
+    )]
     engines: Vec<String>,
     /// Keys: random strings of 16 bytes.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -55,7 +63,8 @@ pub fn run(args: Args) -> Outcome {
         pool: args.basics.place()?,
         ..MicroOptions::default()
     };
-    let options = StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };
+    let options =
+        StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };
     let rows = with_bar(|tell| run_stores_with_progress(&options, tell))?;
     show(&rows, args.json, StoresRow::table_heading(), StoresRow::table_row)
 }

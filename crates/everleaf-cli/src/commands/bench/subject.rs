@@ -1,6 +1,6 @@
 //! What is measured, as several commands ask for it.
 
-use everleaf::Invented;
+use everleaf::InjectedAborts;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
 use super::basics::Basics;
@@ -28,7 +28,8 @@ pub struct Subject {
     /// Words of a value, 1 to 14.
     #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "value_bytes")]
     value_words: u32,
-    /// Bytes of a value, at least 8: a multiple of 8 up to 112 for an index, any number for the store and its peers [default: 8].
+    /// Bytes of a value, at least 8: a multiple of 8 up to 112 for an index, any number for the
+    /// store and its peers [default: 8].
     #[arg(long, value_name = "B")]
     value_bytes: Option<u32>,
     /// The sequence of inserted keys.
@@ -114,7 +115,7 @@ impl Subject {
             key_bits: self.key_bits,
             key_deviation: self.key_deviation,
             flush: self.flush.into(),
-            transactions: self.rtm.with(self.basics.seed, Invented::Nothing),
+            transactions: self.rtm.with(self.basics.seed, InjectedAborts::Nothing),
             seed: self.basics.seed,
             pool: self.basics.place()?,
             ..MicroOptions::default()

@@ -1,13 +1,16 @@
 //! `bench ycsb`.
 
 use everleaf_bench::MicroOptions;
-use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
+use everleaf_bench::ycsb::{
+    Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress,
+};
 
 use super::subject::FlushKind;
 use super::{Basics, show, with_bar};
 use crate::failure::{Failure, Outcome};
 
-/// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course, latencies, bytes a record.
+/// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course,
+/// latencies, bytes a record.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of the latest and 5 percent inserts; e scans and 5 percent
@@ -35,10 +38,12 @@ pub struct Args {
     /// Standard deviation of --distribution normal, as a part of all records [default: 0.1].
     #[arg(long, value_name = "D")]
     deviation: Option<f64>,
-    /// The keys themselves are of a normal distribution with this standard deviation [default: all numbers alike].
+    /// The keys themselves are of a normal distribution with this standard deviation [default: all
+    /// numbers alike].
     #[arg(long, value_name = "D")]
     key_deviation: Option<u64>,
-    /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the key and of the value).
+    /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the
+    /// key and of the value).
     #[arg(long, default_value = "fields", value_parser = str::parse::<Record>)]
     record: Record,
     /// Threads that share the operations.
@@ -63,7 +68,9 @@ const DEVIATION: f64 = 0.1;
 impl Args {
     fn options(&self) -> Result<YcsbOptions, Failure> {
         if self.deviation.is_some() && self.distribution.as_deref() != Some("normal") {
-            return Err(Failure::usage("--deviation belongs to --distribution normal: give both, or neither"));
+            return Err(Failure::usage(
+                "--deviation belongs to --distribution normal: give both, or neither",
+            ));
         }
         let named = |name: &String| Distribution::named(name, self.deviation.unwrap_or(DEVIATION));
         Ok(YcsbOptions {

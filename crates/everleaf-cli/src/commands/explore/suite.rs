@@ -7,8 +7,8 @@ use everleaf::Engine;
 use everleaf_crash::{Mutant, Report};
 use everleaf_pmem::Site;
 use everleaf_testkit::{
-    Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, argument, continue_suite, directed_cases, every_mutant,
-    full_suite, more_cases,
+    Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, argument, continue_suite,
+    directed_cases, every_mutant, full_suite, more_cases,
 };
 use serde::Serialize;
 
@@ -51,7 +51,8 @@ struct Summary {
     argued: Arguments,
     /// How many explored operations took which path.
     paths: BTreeMap<String, u64>,
-    /// By kind of exploration: which barriers were reached, which path was taken how often, and which barriers are on it.
+    /// By kind of exploration: which barriers were reached, which path was taken how often, and
+    /// which barriers are on it.
     coverage: BTreeMap<&'static str, KindCoverage>,
     /// Which exploration a mutant broke in first.
     missed_by: BTreeMap<String, String>,
@@ -127,9 +128,22 @@ impl Summary {
                 report.mutants.iter().map(|mutant| (mutant, report.killed.contains_key(mutant))),
             ),
             argued: arguments(&report.argued),
-            paths: PATHS.iter().map(|path| (format!("{}: {}", path.0, path.1), report.times(CaseKind::Index, path))).collect(),
-            coverage: report.coverage.iter().map(|(kind, coverage)| (kind.name(), KindCoverage::of(coverage))).collect(),
-            missed_by: report.killed.iter().map(|(mutant, case)| (mutant.to_string(), case.clone())).collect(),
+            paths: PATHS
+                .iter()
+                .map(|path| {
+                    (format!("{}: {}", path.0, path.1), report.times(CaseKind::Index, path))
+                })
+                .collect(),
+            coverage: report
+                .coverage
+                .iter()
+                .map(|(kind, coverage)| (kind.name(), KindCoverage::of(coverage)))
+                .collect(),
+            missed_by: report
+                .killed
+                .iter()
+                .map(|(mutant, case)| (mutant.to_string(), case.clone()))
+                .collect(),
         }
     }
 }
@@ -175,7 +189,10 @@ pub fn run(engine: Engine, json: bool) -> Outcome {
     }
     let mut shortcomings = report.shortcomings();
     if report.images < LEAST_IMAGES {
-        shortcomings.push(format!("only {} distinct images were explored, not {LEAST_IMAGES}", report.images));
+        shortcomings.push(format!(
+            "only {} distinct images were explored, not {LEAST_IMAGES}",
+            report.images
+        ));
     }
     let summary = Summary::new(engine, &report);
     let text = if json {
@@ -191,9 +208,12 @@ pub fn run(engine: Engine, json: bool) -> Outcome {
 }
 
 fn in_words(summary: &Summary, report: &SuiteReport) -> String {
-    let Summary { engine, operations, crash_points, states, images, recoveries, explorations, .. } = summary;
+    let Summary {
+        engine, operations, crash_points, states, images, recoveries, explorations, ..
+    } = summary;
     let mut text = format!(
-        "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images and {} interleavings left out), {operations} operations, \
+        "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images and {} \
+        interleavings left out), {operations} operations, \
          {crash_points} crash points ({} of them exhausted by what is read, {} sampled), {states} states with {images} distinct images, {recoveries} recoveries\n\
          {} violations; {} of {} sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
         summary.exhaustive_explorations,
@@ -212,9 +232,18 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     text += "kind           path                                operations  barriers on it\n";
     for (kind, coverage) in &report.coverage {
         let reached = coverage.sites.intersection(&coverage.reached).count();
-        text += &format!("{:<14} {reached} of {} barriers reached\n", kind.name(), coverage.sites.len());
+        text += &format!(
+            "{:<14} {reached} of {} barriers reached\n",
+            kind.name(),
+            coverage.sites.len()
+        );
         for ((operation, way), (times, sites)) in &coverage.paths {
-            text += &format!("{:<14} {:<35} {times:>10} {:>15}\n", kind.name(), format!("{operation}: {way}"), sites.len());
+            text += &format!(
+                "{:<14} {:<35} {times:>10} {:>15}\n",
+                kind.name(),
+                format!("{operation}: {way}"),
+                sites.len()
+            );
         }
     }
     text += "\nmutant                                broke something in the exploration\n";
@@ -227,11 +256,15 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     text
 }
 
-/// Mutants that are [argued for](everleaf_testkit::ARGUED), each with the reason. They are the program in another order, so they count as no mutants.
+/// Mutants that are [argued for](everleaf_testkit::ARGUED), each with the reason. They are the
+/// program in another order, so they count as no mutants.
 pub type Arguments = BTreeMap<String, &'static str>;
 
 fn arguments<'m>(mutants: impl IntoIterator<Item = &'m Mutant>) -> Arguments {
-    mutants.into_iter().filter_map(|mutant| Some((mutant.to_string(), argument(*mutant)?))).collect()
+    mutants
+        .into_iter()
+        .filter_map(|mutant| Some((mutant.to_string(), argument(*mutant)?)))
+        .collect()
 }
 
 /// Takes those that are argued for out of a report.
@@ -242,9 +275,15 @@ pub fn set_argued_apart(report: &mut Report) -> Arguments {
     argued
 }
 
-/// Lets the directed scenarios of an engine judge the mutants in which an exploration did not break: all of the engine, or
-/// with `whole` unset those only that the exploration met. Returns how many scenarios were explored.
-pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report, argued: &mut Arguments) -> Result<usize, Failure> {
+/// Lets the directed scenarios of an engine judge the mutants in which an exploration did not
+/// break: all of the engine, or with `whole` unset those only that the exploration met. Returns how
+/// many scenarios were explored.
+pub fn ask_directed(
+    engine: Engine,
+    whole: bool,
+    report: &mut Report,
+    argued: &mut Arguments,
+) -> Result<usize, Failure> {
     if !whole && report.survivors.is_empty() {
         return Ok(0);
     }
@@ -257,20 +296,28 @@ pub fn ask_directed(engine: Engine, whole: bool, report: &mut Report, argued: &m
     explore(&mut directed, &cases, spared);
     if let Some((name, violation)) = directed.violations.first() {
         complain(&format!("{name}:\n{violation}"));
-        return Err(Failure::failed(format!("a crash state of the directed scenario `{name}` is not recovered from")));
+        return Err(Failure::failed(format!(
+            "a crash state of the directed scenario `{name}` is not recovered from"
+        )));
     }
     if let Some((name, why)) = directed.failures.first() {
-        return Err(Failure::failed(format!("the directed scenario `{name}` could not be explored: {why}")));
+        return Err(Failure::failed(format!(
+            "the directed scenario `{name}` could not be explored: {why}"
+        )));
     }
     report.survivors.extend(directed.survivors());
     report.survivors.sort_unstable();
     report.survivors.dedup();
-    let killed = directed.killed.iter().filter(|(mutant, _)| whole || report.survivors.contains(mutant));
-    report.killed.extend(killed.map(|(mutant, case)| (*mutant, format!("in the directed scenario `{case}`"))));
+    let killed =
+        directed.killed.iter().filter(|(mutant, _)| whole || report.survivors.contains(mutant));
+    report.killed.extend(
+        killed.map(|(mutant, case)| (*mutant, format!("in the directed scenario `{case}`"))),
+    );
     report.survivors.retain(|mutant| !directed.killed.contains_key(mutant));
     if whole {
         let sites: BTreeSet<Site> = report.sites.iter().chain(&directed.sites).copied().collect();
-        let reached: BTreeSet<Site> = report.sites_reached.iter().chain(&directed.reached).copied().collect();
+        let reached: BTreeSet<Site> =
+            report.sites_reached.iter().chain(&directed.reached).copied().collect();
         report.mutants = Some(report.killed.len() + report.survivors.len());
         argued.extend(arguments(&directed.argued));
         report.unreached = sites.difference(&reached).copied().collect();

@@ -31,13 +31,19 @@ impl<'s> Completion<'s> {
     /// What the last of the words may become.
     fn offers(&self, words: &[&str], begun: &str) -> Vec<String> {
         match words {
-            [] => COMMANDS.iter().map(|(name, ..)| (*name).to_owned()).filter(|name| name.starts_with(begun)).collect(),
+            [] => COMMANDS
+                .iter()
+                .map(|(name, ..)| (*name).to_owned())
+                .filter(|name| name.starts_with(begun))
+                .collect(),
             ["use" | "drop"] => {
                 let names = self.store.tree_names().unwrap_or_default();
                 let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
                 names.filter(|name| name.starts_with(begun)).collect()
             }
-            ["get" | "put" | "update" | "cas" | "del" | "scan" | "prefix"] if self.tree.key_type() == KeyType::Bytes => {
+            ["get" | "put" | "update" | "cas" | "del" | "scan" | "prefix"]
+                if self.tree.key_type() == KeyType::Bytes =>
+            {
                 let entries = self.tree.scan(Scan::all().with_prefix(begun)).take(OFFERED);
                 let text = |key: Key<'_>| match key {
                     Key::Bytes(bytes) => String::from_utf8(bytes.to_vec()).ok(),
@@ -54,7 +60,12 @@ impl<'s> Completion<'s> {
 impl Completer for Completion<'_> {
     type Candidate = String;
 
-    fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
         let before = &line[..position];
         let start = before.rfind(' ').map_or(0, |blank| blank + 1);
         let words: Vec<&str> = before[..start].split_whitespace().collect();

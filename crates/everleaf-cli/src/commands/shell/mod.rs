@@ -1,6 +1,7 @@
 //! `shell`: a pool, line by line.
 //!
-//! Map of the files: this one (reading lines) · `session` (what each line does) · `complete` (what TAB offers).
+//! Map of the files: this one (reading lines) · `session` (what each line does) · `complete` (what
+//! TAB offers).
 
 mod complete;
 mod session;
@@ -16,7 +17,8 @@ use self::complete::Completion;
 use self::session::{After, Session};
 use crate::failure::{Failure, Outcome, complain};
 
-/// Put, get and scan interactively, with history and completion (TAB). Lines may also come from standard input.
+/// Put, get and scan interactively, with history and completion (TAB). Lines may also come from
+/// standard input.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +40,8 @@ pub struct Args {
 
 /// Reads and does lines until there are no more.
 pub fn run(args: Args) -> Outcome {
-    let store = if args.read_only { Store::open_read_only(&args.pool)? } else { Store::open(&args.pool)? };
+    let store =
+        if args.read_only { Store::open_read_only(&args.pool)? } else { Store::open(&args.pool)? };
     let interactive = std::io::IsTerminal::is_terminal(&std::io::stdin());
     let failed = match interactive {
         true => talk(&store, args.no_history)?,
@@ -50,11 +53,14 @@ pub fn run(args: Args) -> Outcome {
 
 /// Lines of a person at a terminal.
 fn talk(store: &Store, no_history: bool) -> Result<bool, Failure> {
-    let unusable = |error: ReadlineError| Failure::failed(format!("the terminal cannot be used: {error}"));
-    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
+    let unusable =
+        |error: ReadlineError| Failure::failed(format!("the terminal cannot be used: {error}"));
+    let config =
+        Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
     let mut editor = Editor::with_config(config).map_err(unusable)?;
     editor.set_helper(Some(Completion::new(store)));
-    let history = std::env::home_dir().filter(|_| !no_history).map(|home| home.join(".everleaf_history"));
+    let history =
+        std::env::home_dir().filter(|_| !no_history).map(|home| home.join(".everleaf_history"));
     if let Some(history) = &history {
         let _ = editor.load_history(history); // There is none the first time.
     }
@@ -87,9 +93,13 @@ fn obey(store: &Store) -> Result<bool, Failure> {
     let mut session = Session::new(store);
     let mut failed = false;
     for (number, line) in (1u64..).zip(std::io::stdin().lock().split(b'\n')) {
-        let line = line.map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
+        let line = line
+            .map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
         let Ok(line) = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)) else {
-            complain(&format!("line {number} is not UTF-8; put such keys and values with `everleaf put` or `everleaf load`"));
+            complain(&format!(
+                "line {number} is not UTF-8; put such keys and values with `everleaf put` or \
+                `everleaf load`"
+            ));
             failed = true;
             continue;
         };
@@ -114,6 +124,9 @@ fn do_line(session: &mut Session<'_>, line: &str) -> Result<After, Failure> {
         }
     };
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&output).and_then(|()| stdout.flush()).map_err(|error| Failure::output(&error))?;
+    stdout
+        .write_all(&output)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::output(&error))?;
     Ok(after)
 }

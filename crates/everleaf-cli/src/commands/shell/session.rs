@@ -14,7 +14,11 @@ use crate::size::{display_counted, display_size};
 /// Commands: name, what follows, what it does.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("get", "KEY", "print a value"),
-    ("put", "KEY VALUE [SECONDS]", "store a value, in place of another; with SECONDS it expires so long after"),
+    (
+        "put",
+        "KEY VALUE [SECONDS]",
+        "store a value, in place of another; with SECONDS it expires so long after",
+    ),
     ("insert", "KEY VALUE", "store a value if the key is absent"),
     ("update", "KEY VALUE", "store a value if the key is present"),
     ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
@@ -24,7 +28,11 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("first", "", "print the entry with the least key"),
     ("last", "", "print the entry with the greatest key"),
     ("count", "", "print how many keys there are"),
-    ("use", "[TREE]", "go to a named tree, which is made if there is none, or back to the store itself"),
+    (
+        "use",
+        "[TREE]",
+        "go to a named tree, which is made if there is none, or back to the store itself",
+    ),
     ("trees", "", "list the named trees"),
     ("drop", "TREE", "remove a named tree with all that is in it"),
     ("begin", "", "gather the puts, inserts, updates and dels that follow"),
@@ -70,23 +78,30 @@ impl<'s> Session<'s> {
     }
 
     pub fn prompt(&self) -> String {
-        let batch =
-            self.batch.as_ref().map_or(String::new(), |batch| format!(" ({})", display_counted(batch.len() as u64, "write")));
+        let batch = self.batch.as_ref().map_or(String::new(), |batch| {
+            format!(" ({})", display_counted(batch.len() as u64, "write"))
+        });
         format!("{}{batch}> ", self.name.as_deref().unwrap_or("everleaf"))
     }
 
     /// No more lines come.
     pub fn end(self) {
         if let Some(batch) = self.batch.filter(|batch| !batch.is_empty()) {
-            crate::failure::complain(&format!("{} not committed and forgotten", display_counted(batch.len() as u64, "write")));
+            crate::failure::complain(&format!(
+                "{} not committed and forgotten",
+                display_counted(batch.len() as u64, "write")
+            ));
         }
     }
 
     fn key(&self, word: &str) -> Result<KeyArgument, Sentence> {
-        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(|failure| match failure {
-            crate::failure::Failure::Usage(sentence) | crate::failure::Failure::Failed(sentence) => sentence,
-            crate::failure::Failure::OutputClosed => "the output is closed".to_owned(),
-        })
+        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(
+            |failure| match failure {
+                crate::failure::Failure::Usage(sentence)
+                | crate::failure::Failure::Failed(sentence) => sentence,
+                crate::failure::Failure::OutputClosed => "the output is closed".to_owned(),
+            },
+        )
     }
 
     /// Does a line; the error is a sentence for the user.
@@ -126,12 +141,19 @@ impl<'s> Session<'s> {
         }
         let (done, refusal) = match *words {
             ["put", _, value] => (self.tree.put(key, value.as_bytes()).map(|_| true), ""),
-            ["put", _, value, seconds] => (self.tree.put_for(key, value.as_bytes(), life(seconds)?).map(|_| true), ""),
-            ["insert", _, value] => (self.tree.insert(key, value.as_bytes()), "the key is there already"),
-            ["update", _, value] => (self.tree.update(key, value.as_bytes()), "there is no such key"),
-            ["cas", _, old, new] => {
-                (self.tree.compare_and_swap(key, Some(old.as_bytes()), Some(new.as_bytes())), "the value is another one")
+            ["put", _, value, seconds] => {
+                (self.tree.put_for(key, value.as_bytes(), life(seconds)?).map(|_| true), "")
             }
+            ["insert", _, value] => {
+                (self.tree.insert(key, value.as_bytes()), "the key is there already")
+            }
+            ["update", _, value] => {
+                (self.tree.update(key, value.as_bytes()), "there is no such key")
+            }
+            ["cas", _, old, new] => (
+                self.tree.compare_and_swap(key, Some(old.as_bytes()), Some(new.as_bytes())),
+                "the value is another one",
+            ),
             ["del", _] => (self.tree.delete(key), "there is no such key"),
             _ => return Err(form(words[0])),
         };
@@ -153,14 +175,28 @@ impl<'s> Session<'s> {
                 }
             },
             ["scan"] => self.scan(Scan::all(), output)?,
-            ["scan", from] => self.scan(Scan::all().starting_at(self.key(from)?.as_key()), output)?,
+            ["scan", from] => {
+                self.scan(Scan::all().starting_at(self.key(from)?.as_key()), output)?
+            }
             ["scan", from, to] => {
-                let scan = Scan::all().starting_at(self.key(from)?.as_key()).ending_before(self.key(to)?.as_key());
+                let scan = Scan::all()
+                    .starting_at(self.key(from)?.as_key())
+                    .ending_before(self.key(to)?.as_key());
                 self.scan(scan, output)?;
             }
             ["prefix", prefix] => self.scan(Scan::all().with_prefix(prefix), output)?,
-            ["first"] => self.tree.first().map_err(say)?.iter().for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
-            ["last"] => self.tree.last().map_err(say)?.iter().for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
+            ["first"] => self
+                .tree
+                .first()
+                .map_err(say)?
+                .iter()
+                .for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
+            ["last"] => self
+                .tree
+                .last()
+                .map_err(say)?
+                .iter()
+                .for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
             ["count"] => line(output, &self.tree.count().map_err(say)?.to_string()),
             [word, ..] => return Err(form(word)),
             [] => {}
@@ -171,7 +207,10 @@ impl<'s> Session<'s> {
     fn scan(&self, scan: Scan, output: &mut Vec<u8>) -> Result<(), Sentence> {
         for (shown, entry) in self.tree.scan(scan).enumerate() {
             if shown == SHOWN {
-                line(output, &format!("... only the first {SHOWN} are shown; go on with `scan KEY`"));
+                line(
+                    output,
+                    &format!("... only the first {SHOWN} are shown; go on with `scan KEY`"),
+                );
                 break;
             }
             let (key, value) = entry.map_err(|error| error.to_string())?;
@@ -186,11 +225,19 @@ impl<'s> Session<'s> {
             ["use"] => (self.tree, self.name) = (Tree::clone(self.store), None),
             ["use", name] => {
                 let existing = self.store.existing_tree(name).map_err(say)?;
-                self.tree = existing.map_or_else(|| self.store.tree_with(name, KeyType::Bytes).map_err(say), Ok)?;
+                self.tree = existing
+                    .map_or_else(|| self.store.tree_with(name, KeyType::Bytes).map_err(say), Ok)?;
                 self.name = Some(name.to_owned());
             }
-            ["trees"] => self.store.tree_names().map_err(say)?.iter().for_each(|name| show(output, None, name)),
-            ["drop", name] if self.batch.is_some() => return Err(format!("commit or abort before {name} is dropped")),
+            ["trees"] => self
+                .store
+                .tree_names()
+                .map_err(say)?
+                .iter()
+                .for_each(|name| show(output, None, name)),
+            ["drop", name] if self.batch.is_some() => {
+                return Err(format!("commit or abort before {name} is dropped"));
+            }
             ["drop", name] => {
                 if !self.store.drop_tree(name).map_err(say)? {
                     return Err(format!("there is no tree {name}"));
@@ -231,20 +278,37 @@ impl<'s> Session<'s> {
                 line(output, &format!("{} of {} entries removed", swept.removed, swept.looked_at));
             }
             ["copy", file] => {
-                let copied = self.store.copy(file, &mut |_| ControlFlow::Continue(())).map_err(say)?;
+                let copied =
+                    self.store.copy(file, &mut |_| ControlFlow::Continue(())).map_err(say)?;
                 line(output, &format!("copied {} entries", copied.entries));
             }
             ["info"] => {
                 let statistics = self.store.statistics().map_err(say)?;
-                line(output, &format!("{}, {} keys of all trees", statistics.engine, statistics.keys));
-                let (used, total) = (display_size(statistics.used_bytes), display_size(statistics.total_bytes));
-                line(output, &format!("{used} of {total} in use; {} on {}", statistics.durability, statistics.medium));
+                line(
+                    output,
+                    &format!("{}, {} keys of all trees", statistics.engine, statistics.keys),
+                );
+                let (used, total) =
+                    (display_size(statistics.used_bytes), display_size(statistics.total_bytes));
+                line(
+                    output,
+                    &format!(
+                        "{used} of {total} in use; {} on {}",
+                        statistics.durability, statistics.medium
+                    ),
+                );
             }
             ["check"] => {
                 let outcome = self.store.check().map_err(say)?;
                 outcome.violations.iter().for_each(|violation| line(output, violation));
                 let state = if outcome.ok { "sound" } else { "damaged" };
-                line(output, &format!("{state}: {} keys, {} leaked blocks", outcome.keys, outcome.leaked_blocks));
+                line(
+                    output,
+                    &format!(
+                        "{state}: {} keys, {} leaked blocks",
+                        outcome.keys, outcome.leaked_blocks
+                    ),
+                );
                 return Ok(if outcome.ok { After::GoOn } else { After::Failed });
             }
             _ => return Err(form(words[0])),
@@ -271,7 +335,8 @@ fn line(output: &mut Vec<u8>, text: &str) {
     output.push(b'\n');
 }
 
-/// An entry, or a value alone, as `scan` of the command line shows it. Writing to a vector cannot fail.
+/// An entry, or a value alone, as `scan` of the command line shows it. Writing to a vector cannot
+/// fail.
 fn show(output: &mut Vec<u8>, key: Option<Key<'_>>, value: &[u8]) {
     if let Some(key) = key {
         let _ = match key {

@@ -30,18 +30,30 @@ pub fn load(guide: &mut Guide, store: &Store) -> Outcome {
     let count = loaded?;
     let rate = display_count((count as f64 / took.as_secs_f64()) as u64);
     let words = display_count(count);
-    guide
-        .step(&format!("Loaded {words} English words, each with its number, each durable before the next: {rate} a second"), took)
+    guide.step(
+        &format!(
+            "Loaded {words} English words, each with its number, each durable before \
+            the next: {rate} a second"
+        ),
+        took,
+    )
 }
 
 pub fn read(guide: &mut Guide, store: &Store) -> Outcome {
     let asked = words().nth(words().count() / 2).map_or("a", |(word, _)| word);
     let (value, took) = timed(|| store.get(asked));
-    let value = value?.ok_or_else(|| Failure::failed(format!("the word {asked} was loaded and is not there")))?;
-    guide.step(&format!("Read one word: {asked} is number {}", String::from_utf8_lossy(&value)), took)?;
+    let value = value?
+        .ok_or_else(|| Failure::failed(format!("the word {asked} was loaded and is not there")))?;
+    guide.step(
+        &format!("Read one word: {asked} is number {}", String::from_utf8_lossy(&value)),
+        took,
+    )?;
     let wanted = [
         ("the first words that begin with `leaf`", Scan::all().with_prefix("leaf")),
-        ("the first words from `persist` up to `pest`", Scan::all().starting_at("persist").ending_before("pest")),
+        (
+            "the first words from `persist` up to `pest`",
+            Scan::all().starting_at("persist").ending_before("pest"),
+        ),
         ("the last words, backwards", Scan::all().backward()),
     ];
     for (what, scan) in wanted {
@@ -58,9 +70,11 @@ pub fn read(guide: &mut Guide, store: &Store) -> Outcome {
     Ok(())
 }
 
-/// Starts a process that inserts, kills it in the middle, and says which insert it acknowledged last.
+/// Starts a process that inserts, kills it in the middle, and says which insert it acknowledged
+/// last.
 pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
-    let broken = |error: std::io::Error| Failure::failed(format!("a second process cannot be run: {error}"));
+    let broken =
+        |error: std::io::Error| Failure::failed(format!("a second process cannot be run: {error}"));
     let program = std::env::current_exe().map_err(broken)?;
     let (killed, took) = timed(|| -> Result<(u64, bool), Failure> {
         let mut child = Command::new(program)
@@ -76,7 +90,8 @@ pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
         let heard = acknowledgements.map_or(Ok(()), |output| {
             let mut output = BufReader::new(output);
             listen(&mut output, &mut acknowledged, KILL_AFTER)?;
-            // SIGKILL: the writer gets no chance to tidy up. What it had acknowledged is still in the pipe, and counts.
+            // SIGKILL: the writer gets no chance to tidy up. What it had acknowledged is still in
+            // the pipe, and counts.
             child.kill()?;
             listen(&mut output, &mut acknowledged, u64::MAX)
         });
@@ -90,14 +105,21 @@ pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
     }
     let count = display_count(acknowledged);
     guide.step(
-        &format!("Started a second process that inserts, and killed it (SIGKILL) in the middle; it had acknowledged {count}"),
+        &format!(
+            "Started a second process that inserts, and killed it (SIGKILL) in the middle; it \
+            had acknowledged {count}"
+        ),
         took,
     )?;
     Ok(acknowledged)
 }
 
 /// Reads acknowledgements until one reaches `enough`, or the writer is gone.
-fn listen(output: &mut BufReader<ChildStdout>, acknowledged: &mut u64, enough: u64) -> std::io::Result<()> {
+fn listen(
+    output: &mut BufReader<ChildStdout>,
+    acknowledged: &mut u64,
+    enough: u64,
+) -> std::io::Result<()> {
     let mut line = String::new();
     while *acknowledged < enough {
         line.clear();
@@ -120,21 +142,33 @@ pub fn reopen_and_verify(guide: &mut Guide, pool: &Path, acknowledged: u64) -> O
         Shutdown::Crash => "the pool was left by a crash, and recovered",
         Shutdown::Clean => "the pool was closed",
     };
-    guide.step(&format!("Opened the pool again: {left}, with {}", display_counted(statistics.keys, "key")), took)?;
+    guide.step(
+        &format!("Opened the pool again: {left}, with {}", display_counted(statistics.keys, "key")),
+        took,
+    )?;
     let (beyond, took) = timed(|| verify(&store, acknowledged));
     let beyond = match beyond? {
         0 => "and nothing else is",
         _ => "and the one that the kill cut off, whole, is there too",
     };
     let (words, inserts) = (display_count(words().count() as u64), display_count(acknowledged));
-    guide.step(&format!("Verified that all {words} words and all {inserts} acknowledged inserts are there, {beyond}"), took)?;
+    guide.step(
+        &format!(
+            "Verified that all {words} words and all {inserts} acknowledged inserts \
+        are there, {beyond}"
+        ),
+        took,
+    )?;
     let (outcome, took) = timed(|| store.check());
     let outcome = outcome?;
     if !outcome.ok {
         let first = outcome.violations.first().map_or("blocks have leaked", String::as_str);
         return Err(Failure::failed(format!("the check after the kill found damage: {first}")));
     }
-    guide.step("Checked every invariant of the tree and every block of the pool: all is well", took)?;
+    guide.step(
+        "Checked every invariant of the tree and every block of the pool: all is well",
+        took,
+    )?;
     Ok(store.close()?)
 }
 
@@ -150,17 +184,28 @@ fn verify(store: &Store, acknowledged: u64) -> Result<u64, Failure> {
     let mut beyond = 0;
     for number in 1..=acknowledged + 1 {
         match store.get(&writer::key(number))? {
-            Some(value) if value == number.to_string().as_bytes() => beyond = number.saturating_sub(acknowledged),
-            Some(_) => return Err(Failure::failed(format!("insert {number} is there with another value"))),
+            Some(value) if value == number.to_string().as_bytes() => {
+                beyond = number.saturating_sub(acknowledged)
+            }
+            Some(_) => {
+                return Err(Failure::failed(format!(
+                    "insert {number} is there with another value"
+                )));
+            }
             None if number <= acknowledged => {
-                return Err(Failure::failed(format!("insert {number} was acknowledged and is lost")));
+                return Err(Failure::failed(format!(
+                    "insert {number} was acknowledged and is lost"
+                )));
             }
             None => {}
         }
     }
     // The insert that the kill cut is the only thing that may be there beside.
     if store.len() != words_found + acknowledged + beyond {
-        return Err(Failure::failed(format!("the pool has {} keys, which is not what was put there", store.len())));
+        return Err(Failure::failed(format!(
+            "the pool has {} keys, which is not what was put there",
+            store.len()
+        )));
     }
     Ok(beyond)
 }

@@ -1,4 +1,5 @@
-//! The process that the tour kills: it inserts without end, and acknowledges each insert on its standard output.
+//! The process that the tour kills: it inserts without end, and acknowledges each insert on its
+//! standard output.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use crate::failure::{Failure, Outcome};
 
 /// Name of the hidden command.
 pub const NAME: &str = "__tour-writer";
-/// It is killed long before; without a limit, a tour that was stopped itself would leave a process behind that fills the pool.
+/// It is killed long before; without a limit, a tour that was stopped itself would leave a process
+/// behind that fills the pool.
 const MOST_INSERTS: u64 = 200_000;
 
 /// Arguments of the hidden command.
@@ -30,7 +32,9 @@ pub fn run(args: WriterArgs) -> Outcome {
     for number in 1..=MOST_INSERTS {
         store.put(&key(number), number.to_string().as_bytes())?;
         // The insert is durable: only now is it acknowledged, in one write.
-        output.write_all(format!("{number}\n").as_bytes()).map_err(|error| Failure::output(&error))?;
+        output
+            .write_all(format!("{number}\n").as_bytes())
+            .map_err(|error| Failure::output(&error))?;
     }
     Err(Failure::failed("nobody killed the writer of the tour"))
 }

@@ -1,5 +1,5 @@
-//! The invariants of the room's page as code, under the same numbers; I7 is the pool's own audit, for leaves are blocks of the pool.
-//! Writes nothing. No other operation may run meanwhile.
+//! The invariants of the room's page as code, under the same numbers; I7 is the pool's own audit,
+//! for leaves are blocks of the pool. Writes nothing. No other operation may run meanwhile.
 
 use std::ops::Bound;
 
@@ -24,7 +24,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             check_leaf::<K, M, S>(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
         if report.keys != self.keys() {
-            report.violations.push(format!("I10: {} slots are live, {} keys were counted", report.keys, self.keys()));
+            report.violations.push(format!(
+                "I10: {} slots are live, {} keys were counted",
+                report.keys,
+                self.keys()
+            ));
         }
         Ok(report)
     }
@@ -33,9 +37,16 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn check_logs(&self, report: &mut CheckReport) -> Result<(), IndexError> {
         let media = self.pool.media();
         for (slot, log) in self.pool.anchor::<WorkerLogs>()?.logs.iter().enumerate() {
-            let words = [log.current.as_word(), log.new.as_word(), log.bound.as_word(), log.removed.as_word()];
+            let words = [
+                log.current.as_word(),
+                log.new.as_word(),
+                log.bound.as_word(),
+                log.removed.as_word(),
+            ];
             if words.into_iter().any(|word| media.load(word) != 0) {
-                report.violations.push(format!("I9: the micro-log of worker {slot} is not retired"));
+                report
+                    .violations
+                    .push(format!("I9: the micro-log of worker {slot} is not retired"));
             }
         }
         Ok(())
@@ -43,12 +54,17 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// I6: the inner nodes themselves, and the order of their separators.
     fn children(&self, report: &mut CheckReport) -> Vec<Child<K>> {
-        report.violations.extend(self.inner.check().into_iter().map(|sentence| format!("I6: inner nodes: {sentence}")));
+        report.violations.extend(
+            self.inner.check().into_iter().map(|sentence| format!("I6: inner nodes: {sentence}")),
+        );
         let mut children: Vec<Child<K>> = Vec::new();
         let mut separator: Option<K::Owned> = None;
         loop {
-            let from = separator.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(K::borrow(key)));
-            let Some(sought) = self.inner.seek(&self.relax(), from, Direction::Forward) else { break };
+            let from =
+                separator.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(K::borrow(key)));
+            let Some(sought) = self.inner.seek(&self.relax(), from, Direction::Forward) else {
+                break;
+            };
             children.push(Child { offset: sought.child, separator });
             separator = sought.bound;
             if separator.is_none() {
@@ -56,20 +72,32 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             }
         }
         if children.first().is_none_or(|first| first.offset != self.leftmost) {
-            report.violations.push(format!("I6: the first leaf is not the leftmost one at {:#x}", self.leftmost));
+            report.violations.push(format!(
+                "I6: the first leaf is not the leftmost one at {:#x}",
+                self.leftmost
+            ));
         }
         children
     }
 
     /// I1, I6, I8: every leaf of the pool is in the tree.
-    fn check_coverage(&self, children: &[Child<K>], audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_coverage(
+        &self,
+        children: &[Child<K>],
+        audit: &mut Audit,
+        report: &mut CheckReport,
+    ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
         for offset in self.pool.nodes()? {
             if in_tree.binary_search(&offset).is_err() {
                 let empty = self.leaf(offset)?.live(media).is_empty();
-                let what = if empty { "is empty and was not freed" } else { "has keys and no inner node leads to it" };
+                let what = if empty {
+                    "is empty and was not freed"
+                } else {
+                    "has keys and no inner node leads to it"
+                };
                 report.violations.push(format!("I6: the leaf at {offset:#x} {what}"));
             }
         }
@@ -78,10 +106,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let leaf = self.leaf(offset)?;
             let live = leaf.live(media);
             if !live.minus(self.shape.all()).is_empty() {
-                report.violations.push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
+                report
+                    .violations
+                    .push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
             }
             if live.is_empty() && offset != self.leftmost {
-                report.violations.push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
+                report
+                    .violations
+                    .push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
             }
             check_dead_slots::<K, M, S>(media, leaf, offset, report);
         }

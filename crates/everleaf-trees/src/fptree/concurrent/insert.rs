@@ -1,7 +1,7 @@
 //! Inserting a key into its locked leaf, by the sequence P1, P2 of the tree for one thread.
 //!
-//! 2 flushes and 2 fences for entries within a line; byte-string keys: the allocation of the record besides; a full leaf: a split
-//! besides.
+//! 2 flushes and 2 fences for entries within a line; byte-string keys: the allocation of the record
+//! besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
@@ -28,25 +28,41 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn insert_patiently(&self, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_patiently(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &[u64],
+    ) -> Result<bool, IndexError> {
         loop {
-            let Found::Absent(locked) = self.lock_leaf(key, hash, Unless::Present)? else { return Ok(false) };
+            let Found::Absent(locked) = self.lock_leaf(key, hash, Unless::Present)? else {
+                return Ok(false);
+            };
             if self.insert_absent(locked, key, hash, value)? {
                 return Ok(true);
             }
         }
     }
 
-    /// Adds a key that the locked leaf does not hold. False if the leaf was full: it was split, and the key's leaf is to be looked for
-    /// again.
+    /// Adds a key that the locked leaf does not hold. False if the leaf was full: it was split, and
+    /// the key's leaf is to be looked for again.
     #[inline(always)]
-    fn insert_absent(&self, locked: Locked<'_, S>, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_absent(
+        &self,
+        locked: Locked<'_, S>,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &[u64],
+    ) -> Result<bool, IndexError> {
         let Locked { leaf, live, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
             self.split(locked, key)?;
             return Ok(false);
         };
-        let added = add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| self.place(cell, key));
+        let added =
+            add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| {
+                self.place(cell, key)
+            });
         added?;
         locked.guard.count(1);
         Ok(true)
@@ -60,18 +76,26 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 self.pool.media().store(cell, word);
                 Ok(())
             }
-            // What the worker has not fenced yet, the retirement of its intent, is fenced by P1, before the leaf is unlocked.
+            // What the worker has not fenced yet, the retirement of its intent, is fenced by P1,
+            // before the leaf is unlocked.
             None => K::place(&mut *self.workers.lease()?, cell, key),
         }
     }
 
     /// Updates or inserts; true if there was an old value.
-    pub(super) fn upsert(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn upsert(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
         loop {
             let (done, present) = match self.lock_leaf(key, hash, Unless::Never)? {
-                Found::Present(locked, slot) => (self.replace(locked, slot, key, hash, value, old)?, true),
+                Found::Present(locked, slot) => {
+                    (self.replace(locked, slot, key, hash, value, old)?, true)
+                }
                 Found::Absent(locked) => (self.insert_absent(locked, key, hash, value)?, false),
                 Found::Nothing => continue,
             };

@@ -1,80 +1,101 @@
-//! The concurrent FPTree (section 4.4 of the paper; appendix C for byte strings): many threads read and write one tree.
+//! The concurrent FPTree (section 4.4 of the paper; appendix C for byte strings): many threads read
+//! and write one tree.
 //!
 //! # The idea
-//! *Selective concurrency*: what is in DRAM and what is persistent are kept consistent by different means. Inner nodes, in DRAM, are
-//! read and changed in hardware transactions; or, where the processor has none or they are switched off, read optimistically: a reader
-//! notes the version of each node, and starts again if it has changed. Leaves, in persistent memory, are
-//! changed under a lock of their own, outside of any transaction or optimistic section, because a flush cannot be undone (and would abort a
-//! transaction). Locks and versions are in DRAM: nothing of them is persistent, so a crash leaves none behind.
+//! *Selective concurrency*: what is in DRAM and what is persistent are kept consistent by different
+//! means. Inner nodes, in DRAM, are read and changed in hardware transactions; or, where the
+//! processor has none or they are switched off, read optimistically: a reader notes the version of
+//! each node, and starts again if it has changed. Leaves, in persistent memory, are changed under a
+//! lock of their own, outside of any transaction or optimistic section, because a flush cannot be
+//! undone (and would abort a transaction). Locks and versions are in DRAM: nothing of them is
+//! persistent, so a crash leaves none behind.
 //!
-//! The order in which bytes become durable is that of the tree for one thread (`insert`, `update`, `remove`), whose sequences are used
-//! as they are, with the leaf locked. Only the split and the death of a leaf differ: leaves are allocated one by one, and each worker
-//! has a micro-log of its own.
+//! The order in which bytes become durable is that of the tree for one thread (`insert`, `update`,
+//! `remove`), whose sequences are used as they are, with the leaf locked. Only the split and the
+//! death of a leaf differ: leaves are allocated one by one, and each worker has a micro-log of its
+//! own.
 //!
 //! # Protocol
-//! * L1: *coverage*. The inner nodes say which leaf covers a key, and give a ticket that holds until the node above the leaf changes.
-//!   Whoever changes what a leaf covers (a split, the removal of an empty leaf) holds the leaf's lock, changes the node above, and only
-//!   then unlocks the leaf. So a ticket that holds after the leaf was locked (or its version read) holds until it is unlocked (or until
-//!   the version changes).
-//!   With transactions there is no ticket: the transaction of the descent reads the version of the leaf as well, so that at one moment the
-//!   leaf covered the key and nobody was changing it. A version that is still the same vouches for both, because whoever changes what a
-//!   leaf covers has it locked.
-//! * L2: *writers* look for the key as readers do, lock the leaf if its version is still the one that they have read, and keep it until everything
-//!   they did is durable. They hold one leaf at a time:
-//!   after a split they look for the key's leaf again. So there is no deadlock, also where two leaves share a lock.
-//! * L3: *readers* write nothing that is shared. They read the leaf's version (and wait while it is locked), read the leaf, and start
-//!   again if the version has changed. While it has not, nothing they saw was less than durable: no reader acts on what a crash can
-//!   still undo.
-//! * L4: *scans* lock one leaf at a time and show what it holds. Keys that are shown are lent, not copied, and so is what values lead to: the lock keeps
-//!   the records, since no write of a key in the leaf returns before it. (Copying a leaf of `u64` keys and showing the copy without a lock is no
-//!   faster, and takes that promise away.)
-//!   From leaf to leaf they step within the node above while that has not changed: its ticket says of the next leaf what it said of this one.
-//! * L5: *memory*. A record or leaf may be freed, and reused, while a reader without a lock still looks at it. It loads cells, every
-//!   one of which is defined whatever it holds, lends nothing, and finds by L3 that what it read does not count. So nothing has to be
-//!   kept until readers have gone, and no reader can delay a writer.
+//! * L1: *coverage*. The inner nodes say which leaf covers a key, and give a ticket that holds
+//!   until the node above the leaf changes. Whoever changes what a leaf covers (a split, the
+//!   removal of an empty leaf) holds the leaf's lock, changes the node above, and only then unlocks
+//!   the leaf. So a ticket that holds after the leaf was locked (or its version read) holds until
+//!   it is unlocked (or until the version changes). With transactions there is no ticket: the
+//!   transaction of the descent reads the version of the leaf as well, so that at one moment the
+//!   leaf covered the key and nobody was changing it. A version that is still the same vouches for
+//!   both, because whoever changes what a leaf covers has it locked.
+//! * L2: *writers* look for the key as readers do, lock the leaf if its version is still the one
+//!   that they have read, and keep it until everything they did is durable. They hold one leaf at a
+//!   time: after a split they look for the key's leaf again. So there is no deadlock, also where
+//!   two leaves share a lock.
+//! * L3: *readers* write nothing that is shared. They read the leaf's version (and wait while it is
+//!   locked), read the leaf, and start again if the version has changed. While it has not, nothing
+//!   they saw was less than durable: no reader acts on what a crash can still undo.
+//! * L4: *scans* lock one leaf at a time and show what it holds. Keys that are shown are lent, not
+//!   copied, and so is what values lead to: the lock keeps the records, since no write of a key in
+//!   the leaf returns before it. (Copying a leaf of `u64` keys and showing the copy without a lock
+//!   is no faster, and takes that promise away.) From leaf to leaf they step within the node above
+//!   while that has not changed: its ticket says of the next leaf what it said of this one.
+//! * L5: *memory*. A record or leaf may be freed, and reused, while a reader without a lock still
+//!   looks at it. It loads cells, every one of which is defined whatever it holds, lends nothing,
+//!   and finds by L3 that what it read does not count. So nothing has to be kept until readers have
+//!   gone, and no reader can delay a writer.
 //!
-//! * L6: *transactions* ([`SharedInner`](crate::support::inner::SharedInner)) touch DRAM only: inner nodes, and the versions of leaves, which
-//!   they read. Each reads the structure lock first and gives itself up while it is held; whoever changes inner nodes without a transaction
-//!   holds it. Attempts are bounded; then a descent goes by versions, and a change takes the structure lock. Changes give every node they touch a new
-//!   version, so that tickets, scans and batches, which go by versions, are right beside them. A leaf that is found locked is waited for
+//! * L6: *transactions* ([`SharedInner`](crate::support::inner::SharedInner)) touch DRAM only:
+//!   inner nodes, and the versions of leaves, which they read. Each reads the structure lock first
+//!   and gives itself up while it is held; whoever changes inner nodes without a transaction holds
+//!   it. Attempts are bounded; then a descent goes by versions, and a change takes the structure
+//!   lock. Changes give every node they touch a new version, so that tickets, scans and batches,
+//!   which go by versions, are right beside them. A leaf that is found locked is waited for
 //!   outside.
 //!
-//! Every operation is attempted once without waiting and without an error to report (`find_at_first`, `lock_at_first`), in straight code that
-//! is inlined; if that fails, for whatever reason, the same is done as often as it takes (`find`, `lock_leaf`).
+//! Every operation is attempted once without waiting and without an error to report
+//! (`find_at_first`, `lock_at_first`), in straight code that is inlined; if that fails, for
+//! whatever reason, the same is done as often as it takes (`find`, `lock_leaf`).
 //!
-//! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each other needlessly and rarely.
+//! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each
+//! other needlessly and rarely.
 //!
 //! # Deviations from the paper, and why
 //! Besides those of the [room](super):
-//! * **Locks in DRAM.** The paper's lock is a byte of the leaf, in persistent memory: it costs a store to a line that is about to be
-//!   flushed, a crash leaves it set, and a split copies it (below).
-//! * **Leaves are locked after the transaction**, not in it: by an exchange that succeeds only if the leaf has the version that the transaction
-//!   has read. It comes to the same, and who then finds nothing to do has not locked the leaf. The search of the leaf is outside as well: its
+//! * **Locks in DRAM.** The paper's lock is a byte of the leaf, in persistent memory: it costs a
+//!   store to a line that is about to be flushed, a crash leaves it set, and a split copies it
+//!   (below).
+//! * **Leaves are locked after the transaction**, not in it: by an exchange that succeeds only if
+//!   the leaf has the version that the transaction has read. It comes to the same, and who then
+//!   finds nothing to do has not locked the leaf. The search of the leaf is outside as well: its
 //!   lines would be more for the transaction to lose.
 //! * **No global lock for readers** whose transactions give up: they go by versions.
 //! * **Optimistic version locks** where there are no transactions, chosen when the tree is opened.
 //! * **No epochs.** See L5.
-//! * **Micro-logs belong to workers**, of which a thread leases one for the length of a split; the paper's queues of logs are the
-//!   table of free workers.
-//! * **No list of leaves.** The pool knows which blocks are nodes, and every node is a leaf: opening asks the pool.
-//! * **One commit a split.** The new leaf is complete and durable before the old one's bitmap changes; that store commits. The log
-//!   holds no bitmaps.
+//! * **Micro-logs belong to workers**, of which a thread leases one for the length of a split; the
+//!   paper's queues of logs are the table of free workers.
+//! * **No list of leaves.** The pool knows which blocks are nodes, and every node is a leaf:
+//!   opening asks the pool.
+//! * **One commit a split.** The new leaf is complete and durable before the old one's bitmap
+//!   changes; that store commits. The log holds no bitmaps.
 //!
 //! # Errors in the printed algorithms
-//! * Algorithms 2 and 8 insert into the old leaf after the split, whichever half the key belongs to, and unlock only that: the new
-//!   leaf's lock, copied with the leaf (Algorithm 3), stays set for ever unless somebody clears it.
-//! * Algorithm 3 copies the locked leaf, lock included, and persists the copy: after a crash every lock must be cleared by a pass over
-//!   all leaves, which Algorithm 9 does only for leaves that it still reaches.
-//! * Algorithm 5 locks the previous leaf by `PPrevLeaf`, which the first leaf of the tree has not; and it aborts the transaction with a
-//!   lock taken in it when the previous leaf is locked.
-//! * Algorithm 6 frees a leaf that a reader in a transaction of its own may have reached: it reads a bitmap that is no bitmap.
-//! * Pointers of 16 bytes (pool and offset) are written by two stores: a reader, or a crash, can see the half of each.
-//! * The value is visible to readers between the store of the bitmap and the completion of its flush: a reader may act on an insertion
-//!   that a crash then undoes. Here it waits.
-//! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault does so every time) never ends. Here one that
-//!   aborts without hope is tried twice, any other eight times.
-//! * Algorithms 1, 2 and 5 meet a locked leaf with an abort and a `continue`. Where the global lock had been taken for real the abort has no
-//!   effect, and the loop takes that lock again without having let go of it.
+//! * Algorithms 2 and 8 insert into the old leaf after the split, whichever half the key belongs
+//!   to, and unlock only that: the new leaf's lock, copied with the leaf (Algorithm 3), stays set
+//!   for ever unless somebody clears it.
+//! * Algorithm 3 copies the locked leaf, lock included, and persists the copy: after a crash every
+//!   lock must be cleared by a pass over all leaves, which Algorithm 9 does only for leaves that it
+//!   still reaches.
+//! * Algorithm 5 locks the previous leaf by `PPrevLeaf`, which the first leaf of the tree has not;
+//!   and it aborts the transaction with a lock taken in it when the previous leaf is locked.
+//! * Algorithm 6 frees a leaf that a reader in a transaction of its own may have reached: it reads
+//!   a bitmap that is no bitmap.
+//! * Pointers of 16 bytes (pool and offset) are written by two stores: a reader, or a crash, can
+//!   see the half of each.
+//! * The value is visible to readers between the store of the bitmap and the completion of its
+//!   flush: a reader may act on an insertion that a crash then undoes. Here it waits.
+//! * Retries have no bound in the printed loops: a transaction that always aborts (a page fault
+//!   does so every time) never ends. Here one that aborts without hope is tried twice, any other
+//!   eight times.
+//! * Algorithms 1, 2 and 5 meet a locked leaf with an abort and a `continue`. Where the global lock
+//!   had been taken for real the abort has no effect, and the loop takes that lock again without
+//!   having let go of it.
 
 mod check;
 mod insert;
@@ -93,7 +114,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_index::{
+    CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit,
+};
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Workers};
 
@@ -146,11 +169,12 @@ pub const SITES: &[Site] = &[
     site!("fptree.recover.R8.fence"),
 ];
 
-/// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its values.
+/// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
+/// values.
 const SEATS: usize = 32;
 
-/// Locks of leaves: 128 KiB with their counters, which stay in the second-level cache beside the upper inner nodes. Two threads meet on a lock by chance once in
-/// 8192 times.
+/// Locks of leaves: 128 KiB with their counters, which stay in the second-level cache beside the
+/// upper inner nodes. Two threads meet on a lock by chance once in 8192 times.
 const LOCKS: usize = 1 << 13;
 
 /// An FPTree that many threads share.
@@ -163,9 +187,11 @@ pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
     /// Whether descents and changes of inner nodes are transactions.
     transactional: bool,
     concurrency: Concurrency,
-    /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is empty.
+    /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is
+    /// empty.
     leftmost: u64,
-    /// Keys that were there when it was opened; what came and went since is counted beside the locks.
+    /// Keys that were there when it was opened; what came and went since is counted beside the
+    /// locks.
     keys_found: u64,
     /// Leaves in the tree.
     leaves: AtomicU64,
@@ -247,14 +273,24 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     }
 
     #[inline]
-    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn update_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         self.expect_words(value.len())?;
         self.expect_words(old.len())?;
         self.ended(self.update(key, value, old))
     }
 
     #[inline]
-    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn upsert_words(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         self.expect_words(value.len())?;
         self.expect_words(old.len())?;
         self.ended(self.upsert(key, value, old))
@@ -266,7 +302,12 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         self.ended(self.remove(key, old))
     }
 
-    fn scan(&self, from: Bound<K::Ref<'_>>, direction: Direction, visit: &mut Visit<'_, K>) -> Result<(), IndexError> {
+    fn scan(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
         self.ended(self.scan_from(from, direction, visit))
     }
 
@@ -276,8 +317,10 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
 
     fn statistics(&self) -> IndexStatistics {
         let leaves = self.leaves.load(Ordering::Relaxed);
-        let leftmost_is_empty = self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
-        let records = if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        let leftmost_is_empty =
+            self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
+        let records =
+            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let nodes = self.inner.conflicts();
         IndexStatistics {
             keys: self.keys(),
@@ -286,7 +329,9 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
             pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
-            dram_bytes: self.inner.dram_bytes() + self.locks.dram_bytes() + size_of::<Self>() as u64,
+            dram_bytes: self.inner.dram_bytes()
+                + self.locks.dram_bytes()
+                + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),
                 waits: nodes.node_waits + nodes.structure_waits + self.locks.waits(),

@@ -1,6 +1,7 @@
 //! The inner nodes that threads share, of the capacity that was chosen when the tree was made.
 //!
-//! `relax` is called where a thread waits, which is rare: as a trait object it does not multiply this code by the media and shapes of trees.
+//! `relax` is called where a thread waits, which is rare: as a trait object it does not multiply
+//! this code by the media and shapes of trees.
 
 use std::ops::Bound;
 
@@ -12,7 +13,8 @@ use crate::fptree::key::LeafKey;
 pub(super) use crate::support::inner::Ticket;
 use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought};
 
-/// Defines [`SharedNodes`]: one variant a capacity, every method handed on. The branch is the same every time.
+/// Defines [`SharedNodes`]: one variant a capacity, every method handed on. The branch is the same
+/// every time.
 macro_rules! capacities {
     ($($variant:ident = $capacity:literal),+; default $default:ident) => {
         /// Inner nodes with room for so many children.
@@ -36,8 +38,9 @@ macro_rules! capacities {
                 }
             }
 
-            /// The same without a wait or a second attempt: the leaf may be any number until the ticket is found current. The default
-            /// capacity is inlined into every operation, the others are a call away.
+            /// The same without a wait or a second attempt: the leaf may be any number until the
+            /// ticket is found current. The default capacity is inlined into every operation, the
+            /// others are a call away.
             #[inline(always)]
             pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
                 match self {
@@ -53,7 +56,8 @@ macro_rules! capacities {
                 }
             }
 
-            /// The leaf that covers `key`, and what `look` says of it at the same moment; none if transactions gave up.
+            /// The leaf that covers `key`, and what `look` says of it at the same moment; none if
+            /// transactions gave up.
             #[inline]
             pub fn find_at_once<T>(&self, relax: &dyn Fn(), key: K::Ref<'_>, look: impl Fn(u64) -> T) -> Option<(u64, T)> {
                 match self {
@@ -75,7 +79,8 @@ macro_rules! capacities {
                 }
             }
 
-            /// Does all that can fail of the insertion of a leaf with this lower bound behind the leaf `left`.
+            /// Does all that can fail of the insertion of a leaf with this lower bound behind the
+            /// leaf `left`.
             pub fn prepare<'i, 'k>(
                 &'i self,
                 relax: &dyn Fn(),
@@ -102,7 +107,8 @@ macro_rules! capacities {
                 }
             }
 
-            /// The leaf where a scan from this bound begins; none where nothing is before the bound (backward).
+            /// The leaf where a scan from this bound begins; none where nothing is before the bound
+            /// (backward).
             pub fn seek(&self, relax: &dyn Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<'_, K::Owned>> {
                 match (self, from) {
                     $(

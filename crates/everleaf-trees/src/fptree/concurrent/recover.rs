@@ -1,5 +1,6 @@
-//! Opening: the micro-logs first, then one pass over the heads of all leaves, from which the inner nodes are built. The pool has settled
-//! its own intents before: what a log's word points to is allocated.
+//! Opening: the micro-logs first, then one pass over the heads of all leaves, from which the inner
+//! nodes are built. The pool has settled its own intents before: what a log's word points to is
+//! allocated.
 //!
 //! | crash state | found as | action |
 //! |---|---|---|
@@ -40,11 +41,12 @@ use crate::support::parallel::in_two_stages;
 use crate::support::version_locks::VersionLocks;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of byte-string keys need no
-    /// look.
+    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of
+    /// byte-string keys need no look.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no room for a leaf.
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
+    /// room for a leaf.
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
@@ -63,7 +65,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
             }
             for offset in &survey.free {
-                free_leaf::<K, M, S>(&mut worker, Leaf::at(pool.media().region(), *offset, shape)?, *offset)?;
+                free_leaf::<K, M, S>(
+                    &mut worker,
+                    Leaf::at(pool.media().region(), *offset, shape)?,
+                    *offset,
+                )?;
             }
             let leaves = Leaves::of(survey.leaves, splitters.shares(), inner_keys);
             let leftmost = match leaves.leftmost(pool) {
@@ -71,12 +77,25 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,
             };
             let count = leaves.len();
-            Ok::<_, IndexError>((Raising::begin(&nodes, leaves, leftmost)?, leftmost, count, survey.keys))
+            Ok::<_, IndexError>((
+                Raising::begin(&nodes, leaves, leftmost)?,
+                leftmost,
+                count,
+                survey.keys,
+            ))
         };
-        let ((_, leftmost, leaves, keys_found), raised) =
-            in_two_stages(pass.threads, || look(&pass, &splitters, &nodes), between, |(raising, ..)| raising.work(pool))?;
+        let ((_, leftmost, leaves, keys_found), raised) = in_two_stages(
+            pass.threads,
+            || look(&pass, &splitters, &nodes),
+            between,
+            |(raising, ..)| raising.work(pool),
+        )?;
         let inner = raise::end(nodes, raised)?;
-        lower_to_minimum::<K, M, S>(pool, &mut worker, Leaf::at(pool.media().region(), leftmost, shape)?)?;
+        lower_to_minimum::<K, M, S>(
+            pool,
+            &mut worker,
+            Leaf::at(pool.media().region(), leftmost, shape)?,
+        )?;
         drop(worker);
         let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
         let transactional = transactions.is_on();
@@ -102,17 +121,25 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 }
 
 /// Ends what the workers' logs speak of.
-fn recover_logs<K: LeafKey, M: Media, S: Shape>(pool: &Arc<Pool<M>>, worker: &mut Worker<M>, shape: S) -> Result<(), IndexError> {
+fn recover_logs<K: LeafKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    worker: &mut Worker<M>,
+    shape: S,
+) -> Result<(), IndexError> {
     let media = pool.media();
     for log in &pool.anchor::<WorkerLogs>()?.logs {
-        let (current, new, removed) = (media.load(&log.current), media.load(&log.new), media.load(&log.removed));
+        let (current, new, removed) =
+            (media.load(&log.current), media.load(&log.new), media.load(&log.removed));
         if !new.is_null() {
             let committed = match current.is_null() {
                 true => None,
-                false => Some(leaf_of(pool, current, shape)?).filter(|left| left.live(media) != shape.all()),
+                false => Some(leaf_of(pool, current, shape)?)
+                    .filter(|left| left.live(media) != shape.all()),
             };
             match committed {
-                Some(left) => forget_moved::<K, M, S>(media, left, leaf_of(pool, new, shape)?, shape),
+                Some(left) => {
+                    forget_moved::<K, M, S>(media, left, leaf_of(pool, new, shape)?, shape)
+                }
                 None => {
                     worker.free_from(&log.bound)?;
                     worker.free_from(&log.new)?;
@@ -120,7 +147,8 @@ fn recover_logs<K: LeafKey, M: Media, S: Shape>(pool: &Arc<Pool<M>>, worker: &mu
             }
         }
         if !new.is_null() || !current.is_null() {
-            // R8: the log is retired, in the order of C5. Crash: it is gone, or some of the above is done again.
+            // R8: the log is retired, in the order of C5. Crash: it is gone, or some of the above
+            // is done again.
             retire(media, log);
         }
         if !removed.is_null() {
@@ -140,24 +168,38 @@ fn retire<M: Media>(media: &M, log: &WorkerLog) {
 }
 
 /// The leaf that a logged pointer leads to.
-fn leaf_of<M: Media, S: Shape>(pool: &Pool<M>, pointer: PPtr<LeafHead>, shape: S) -> Result<Leaf<'_, S>, IndexError> {
+fn leaf_of<M: Media, S: Shape>(
+    pool: &Pool<M>,
+    pointer: PPtr<LeafHead>,
+    shape: S,
+) -> Result<Leaf<'_, S>, IndexError> {
     pool.node(pointer)?;
     let leaf = Leaf::at(pool.media().region(), pointer.offset(), shape)?;
     if leaf.live(pool.media()).minus(shape.all()).is_empty() {
         return Ok(leaf);
     }
-    Err(IndexError::Corrupt { offset: pointer.offset(), what: "a bitmap has bits beyond the slots of its leaf" })
+    Err(IndexError::Corrupt {
+        offset: pointer.offset(),
+        what: "a bitmap has bits beyond the slots of its leaf",
+    })
 }
 
-/// Dead slots of the old leaf forget what the new leaf has. Not every dead slot's pointer: one may be a cut insertion's.
-fn forget_moved<K: LeafKey, M: Media, S: Shape>(media: &M, left: Leaf<'_, S>, new: Leaf<'_, S>, shape: S) {
+/// Dead slots of the old leaf forget what the new leaf has. Not every dead slot's pointer: one may
+/// be a cut insertion's.
+fn forget_moved<K: LeafKey, M: Media, S: Shape>(
+    media: &M,
+    left: Leaf<'_, S>,
+    new: Leaf<'_, S>,
+    shape: S,
+) {
     if !K::RECORDS {
         return;
     }
     // R7: as C4. Crash: the log is still valid.
     let moved = new.live(media);
     let held = |word: u64| moved.into_iter().any(|slot| media.load(new.key(slot)) == word);
-    let forgotten = shape.all().minus(left.live(media)).filter(|slot| held(media.load(left.key(*slot))));
+    let forgotten =
+        shape.all().minus(left.live(media)).filter(|slot| held(media.load(left.key(*slot))));
     let forgotten = forgotten.fold(SlotSet::EMPTY, SlotSet::with);
     if forgotten.is_empty() {
         return;
@@ -179,7 +221,10 @@ fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
 ) -> Result<(), IndexError> {
     let leaf = leaf_of(pool, removed, shape)?;
     if !leaf.live(pool.media()).is_empty() {
-        return Err(IndexError::Corrupt { offset: removed.offset(), what: "a leaf with keys was to be freed" });
+        return Err(IndexError::Corrupt {
+            offset: removed.offset(),
+            what: "a leaf with keys was to be freed",
+        });
     }
     if K::RECORDS {
         for slot in shape.all() {
@@ -191,7 +236,12 @@ fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// The pass over the heads of all leaves, which any chunk of the pool may hold.
-fn pass<M: Media, S: Shape>(pool: &Pool<M>, shape: S, slots: bool, threads: Option<usize>) -> Pass<'_, M, S, TablePart> {
+fn pass<M: Media, S: Shape>(
+    pool: &Pool<M>,
+    shape: S,
+    slots: bool,
+    threads: Option<usize>,
+) -> Pass<'_, M, S, TablePart> {
     let room = pool.media().region().len() / shape.leaf_bytes();
     let threads = threads.unwrap_or_else(|| threads_for(room));
     Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), room as usize)
@@ -215,7 +265,10 @@ fn look<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Makes the first leaf of an empty tree.
-fn first_leaf<K: LeafKey, M: Media, S: Shape>(worker: &mut Worker<M>, shape: S) -> Result<u64, IndexError> {
+fn first_leaf<K: LeafKey, M: Media, S: Shape>(
+    worker: &mut Worker<M>,
+    shape: S,
+) -> Result<u64, IndexError> {
     let pool = Arc::clone(worker.pool());
     let media = pool.media();
     let log = log_of(&pool, worker.slot())?;

@@ -1,6 +1,8 @@
-//! Removing a key from its locked leaf, by the sequence P1 of the tree for one thread; and the end of a leaf that this empties.
+//! Removing a key from its locked leaf, by the sequence P1 of the tree for one thread; and the end
+//! of a leaf that this empties.
 //!
-//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is emptied: its freeing besides.
+//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is
+//! emptied: its freeing besides.
 
 use std::sync::atomic::Ordering;
 
@@ -30,7 +32,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn remove_patiently(&self, key: K::Ref<'_>, hash: KeyHash, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_patiently(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         match self.lock_leaf(key, hash, Unless::Absent)? {
             Found::Present(locked, slot) => self.remove_present(locked, slot, key, old),
             Found::Absent(_) | Found::Nothing => Ok(false),
@@ -39,7 +46,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// Removes the key in a live slot of the locked leaf.
     #[inline(always)]
-    fn remove_present(&self, locked: Locked<'_, S>, slot: usize, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_present(
+        &self,
+        locked: Locked<'_, S>,
+        slot: usize,
+        key: K::Ref<'_>,
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
         locked.guard.count(-1);
@@ -57,8 +70,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// The locked leaf, now empty, leaves the tree.
     #[cold]
     fn leave(&self, locked: &Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
-        // The removal is durable: from here on its range falls to its left neighbour, where others find nothing. Whoever is on his way
-        // to this leaf waits for its lock, and then looks for another (L1).
+        // The removal is durable: from here on its range falls to its left neighbour, where others
+        // find nothing. Whoever is on his way to this leaf waits for its lock, and then looks for
+        // another (L1).
         self.inner.remove(&self.relax(), key);
         self.leaves.fetch_sub(1, Ordering::Relaxed);
         free_leaf::<K, M, S>(&mut *self.workers.lease()?, locked.leaf, locked.offset)
@@ -75,8 +89,8 @@ pub(super) fn free_leaf<K: LeafKey, M: Media, S: Shape>(
     let log = log_of(&pool, worker.slot())?;
     // D1: the bound's record. Crash: an empty leaf, which recovery frees.
     K::discard(worker, &leaf.head.lower_bound)?;
-    // D2: the log, not flushed: D3 asks it where to write. Crash: as after D1, or the log says the same; in the middle of D3 a log that is
-    // null stands for a leaf that is free.
+    // D2: the log, not flushed: D3 asks it where to write. Crash: as after D1, or the log says the
+    // same; in the middle of D3 a log that is null stands for a leaf that is free.
     pool.media().store(&log.removed, PPtr::<LeafHead>::at(leaf_offset));
     // D3 COMMIT: the leaf is free and the log retired, in one exchange.
     worker.free_from(&log.removed)?;

@@ -1,6 +1,6 @@
-//! Scans: leaf by leaf, each locked while it is shown (L4). Within a leaf what is shown stood there at one moment; from leaf to
-//! leaf time goes on. So a scan shows every key that was there all the time, none that was absent all the time, each at most once and
-//! in order.
+//! Scans: leaf by leaf, each locked while it is shown (L4). Within a leaf what is shown stood there
+//! at one moment; from leaf to leaf time goes on. So a scan shows every key that was there all the
+//! time, none that was absent all the time, each at most once and in order.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -15,14 +15,16 @@ use crate::fptree::scan::{collect, no_entries, show, within};
 use crate::support::inner::Sought;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it must not call the tree.
+    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
+    /// must not call the tree.
     pub(super) fn scan_from(
         &self,
         from: Bound<K::Ref<'_>>,
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
-        // Where the next leaf began, or the one before ended, when this one was looked for; and the next leaf, if it was easily found.
+        // Where the next leaf began, or the one before ended, when this one was looked for; and the
+        // next leaf, if it was easily found.
         let mut border: Option<K::Owned> = None;
         let mut ahead: Option<Sought<'_, K::Owned>> = None;
         loop {
@@ -34,7 +36,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let Some(sought) = sought else { return Ok(()) };
             let shown = match &border {
                 None => self.show_leaf(&sought, from, direction, visit)?,
-                Some(key) => self.show_leaf(&sought, beyond(K::borrow(key), direction), direction, visit)?,
+                Some(key) => {
+                    self.show_leaf(&sought, beyond(K::borrow(key), direction), direction, visit)?
+                }
             };
             match shown {
                 None => self.restarted(),
@@ -51,7 +55,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// Looks for the leaf where what follows a bound begins, and asks for its lines.
-    fn seek(&self, bound: Bound<K::Ref<'_>>, direction: Direction) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
+    fn seek(
+        &self,
+        bound: Bound<K::Ref<'_>>,
+        direction: Direction,
+    ) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
         let sought = self.inner.seek(&self.relax(), bound, direction);
         if let Some(sought) = &sought {
             self.ask_for(sought.child)?;
@@ -68,7 +76,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(leaf)
     }
 
-    /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it no longer covers what it was looked for by.
+    /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it
+    /// no longer covers what it was looked for by.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
@@ -84,13 +93,20 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             return Ok(None);
         }
         let mut entries = no_entries::<K>();
-        let entries = collect::<K, M, S>(&self.pool, leaf, leaf.live(media).and(self.shape.all()), &mut entries)?;
+        let entries = collect::<K, M, S>(
+            &self.pool,
+            leaf,
+            leaf.live(media).and(self.shape.all()),
+            &mut entries,
+        )?;
         // The next leaf is on its way while this one is sorted and shown.
-        let next = sought.hint.and_then(|next| self.ask_for(next).ok()); // It may be no leaf by now.
+        // It may be no leaf by now.
+        let next = sought.hint.and_then(|next| self.ask_for(next).ok());
         K::sort(media.simd(), entries);
         let mut part = within::<K>(entries, bound, direction);
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
-            // Since the leaf was looked for it may have taken over the range after it, where the scan will look next.
+            // Since the leaf was looked for it may have taken over the range after it, where the
+            // scan will look next.
             part = within::<K>(part, Bound::Excluded(K::borrow(end)), Direction::Backward);
         }
         let shown = show::<K, M, S>(media, leaf, part, next, direction, visit);

@@ -1,4 +1,5 @@
-//! Finding a key without writing anything that is shared (L3), and locking the leaf that covers a key (L2).
+//! Finding a key without writing anything that is shared (L3), and locking the leaf that covers a
+//! key (L2).
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -55,8 +56,9 @@ struct Located<'t, S> {
 }
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// The leaf of `key`, on its way into the cache, by versions and at the first attempt: none if others are in the way. Neither waits nor
-    /// begins again, so that the operations, into which it is inlined, are straight code; [`locate`](Self::locate) is for the rest.
+    /// The leaf of `key`, on its way into the cache, by versions and at the first attempt: none if
+    /// others are in the way. Neither waits nor begins again, so that the operations, into which it
+    /// is inlined, are straight code; [`locate`](Self::locate) is for the rest.
     #[inline(always)]
     fn glance(&self, key: K::Ref<'_>, hash: KeyHash) -> Option<Located<'_, S>> {
         let (offset, ticket) = self.inner.glance(key)?;
@@ -65,7 +67,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
     }
 
-    /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile (L1).
+    /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile
+    /// (L1).
     fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>, IndexError> {
         if self.transactional
             && let Some((offset, seen)) = self.locate_at_once(key)
@@ -88,12 +91,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(leaf)
     }
 
-    /// The leaf of `key` and its version, read in one transaction; none if transactions gave up. While somebody has the leaf locked it
-    /// waits, and looks again: it may be another one then.
+    /// The leaf of `key` and its version, read in one transaction; none if transactions gave up.
+    /// While somebody has the leaf locked it waits, and looks again: it may be another one then.
     #[inline(never)]
     fn locate_at_once(&self, key: K::Ref<'_>) -> Option<(u64, version_locks::Seen<'_>)> {
         loop {
-            let (offset, seen) = self.inner.find_at_once(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
+            let (offset, seen) =
+                self.inner.find_at_once(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
             match seen {
                 Some(seen) => return Some((offset, seen)),
                 None => drop(self.locks.read(&self.relax(), offset)),
@@ -101,16 +105,24 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
     }
 
-    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The exchange that locks waits for the fence
-    /// of the operation before: all that can be read comes before it. None if others are in the way, or something is the matter:
+    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The
+    /// exchange that locks waits for the fence of the operation before: all that can be read comes
+    /// before it. None if others are in the way, or something is the matter:
     /// [`lock_leaf`](Self::lock_leaf) tells.
     #[inline(always)]
-    pub(super) fn lock_at_first(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Option<Found<'_, S>> {
+    pub(super) fn lock_at_first(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        unless: Unless,
+    ) -> Option<Found<'_, S>> {
         if self.transactional {
             return None;
         }
         let located = self.glance(key, hash);
-        let Some(Ok(found)) = located.and_then(|located| self.lock_located(located, key, hash, unless)) else {
+        let Some(Ok(found)) =
+            located.and_then(|located| self.lock_located(located, key, hash, unless))
+        else {
             self.restarted();
             return None;
         };
@@ -118,7 +130,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// The same, as often as it takes.
-    pub(super) fn lock_leaf(&self, key: K::Ref<'_>, hash: KeyHash, unless: Unless) -> Result<Found<'_, S>, IndexError> {
+    pub(super) fn lock_leaf(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        unless: Unless,
+    ) -> Result<Found<'_, S>, IndexError> {
         loop {
             if let Some(located) = self.locate(key, hash)?
                 && let Some(found) = self.lock_located(located, key, hash, unless)
@@ -129,7 +146,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
     }
 
-    /// Looks for `key` in the leaf that covers it, and locks the leaf; none if the leaf changed meanwhile.
+    /// Looks for `key` in the leaf that covers it, and locks the leaf; none if the leaf changed
+    /// meanwhile.
     #[inline(always)]
     fn lock_located<'t>(
         &'t self,
@@ -167,7 +185,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
     }
 
-    /// Copies the value of `key` to `value`; none if others are in the way, or something is the matter: [`find`](Self::find) tells.
+    /// Copies the value of `key` to `value`; none if others are in the way, or something is the
+    /// matter: [`find`](Self::find) tells.
     #[inline(always)]
     pub(super) fn find_at_first(&self, key: K::Ref<'_>, value: &mut [u64]) -> Option<bool> {
         if self.transactional {
@@ -175,7 +194,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
         let hash = K::hash(key);
         let located = self.glance(key, hash);
-        let Some(Ok(present)) = located.and_then(|located| self.read_leaf(located, key, hash, value)) else {
+        let Some(Ok(present)) =
+            located.and_then(|located| self.read_leaf(located, key, hash, value))
+        else {
             self.restarted();
             return None;
         };
@@ -216,7 +237,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    pub(super) fn find_many(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
         for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
             self.find_group(keys, values)?;
@@ -225,9 +250,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(())
     }
 
-    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once. A key that others were in the way of
-    /// is looked up again by itself.
-    fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
+    /// A key that others were in the way of is looked up again by itself.
+    fn find_group(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut tickets = [self.inner.stale_ticket(); GROUP];
@@ -251,7 +280,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
         if K::RECORDS {
             for (leaf, view) in leaves.iter().zip(&views) {
-                if let (Some(leaf), Some(slot)) = (leaf, view.and_then(|(_, candidates)| candidates.lowest())) {
+                if let (Some(leaf), Some(slot)) =
+                    (leaf, view.and_then(|(_, candidates)| candidates.lowest()))
+                {
                     K::prefetch(media, media.load(leaf.key(slot)));
                     K::prefetch_value(media, &leaf.value(slot)[0]);
                 }

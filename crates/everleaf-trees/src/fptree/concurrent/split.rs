@@ -1,8 +1,9 @@
-//! Splitting a full, locked leaf: the upper half of its keys is copied to a new leaf, which nobody sees before the old leaf's bitmap
-//! commits.
+//! Splitting a full, locked leaf: the upper half of its keys is copied to a new leaf, which nobody
+//! sees before the old leaf's bitmap commits.
 //!
-//! Flushes: the new leaf's lines and 3, and those of the allocation; 3 fences and those of the allocation. Byte-string keys: the bound's
-//! record, the forgetting of the moved pointers and 1 fence besides.
+//! Flushes: the new leaf's lines and 3, and those of the allocation; 3 fences and those of the
+//! allocation. Byte-string keys: the bound's record, the forgetting of the moved pointers and 1
+//! fence besides.
 
 use std::sync::atomic::Ordering;
 
@@ -19,16 +20,21 @@ use crate::fptree::scan::{Entry, collect, no_entries};
 use crate::fptree::split::Plan;
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory is full nothing has changed.
+    /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory
+    /// is full nothing has changed.
     #[cold]
     pub(super) fn split(&self, locked: Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
         let (media, left, live) = (self.pool.media(), locked.leaf, locked.live);
         if live != self.shape.all() {
-            return Err(IndexError::Corrupt { offset: locked.offset, what: "a bitmap has bits beyond the slots of its leaf" });
+            return Err(IndexError::Corrupt {
+                offset: locked.offset,
+                what: "a bitmap has bits beyond the slots of its leaf",
+            });
         }
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(&self.pool, left, live, &mut entries)?;
-        let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt()) && self.inner.is_last(&self.relax(), key);
+        let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())
+            && self.inner.is_last(&self.relax(), key);
         let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };
         entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
         let (lower, upper) = entries.split_at(middle);
@@ -43,20 +49,22 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let new_offset = media.load(&log.new).offset();
         let new = self.leaf(new_offset)?;
 
-        // C2: the new leaf, whole, and the log. Crash: left.bitmap is full, so recovery frees the new leaf and its bound.
+        // C2: the new leaf, whole, and the log. Crash: left.bitmap is full, so recovery frees the
+        // new leaf and its bound.
         self.fill(new, left, upper, &plan, bound);
         media.store(&log.current, PPtr::at(locked.offset));
         media.flush(site!("fptree.split.C2.log"), &log.current);
         media.fence(site!("fptree.split.C2.fence"));
 
-        // C3 COMMIT: the old leaf's bitmap. Crash: it is full, as after C2; or not, and the new leaf is part of the tree.
+        // C3 COMMIT: the old leaf's bitmap. Crash: it is full, as after C2; or not, and the new
+        // leaf is part of the tree.
         media.store(left.bitmap(), live.minus(plan.moved));
         media.flush(site!("fptree.split.C3.bitmap"), left.bitmap());
         media.fence(site!("fptree.split.C3.fence"));
 
         if K::RECORDS {
-            // C4: dead slots forget their pointers. Crash: recovery does the same with those that live slots of the new leaf
-            // have.
+            // C4: dead slots forget their pointers. Crash: recovery does the same with those that
+            // live slots of the new leaf have.
             for slot in plan.moved {
                 media.store(left.key(slot), 0);
             }
@@ -64,7 +72,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             media.fence(site!("fptree.split.C4.fence"));
         }
 
-        // C5: the log is retired. Crash: recovery finds the split done. Durable before the leaf is unlocked: others may fill it.
+        // C5: the log is retired. Crash: recovery finds the split done. Durable before the leaf is
+        // unlocked: others may fill it.
         retire(media, log);
         media.flush(site!("fptree.split.C5.log"), &log.current);
         media.fence(site!("fptree.split.C5.fence"));
@@ -78,8 +87,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(())
     }
 
-    /// Allocates a leaf to `log.new`, and to `log.bound` the record of its bound if it needs one; the word of the bound.
-    fn allocate(&self, worker: &mut Worker<M>, log: &WorkerLog, separator: K::Ref<'_>) -> Result<u64, IndexError> {
+    /// Allocates a leaf to `log.new`, and to `log.bound` the record of its bound if it needs one;
+    /// the word of the bound.
+    fn allocate(
+        &self,
+        worker: &mut Worker<M>,
+        log: &WorkerLog,
+        separator: K::Ref<'_>,
+    ) -> Result<u64, IndexError> {
         // C0: the leaf. Crash: `current` is null, so recovery frees it.
         worker.alloc_sized_node_into(&log.new, self.shape.leaf_bytes())?;
         if let Some(word) = K::as_word(separator) {
@@ -94,7 +109,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// Writes and flushes every line of the new leaf that recovery or a reader may look at.
-    fn fill(&self, new: Leaf<'_, S>, left: Leaf<'_, S>, upper: &[Entry<'_, K>], plan: &Plan<K::Owned>, bound: u64) {
+    fn fill(
+        &self,
+        new: Leaf<'_, S>,
+        left: Leaf<'_, S>,
+        upper: &[Entry<'_, K>],
+        plan: &Plan<K::Owned>,
+        bound: u64,
+    ) {
         let media = self.pool.media();
         for ((_, from), slot) in upper.iter().zip(plan.places) {
             new.copy_slot(media, usize::from(slot), left, usize::from(*from));
@@ -116,9 +138,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 }
 
-/// Clears a log so that at every moment what is left of it is either a split that is done or nothing.
+/// Clears a log so that at every moment what is left of it is either a split that is done or
+/// nothing.
 pub(super) fn retire<M: Media>(media: &M, log: &WorkerLog) {
-    // `current` without `new`: done. `new` without `current` would be a leaf to be freed, and it is in the tree.
+    // `current` without `new`: done. `new` without `current` would be a leaf to be freed, and it is
+    // in the tree.
     media.store(&log.bound, PPtr::NULL);
     media.store(&log.new, PPtr::NULL);
     media.order(site!("fptree.split.C5.order"));

@@ -1,7 +1,7 @@
 //! Updating a value in its locked leaf, by the sequences P1 or W1 to W3 of the tree for one thread.
 //!
-//! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string keys 1 flush and 1 fence more; a full
-//! leaf is split first.
+//! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string
+//! keys 1 flush and 1 fence more; a full leaf is split first.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -15,10 +15,17 @@ use crate::fptree::update::{overwrite, write_beside};
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Replaces the value of a present key; false if it is absent.
     #[inline(always)]
-    pub(super) fn update(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn update(
+        &self,
+        key: K::Ref<'_>,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         let hash = K::hash(key);
         let updated = match self.lock_at_first(key, hash, Unless::Absent) {
-            Some(Found::Present(locked, slot)) => self.replace(locked, slot, key, hash, value, old)?,
+            Some(Found::Present(locked, slot)) => {
+                self.replace(locked, slot, key, hash, value, old)?
+            }
             Some(Found::Absent(_) | Found::Nothing) => return Ok(false),
             None => false,
         };
@@ -27,17 +34,25 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn update_patiently(&self, key: K::Ref<'_>, hash: KeyHash, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+    fn update_patiently(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        value: &[u64],
+        old: &mut [u64],
+    ) -> Result<bool, IndexError> {
         loop {
-            let Found::Present(locked, slot) = self.lock_leaf(key, hash, Unless::Absent)? else { return Ok(false) };
+            let Found::Present(locked, slot) = self.lock_leaf(key, hash, Unless::Absent)? else {
+                return Ok(false);
+            };
             if self.replace(locked, slot, key, hash, value, old)? {
                 return Ok(true);
             }
         }
     }
 
-    /// Replaces the value in a live slot of the locked leaf. False if a wider value found it full: it was split, and the key's leaf is
-    /// to be looked for again.
+    /// Replaces the value in a live slot of the locked leaf. False if a wider value found it full:
+    /// it was split, and the key's leaf is to be looked for again.
     #[inline(always)]
     pub(super) fn replace(
         &self,

@@ -6,7 +6,10 @@ use everleaf_pool::Pool;
 
 use super::{Parameters, Variant, format_of, opened};
 
-fn counted(parameters: Parameters, variant: Variant) -> (std::sync::Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+fn counted(
+    parameters: Parameters,
+    variant: Variant,
+) -> (std::sync::Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
     let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
@@ -33,7 +36,10 @@ fn operations_cost_what_the_page_says() {
             totals(&pool.media().counts())
         };
         for i in 0..20 {
-            assert_eq!(cost(&mut || assert!(tree.insert(random(i), i).unwrap())), (insert_flushes, 2));
+            assert_eq!(
+                cost(&mut || assert!(tree.insert(random(i), i).unwrap())),
+                (insert_flushes, 2)
+            );
         }
         assert_eq!(cost(&mut || assert!(!tree.insert(random(3), 3).unwrap())), (0, 0));
         assert_eq!(cost(&mut || assert_eq!(tree.update(random(3), 4).unwrap(), Some(3))), (1, 1));
@@ -94,6 +100,10 @@ fn a_find_probes_one_key_and_reads_two_lines() {
     tree.get_many(&keys, &mut values).unwrap();
     assert!(values.iter().zip(0..).all(|(value, i)| *value == Some(i)));
     let counts = pool.media().counts();
-    assert_eq!(counts.event(Counter::LeafProbes) as f64 / KEYS as f64, probes, "a batch probes as single finds do");
+    assert_eq!(
+        counts.event(Counter::LeafProbes) as f64 / KEYS as f64,
+        probes,
+        "a batch probes as single finds do"
+    );
     assert!(counts.pm_lines_read as f64 / KEYS as f64 <= lines + 0.01);
 }

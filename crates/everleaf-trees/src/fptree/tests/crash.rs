@@ -1,6 +1,8 @@
-//! Crashes at every event of every operation, with a sample of what may be durable then; crashes of the recovery too.
+//! Crashes at every event of every operation, with a sample of what may be durable then; crashes of
+//! the recovery too.
 //!
-//! The explorer of everleaf-crash does this exhaustively; here a small one guards the room by itself.
+//! The explorer of everleaf-crash does this exhaustively; here a small one guards the room by
+//! itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -40,7 +42,11 @@ impl Durable {
         match event {
             Event::Store { offset, new, .. } => {
                 let word = *offset as usize / WORD;
-                self.pending.entry((word / LINE_WORDS) as u64).or_default().stores.push((word, *new));
+                self.pending
+                    .entry((word / LINE_WORDS) as u64)
+                    .or_default()
+                    .stores
+                    .push((word, *new));
             }
             Event::Flush { site, line } if Some(site.name()) != suppressed => {
                 if let Some(line) = self.pending.get_mut(line) {
@@ -55,7 +61,9 @@ impl Durable {
                 }
                 self.pending.retain(|_, line| !line.stores.is_empty());
             }
-            Event::UnorderedStore { .. } | Event::Grow { .. } => panic!("not in this room: {event:?}"),
+            Event::UnorderedStore { .. } | Event::Grow { .. } => {
+                panic!("not in this room: {event:?}")
+            }
             _ => {}
         }
     }
@@ -64,7 +72,8 @@ impl Durable {
     fn unfenced(&self, runs: &[Run]) -> Option<u64> {
         const ANCHOR_OFFSET: u64 = 8192;
         let of_tree = |offset: &u64| {
-            *offset == ANCHOR_OFFSET || runs.iter().any(|run| (run.offset..run.offset + run.bytes).contains(offset))
+            *offset == ANCHOR_OFFSET
+                || runs.iter().any(|run| (run.offset..run.offset + run.bytes).contains(offset))
         };
         self.pending.keys().map(|line| line * LINE as u64).find(of_tree)
     }
@@ -117,7 +126,14 @@ struct Exploration<K: TestKey> {
 impl<K: TestKey> Exploration<K> {
     fn new(plan: Plan, seed: u64, suppressed: Option<&'static str>) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        Self { plan, suppressed, random, images: 0, last_key: plan.first_key, kind: std::marker::PhantomData }
+        Self {
+            plan,
+            suppressed,
+            random,
+            images: 0,
+            last_key: plan.first_key,
+            kind: std::marker::PhantomData,
+        }
     }
 
     fn apply(&mut self, tree: &dyn Index<K>, model: &mut Model<K>, op: Op) -> Result<(), String> {
@@ -162,12 +178,19 @@ impl<K: TestKey> Exploration<K> {
     }
 
     /// Opens an image and compares; the state after the opening, whose events are recorded.
-    fn recovered(&mut self, image: Vec<u64>, before: &Model<K>, after: &Model<K>) -> Result<State<K>, String> {
+    fn recovered(
+        &mut self,
+        image: Vec<u64>,
+        before: &Model<K>,
+        after: &Model<K>,
+    ) -> Result<State<K>, String> {
         self.images += 1;
         let media = Traced::from_image(&image, POOL_BYTES, 9).unwrap();
         let (pool, _) = Pool::open(media).map_err(|e| e.to_string())?;
-        let tree = super::open::<K, _>(&pool, self.plan.variant, everleaf_pool::Shutdown::Crash).map_err(|e| e.to_string())?;
-        let found = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).map_err(|e| e.to_string())?;
+        let tree = super::open::<K, _>(&pool, self.plan.variant, everleaf_pool::Shutdown::Crash)
+            .map_err(|e| e.to_string())?;
+        let found = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX)
+            .map_err(|e| e.to_string())?;
         let model: Model<K> = found.into_iter().collect();
         if model != *before && model != *after {
             return Err("the tree is neither as before the operation nor as after it".into());
@@ -180,7 +203,12 @@ impl<K: TestKey> Exploration<K> {
     }
 
     /// Recovers one of the images that a crash may leave now; what is found must be usable.
-    fn examine(&mut self, durable: &Durable, before: &Model<K>, after: &Model<K>) -> Result<(), String> {
+    fn examine(
+        &mut self,
+        durable: &Durable,
+        before: &Model<K>,
+        after: &Model<K>,
+    ) -> Result<(), String> {
         let image = durable.crashed(&mut self.random);
         let State { pool, tree, mut model, .. } = self.recovered(image, before, after)?;
         pool.media().record(false, false);
@@ -189,13 +217,25 @@ impl<K: TestKey> Exploration<K> {
             self.apply(&*tree, &mut model, op)?;
         }
         let wrong = problems(&pool, &*tree);
-        if wrong.is_empty() { Ok(()) } else { Err(format!("after more operations: {}", wrong.join("; "))) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("after more operations: {}", wrong.join("; ")))
+        }
     }
 
-    /// Goes through what was recorded; a crash in earnest is somewhere in it, and the state goes on from there.
-    fn follow(&mut self, state: &mut State<K>, before: &Model<K>, crash: bool, sparse: u32) -> Result<(), String> {
+    /// Goes through what was recorded; a crash in earnest is somewhere in it, and the state goes on
+    /// from there.
+    fn follow(
+        &mut self,
+        state: &mut State<K>,
+        before: &Model<K>,
+        crash: bool,
+        sparse: u32,
+    ) -> Result<(), String> {
         let events = state.pool.media().take_events();
-        let crash_at = (crash && !events.is_empty()).then(|| self.random.random_range(0..events.len()));
+        let crash_at =
+            (crash && !events.is_empty()).then(|| self.random.random_range(0..events.len()));
         for (i, event) in events.iter().enumerate() {
             state.durable.apply(event, self.suppressed);
             let context = |e| format!("after event {i}, {event:?}: {e}");
@@ -229,11 +269,15 @@ impl<K: TestKey> Exploration<K> {
             self.apply(&*state.tree, &mut state.model, op).map_err(context)?;
             let crash = self.random.random_ratio(1, 3);
             self.follow(&mut state, &before, crash, sparse).map_err(context)?;
-            // The operation, or the recovery, has returned: from here on its effect is durable, and another thread may go on.
+            // The operation, or the recovery, has returned: from here on its effect is durable, and
+            // another thread may go on.
             if let Some(line) = state.durable.unfenced(&state.pool.runs().unwrap()) {
-                return Err(context(format!("has returned with something not durable in the line at {line:#x}")));
+                return Err(context(format!(
+                    "has returned with something not durable in the line at {line:#x}"
+                )));
             }
-            self.examine(&state.durable, &state.model, &state.model).map_err(|e| context(format!("has returned: {e}")))?;
+            self.examine(&state.durable, &state.model, &state.model)
+                .map_err(|e| context(format!("has returned: {e}")))?;
         }
         Ok(())
     }
@@ -247,7 +291,8 @@ struct State<K: TestKey> {
     model: Model<K>,
 }
 
-/// What is explored: sizes that split leaves, that take and give back groups, and a pool that is full of long keys.
+/// What is explored: sizes that split leaves, that take and give back groups, and a pool that is
+/// full of long keys.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     variant: Variant,
@@ -281,7 +326,13 @@ const PLANS: [Plan; 19] = [
 
 impl Plan {
     /// Explores `ops` operations with one image for every `sparse` events; the number of images.
-    fn explore(&self, ops: usize, seed: u64, sparse: u32, suppressed: Option<&'static str>) -> Result<u64, String> {
+    fn explore(
+        &self,
+        ops: usize,
+        seed: u64,
+        sparse: u32,
+        suppressed: Option<&'static str>,
+    ) -> Result<u64, String> {
         if self.bytes {
             self.explore_kind::<BytesKeys>(ops, seed, sparse, suppressed)
         } else {
@@ -313,9 +364,15 @@ fn every_crash_is_recovered() {
 /// The explorer's scenarios have values of one word; these barriers belong to wider ones.
 #[test]
 fn barriers_of_wide_updates_are_needed() {
-    for site in ["fptree.update.W1.entry", "fptree.update.W1.fence", "fptree.update.W2.bitmap", "fptree.update.W2.fence"] {
+    for site in [
+        "fptree.update.W1.entry",
+        "fptree.update.W1.fence",
+        "fptree.update.W2.bitmap",
+        "fptree.update.W2.fence",
+    ] {
         let wide = || PLANS.iter().filter(|plan| plan.words > 1);
-        let noticed = (0..20).any(|seed| wide().any(|plan| plan.explore(160, seed, 4, Some(site)).is_err()));
+        let noticed =
+            (0..20).any(|seed| wide().any(|plan| plan.explore(160, seed, 4, Some(site)).is_err()));
         assert!(noticed, "{site}");
     }
 }

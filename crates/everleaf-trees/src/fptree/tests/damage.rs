@@ -40,8 +40,12 @@ fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
 fn live_leaves(pool: &Pool<Traced>, leaf_bytes: u64) -> Vec<u64> {
     let media = pool.media();
     let runs = pool.runs().unwrap();
-    let leaves = runs.iter().flat_map(|run| (0..run.bytes / leaf_bytes).map(|i| run.offset + i * leaf_bytes));
-    leaves.filter(|leaf| !media.load(head(pool, *leaf).line0.0[0].view::<SlotSet>()).is_empty()).collect()
+    let leaves = runs
+        .iter()
+        .flat_map(|run| (0..run.bytes / leaf_bytes).map(|i| run.offset + i * leaf_bytes));
+    leaves
+        .filter(|leaf| !media.load(head(pool, *leaf).line0.0[0].view::<SlotSet>()).is_empty())
+        .collect()
 }
 
 fn head(pool: &Pool<Traced>, leaf: u64) -> &LeafHead {
@@ -73,7 +77,10 @@ fn equal_lower_bounds_are_found() {
     let (pool, tree) = grown::<U64Keys>(TINY);
     let leaves = live_leaves(&pool, TINY_LEAF);
     let media = pool.media();
-    media.store(&head(&pool, leaves[1]).lower_bound, media.load(&head(&pool, leaves[2]).lower_bound));
+    media.store(
+        &head(&pool, leaves[1]).lower_bound,
+        media.load(&head(&pool, leaves[2]).lower_bound),
+    );
     assert!(!problems(&pool, &*tree).is_empty());
     refused::<U64Keys>(&pool, "same lower bound");
 }
@@ -91,7 +98,9 @@ fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
         media.store(&log.current, PPtr::at(current));
     };
     let two = SlotSet::first(2);
-    for (new, current) in [(leaves[0], 64), (leaves[0], leaves[1] + 64), (u64::MAX - 63, leaves[0]), (0, leaves[0])] {
+    for (new, current) in
+        [(leaves[0], 64), (leaves[0], leaves[1] + 64), (u64::MAX - 63, leaves[0]), (0, leaves[0])]
+    {
         set(two, two, new, current);
         refused::<U64Keys>(&pool, "leads to no leaf");
         assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I9")));
@@ -166,7 +175,8 @@ fn a_damaged_key_record_is_an_error_and_no_missing_key() {
     assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I3")));
 }
 
-/// Pools in which bounds of leaves became those of others, or words anything: several threads find it, or open what is left, and none panics.
+/// Pools in which bounds of leaves became those of others, or words anything: several threads find
+/// it, or open what is left, and none panics.
 fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
     println!("seed {seed}");
     const BYTES: u64 = 1 << 20;
@@ -177,7 +187,11 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
         tree.insert_words(K::borrow(&K::make(i * 7919 % 900)), &[i]).unwrap(); // Some are alike.
     }
     let media = pool.media();
-    let leaves = if variant == Variant::Concurrent { pool.nodes().unwrap() } else { live_leaves(&pool, TINY_LEAF) };
+    let leaves = if variant == Variant::Concurrent {
+        pool.nodes().unwrap()
+    } else {
+        live_leaves(&pool, TINY_LEAF)
+    };
     drop(tree);
     let image = media.image();
     let word_of = |leaf: u64| (leaf as usize + everleaf_pmem::LINE) / everleaf_pmem::WORD;
@@ -188,7 +202,8 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
         let twins = round % 2 == 0 && one != other;
         match twins {
             true => damaged[word_of(leaves[one])] = image[word_of(leaves[other])],
-            false => (0..5).for_each(|_| damaged[random.random_range(0..image.len())] = random.next_u64()),
+            false => (0..5)
+                .for_each(|_| damaged[random.random_range(0..image.len())] = random.next_u64()),
         }
         let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
         media.record(false, false);
@@ -202,7 +217,10 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
                 went_on += 1;
             }
             Err(error) => {
-                assert!(!twins || error.to_string().contains("same lower bound"), "round {round}: {error}");
+                assert!(
+                    !twins || error.to_string().contains("same lower bound"),
+                    "round {round}: {error}"
+                );
                 refused += 1;
             }
         }
@@ -218,7 +236,8 @@ fn damage_is_met_by_any_number_of_threads() {
     }
 }
 
-/// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a panic.
+/// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
+/// panic.
 fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
@@ -243,7 +262,8 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
         opened_though_damaged += 1;
         let _ = problems(&pool, &*tree);
         let _ = scanned(&*tree, Bound::Unbounded, Direction::Backward, usize::MAX);
-        let (value, mut old) = (vec![1; parameters.value_words as usize], vec![0; parameters.value_words as usize]);
+        let (value, mut old) =
+            (vec![1; parameters.value_words as usize], vec![0; parameters.value_words as usize]);
         for i in 0..100 {
             let key = K::make(random.random_range(0..100));
             let key = K::borrow(&key);

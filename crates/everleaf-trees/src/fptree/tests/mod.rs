@@ -15,7 +15,8 @@ use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
 use super::{LeafKey, Parameters, Variant, open};
 
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
-pub(super) const TINY: Parameters = Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
+pub(super) const TINY: Parameters =
+    Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
 /// Keys that tests can make of numbers.
 pub(super) trait TestKey: LeafKey {
@@ -38,8 +39,8 @@ impl TestKey for U64Keys {
 impl TestKey for BytesKeys {
     const KEY_TYPE: KeyType = KeyType::Bytes;
 
-    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block of the pool, of the
-    /// longest length.
+    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block
+    /// of the pool, of the longest length.
     fn make(number: u64) -> Box<[u8]> {
         let mut key = format!("{:03}", number / 4).into_bytes();
         match number % 4 {
@@ -70,7 +71,10 @@ pub(super) fn traced_pool<K: TestKey>(parameters: Parameters, bytes: u64) -> Arc
     Pool::create(traced, &format_of::<K>(parameters)).unwrap()
 }
 
-pub(super) fn opened<K: LeafKey, M: Media>(pool: &Arc<Pool<M>>, variant: Variant) -> Box<dyn Index<K>> {
+pub(super) fn opened<K: LeafKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Box<dyn Index<K>> {
     open(pool, variant, Shutdown::Crash).unwrap()
 }
 

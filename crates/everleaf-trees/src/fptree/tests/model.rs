@@ -8,7 +8,9 @@ use everleaf_pmem::{Media, Traced};
 use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 
-use super::{Parameters, TINY, TestKey, Variant, assert_sound, dram_pool, opened, scanned, traced_pool};
+use super::{
+    Parameters, TINY, TestKey, Variant, assert_sound, dram_pool, opened, scanned, traced_pool,
+};
 use crate::fptree::{Opening, open_with};
 
 #[derive(Clone, Debug)]
@@ -74,7 +76,8 @@ impl<K: TestKey> Twin<K> {
             Op::Update(k, v) => {
                 let (key, value) = (K::make(*k), self.value(*v));
                 let updated = tree.update_words(K::borrow(&key), &value, &mut old).unwrap();
-                let expected = self.model.get_mut(&key).map(|place| std::mem::replace(place, value));
+                let expected =
+                    self.model.get_mut(&key).map(|place| std::mem::replace(place, value));
                 assert_eq!(updated.then_some(old), expected);
             }
             Op::Upsert(k, v) => {
@@ -97,10 +100,13 @@ impl<K: TestKey> Twin<K> {
                 let lent: Vec<K::Ref<'_>> = keys.iter().map(K::borrow).collect();
                 let mut values = vec![None; keys.len()];
                 tree.get_many(&lent, &mut values).unwrap();
-                let expected: Vec<_> = keys.iter().map(|key| self.model.get(key).map(|value| value[0])).collect();
+                let expected: Vec<_> =
+                    keys.iter().map(|key| self.model.get(key).map(|value| value[0])).collect();
                 assert_eq!(values, expected);
             }
-            Op::Scan { from, bound, forward, limit } => self.compare_scan(tree, *from, *bound, *forward, *limit),
+            Op::Scan { from, bound, forward, limit } => {
+                self.compare_scan(tree, *from, *bound, *forward, *limit)
+            }
             Op::Clear(from, to) => (*from..*to).for_each(|k| self.step(tree, &Op::Remove(k))),
             Op::Reopen => {}
         }
@@ -116,9 +122,15 @@ impl<K: TestKey> Twin<K> {
         };
         let pair = |(key, value): (&K::Owned, &Vec<u64>)| (key.clone(), value.clone());
         let (direction, expected): (_, Vec<_>) = if forward {
-            (Direction::Forward, self.model.range((owned, Bound::Unbounded)).take(limit).map(pair).collect())
+            (
+                Direction::Forward,
+                self.model.range((owned, Bound::Unbounded)).take(limit).map(pair).collect(),
+            )
         } else {
-            (Direction::Backward, self.model.range((Bound::Unbounded, owned)).rev().take(limit).map(pair).collect())
+            (
+                Direction::Backward,
+                self.model.range((Bound::Unbounded, owned)).rev().take(limit).map(pair).collect(),
+            )
         };
         assert_eq!(scanned(tree, lent, direction, limit).unwrap(), expected);
     }
@@ -155,7 +167,9 @@ fn run_traced<K: TestKey>(variant: Variant, parameters: Parameters, ops: &[Op]) 
         twin.step(&*tree, op);
         if matches!(op, Op::Reopen) {
             assert_sound(&pool, &*tree);
-            let image = Traced::from_image(&pool.media().image(), pool.media().region().max_len(), 8).unwrap();
+            let image =
+                Traced::from_image(&pool.media().image(), pool.media().region().max_len(), 8)
+                    .unwrap();
             image.record(false, false);
             pool = Pool::open(image).unwrap().0;
             tree = opened(&pool, variant);
@@ -214,7 +228,9 @@ proptest! {
 fn ascending_and_descending_keys_come_and_go() {
     for variant in VARIANTS {
         let parameters = Parameters { group_bytes: 4096, ..Parameters::defaults(variant) };
-        for (ascending_in, ascending_out) in [(true, true), (true, false), (false, true), (false, false)] {
+        for (ascending_in, ascending_out) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
             let pool = dram_pool::<U64Keys>(parameters, 64 << 20);
             let tree = opened::<U64Keys, _>(&pool, variant);
             let order = |ascending: bool, i: u64| if ascending { i } else { 19_999 - i };
@@ -223,14 +239,20 @@ fn ascending_and_descending_keys_come_and_go() {
             }
             assert_sound(&pool, &*tree);
             let filled = 20_000 / (parameters.leaf_slots - 2);
-            assert!(!ascending_in || tree.statistics().leaves <= filled, "ascending keys fill their leaves");
+            assert!(
+                !ascending_in || tree.statistics().leaves <= filled,
+                "ascending keys fill their leaves"
+            );
             let full = pool.space().unwrap().used_bytes;
             for i in 0..20_000 {
                 assert!(tree.remove(order(ascending_out, i)).unwrap().is_some());
             }
             assert!(tree.is_empty());
             assert_sound(&pool, &*tree);
-            assert!(pool.space().unwrap().used_bytes < full / 2, "emptied groups go back to the pool");
+            assert!(
+                pool.space().unwrap().used_bytes < full / 2,
+                "emptied groups go back to the pool"
+            );
         }
     }
 }
@@ -250,7 +272,11 @@ fn opened_by_threads<K: TestKey>(keys: u64) {
     for threads in [1, 2, 3, 16] {
         let opening = Opening { threads: Some(threads), ..Shutdown::Crash.into() };
         let tree = open_with::<K, _>(&pool, Variant::FpTree, opening).unwrap();
-        assert_eq!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap(), entries, "{threads} threads");
+        assert_eq!(
+            scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap(),
+            entries,
+            "{threads} threads"
+        );
         assert_sound(&pool, &*tree);
     }
 }

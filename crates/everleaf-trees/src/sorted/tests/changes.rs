@@ -1,4 +1,5 @@
-//! What changes of the structure leave to those who look on, and to recovery, in states that whole trees seldom show.
+//! What changes of the structure leave to those who look on, and to recovery, in states that whole
+//! trees seldom show.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ const KEYS: u16 = 100;
 type Strings<M> = SortedTree<BytesKeys, M>;
 
 fn shape<M: Media>(pool: &Arc<Pool<M>>, shifted: bool) -> Shape {
-    let discipline = if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
+    let discipline =
+        if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
     Shape { slots: SLOTS, discipline }
 }
 
@@ -36,8 +38,15 @@ fn grown(shifted: bool, stride: u16) -> (Arc<Pool<Dram>>, Strings<Dram>) {
     (pool, tree)
 }
 
-/// Removes all keys below `least` and inserts them again; whether the leaf that `path` leads to is what it was, and its bound another key's.
-fn misleads(pool: &Pool<Dram>, tree: &Strings<Dram>, path: &Path<'_>, spot: &Spot<'_>, least: u16) -> bool {
+/// Removes all keys below `least` and inserts them again; whether the leaf that `path` leads to is
+/// what it was, and its bound another key's.
+fn misleads(
+    pool: &Pool<Dram>,
+    tree: &Strings<Dram>,
+    path: &Path<'_>,
+    spot: &Spot<'_>,
+    least: u16,
+) -> bool {
     let Some((word, _)) = path.low else { return false };
     let low = BytesKeys::copy(pool, word).unwrap();
     (0..least).for_each(|number| assert!(tree.remove(&key(number)).unwrap().is_some()));
@@ -49,7 +58,9 @@ fn misleads(pool: &Pool<Dram>, tree: &Strings<Dram>, path: &Path<'_>, spot: &Spo
 fn a_bound_whose_record_became_another_keys_does_not_mislead_a_scan() {
     for shifted in [false, true] {
         let mut met = 0;
-        for (least, stride) in (1..KEYS).flat_map(|least| [1, 37, 41, 63, 99].map(|stride| (least, stride))) {
+        for (least, stride) in
+            (1..KEYS).flat_map(|least| [1, 37, 41, 63, 99].map(|stride| (least, stride)))
+        {
             let (pool, tree) = grown(shifted, stride);
             let (path, spot) = tree.path(Way::To(&key(least))).unwrap();
             if misleads(&pool, &tree, &path, &spot, least) {
@@ -77,7 +88,8 @@ fn a_node_that_changed_since_it_was_seen_is_not_settled() {
     assert_sound(&pool, &tree as &dyn Index<BytesKeys>);
 }
 
-/// What a crash has left when the node above a split announces its new entry, and nothing else has become durable since the new node was written.
+/// What a crash has left when the node above a split announces its new entry, and nothing else has
+/// become durable since the new node was written.
 fn announced_above_only(pool: &Arc<Pool<Traced>>, tree: &Strings<Traced>, key: &[u8]) -> Vec<u64> {
     let media = pool.media();
     let mut image = media.image();
@@ -86,8 +98,12 @@ fn announced_above_only(pool: &Arc<Pool<Traced>>, tree: &Strings<Traced>, key: &
     media.take_events();
     assert!(tree.insert(key, 1).unwrap());
     let events = media.take_events();
-    let at =
-        |name: &str| events.iter().position(|event| matches!(event, Event::Flush { site, .. } if site.name() == name)).unwrap();
+    let at = |name: &str| {
+        events
+            .iter()
+            .position(|event| matches!(event, Event::Flush { site, .. } if site.name() == name))
+            .unwrap()
+    };
     let (log, header) = (at("sorted.split.C1.log"), at("circtree.insert.P1.header"));
     for (i, event) in events[..header].iter().enumerate() {
         if let Event::Store { offset, new, .. } = *event

@@ -28,11 +28,14 @@ fn barriers(counts: &Counts) -> (u64, u64) {
 
 #[test]
 fn descending_keys_shift_nothing_in_a_ring_and_everything_in_an_array() {
-    // An array: the lines of the moved entries, those of the terminator where it begins one, and the two flushes of the first entry.
+    // An array: the lines of the moved entries, those of the terminator where it begins one, and
+    // the two flushes of the first entry.
     let of_array = (1..256).map(|count| count / 4 + 1).sum::<u64>() + 63 + 2;
-    for (variant, shifted, flushes) in
-        [(Variant::CircTree, 0, Some(512)), (Variant::Array, 32_640, None), (Variant::FastFair, 32_640, Some(of_array))]
-    {
+    for (variant, shifted, flushes) in [
+        (Variant::CircTree, 0, Some(512)),
+        (Variant::Array, 32_640, None),
+        (Variant::FastFair, 32_640, Some(of_array)),
+    ] {
         let (pool, tree) = counted(256, variant);
         for key in (0..256).rev() {
             assert!(tree.insert(key, !key).unwrap());
@@ -60,15 +63,28 @@ fn compare_with_arrays(keys: u64) {
             let counts = pool.media().counts();
             // The allocator's are the same for both.
             let own = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| -> u64 {
-                barriers.iter().filter(|(site, _)| !site.name().starts_with("pool.")).map(|(_, count)| count).sum()
+                barriers
+                    .iter()
+                    .filter(|(site, _)| !site.name().starts_with("pool."))
+                    .map(|(_, count)| count)
+                    .sum()
             };
-            [counts.event(Counter::EntriesShifted), own(&counts.flushes), own(&counts.fences), 64 * own(&counts.lines_flushed)]
+            [
+                counts.event(Counter::EntriesShifted),
+                own(&counts.flushes),
+                own(&counts.fences),
+                64 * own(&counts.lines_flushed),
+            ]
         });
         let each = |count: u64| count as f64 / keys as f64;
-        let columns = array
-            .iter()
-            .zip(ring)
-            .map(|(array, ring)| format!(" {:.2} / {:.2} = {:.3} |", each(*array), each(ring), *array as f64 / ring as f64));
+        let columns = array.iter().zip(ring).map(|(array, ring)| {
+            format!(
+                " {:.2} / {:.2} = {:.3} |",
+                each(*array),
+                each(ring),
+                *array as f64 / ring as f64
+            )
+        });
         println!("| {slots} |{}", columns.collect::<String>());
         let factor = array[0] as f64 / ring[0] as f64;
         assert!((1.85..2.02).contains(&factor), "{slots} entries: {factor}, seed {seed}");
@@ -97,11 +113,19 @@ fn an_operation_on_an_array_costs_what_the_first_page_says() {
     assert_eq!(cost(&|| assert!(tree.insert(100, 1).unwrap())), (2, 2), "into an empty node");
     for count in 1..16 {
         let own_line = u64::from(count % 4 == 3);
-        assert_eq!(cost(&|| assert!(tree.insert(count * 10 + 100, 1).unwrap())), (1 + own_line, 1 + own_line), "at the end");
+        assert_eq!(
+            cost(&|| assert!(tree.insert(count * 10 + 100, 1).unwrap())),
+            (1 + own_line, 1 + own_line),
+            "at the end"
+        );
     }
     // 16 entries in 4 lines, the terminator in the fifth.
     assert_eq!(cost(&|| assert!(tree.insert(95, 1).unwrap())), (5, 5), "before the first");
-    assert_eq!(cost(&|| assert!(tree.insert(205, 1).unwrap())), (2, 2), "from slot 12 on: lines 3 and 4");
+    assert_eq!(
+        cost(&|| assert!(tree.insert(205, 1).unwrap())),
+        (2, 2),
+        "from slot 12 on: lines 3 and 4"
+    );
     assert_eq!(cost(&|| assert_eq!(tree.update(205, 2).unwrap(), Some(1))), (1, 1));
     assert_eq!(cost(&|| assert_eq!(tree.remove(250).unwrap(), Some(1))), (1, 1), "the last");
     assert_eq!(cost(&|| assert_eq!(tree.remove(95).unwrap(), Some(1))), (5, 5), "the first");
@@ -118,36 +142,55 @@ fn an_operation_costs_what_the_first_page_says() {
     };
     // Slots 0 to 15: lines 0 to 3.
     for key in 0..16 {
-        assert_eq!(cost(&|| assert!(tree.insert(key * 10 + 100, 1).unwrap())), (2, 2), "at the end");
+        assert_eq!(
+            cost(&|| assert!(tree.insert(key * 10 + 100, 1).unwrap())),
+            (2, 2),
+            "at the end"
+        );
     }
     assert_eq!(cost(&|| assert!(tree.insert(95, 1).unwrap())), (2, 2), "before the first: slot 31");
     // 95 moves to slot 30, the new one to slot 31: one line.
-    assert_eq!(cost(&|| assert!(tree.insert(96, 1).unwrap())), (2, 2), "one entry in the same line");
+    assert_eq!(
+        cost(&|| assert!(tree.insert(96, 1).unwrap())),
+        (2, 2),
+        "one entry in the same line"
+    );
     // 95 and 96 move to slots 29 and 30, 100 to 31, and the new one to slot 0: two lines.
     assert_eq!(cost(&|| assert!(tree.insert(105, 1).unwrap())), (3, 3), "two lines");
     assert_eq!(cost(&|| assert_eq!(tree.update(105, 2).unwrap(), Some(1))), (1, 1));
     assert_eq!(cost(&|| assert_eq!(tree.remove(95).unwrap(), Some(1))), (1, 1), "the first");
     assert_eq!(cost(&|| assert_eq!(tree.remove(250).unwrap(), Some(1))), (1, 1), "the last");
-    assert_eq!(cost(&|| assert_eq!(tree.remove(105).unwrap(), Some(2))), (3, 3), "96 and 100 move up, over two lines");
+    assert_eq!(
+        cost(&|| assert_eq!(tree.remove(105).unwrap(), Some(2))),
+        (3, 3),
+        "96 and 100 move up, over two lines"
+    );
     assert_eq!(cost(&|| assert_eq!(tree.get(110).unwrap(), Some(1))), (0, 0));
 }
 
 #[test]
 fn splits_and_merges_cost_what_the_first_pages_say() {
-    for (variant, split, merge) in [(Variant::CircTree, (5 + 3, 2), (2 + 2, 2)), (Variant::FastFair, (6 + 4, 3), (2 + 3, 3))] {
+    for (variant, split, merge) in
+        [(Variant::CircTree, (5 + 3, 2), (2 + 2, 2)), (Variant::FastFair, (6 + 4, 3), (2 + 3, 3))]
+    {
         // The log is written once more for the root, which then has one child.
         let merge = (merge.0 + 1, merge.1);
         let (pool, tree) = counted(32, variant);
         let cost = |sites: &str| {
             let counts = pool.media().counts();
             let of = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| -> u64 {
-                barriers.iter().filter(|(site, _)| site.name().starts_with(sites)).map(|(_, count)| count).sum()
+                barriers
+                    .iter()
+                    .filter(|(site, _)| site.name().starts_with(sites))
+                    .map(|(_, count)| count)
+                    .sum()
             };
             (of(&counts.flushes), of(&counts.fences))
         };
         (0..32).for_each(|key| assert!(tree.insert(key * 10, 1).unwrap()));
         assert!(tree.insert(155, 1).unwrap());
-        // 16 entries go to the new node: 4 lines and its header; of an array the terminator's besides.
+        // 16 entries go to the new node: 4 lines and its header; of an array the terminator's
+        // besides.
         assert_eq!(cost("sorted.split."), split, "{variant:?}");
         (20..32).rev().for_each(|key| assert_eq!(tree.remove(key * 10).unwrap(), Some(1)));
         // 4 entries go to slots 17 to 20, the terminator to slot 21: 2 lines.

@@ -1,4 +1,5 @@
-//! Tests of the room: against the model, by counting, of single steps in every state of a node, of what changes of the structure leave to others.
+//! Tests of the room: against the model, by counting, of single steps in every state of a node, of
+//! what changes of the structure leave to others.
 
 mod changes;
 mod counters;

@@ -1,4 +1,5 @@
-//! The tree against the model, at random, with every size of node and both kinds of keys; what is closed, or not, and opened again.
+//! The tree against the model, at random, with every size of node and both kinds of keys; what is
+//! closed, or not, and opened again.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -63,7 +64,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..200)
 }
 
-fn entries<K: KeyKind>(scan: impl FnOnce(&mut everleaf_index::Visit<'_, K>)) -> Vec<(K::Owned, u64)> {
+fn entries<K: KeyKind>(
+    scan: impl FnOnce(&mut everleaf_index::Visit<'_, K>),
+) -> Vec<(K::Owned, u64)> {
     let mut entries = Vec::new();
     scan(&mut |key, value| {
         entries.push((K::to_owned(key), value[0]));
@@ -78,9 +81,16 @@ where
 {
     for direction in [Direction::Forward, Direction::Backward] {
         for from in [0, 30, 500].map(K::make) {
-            for bound in [Bound::Unbounded, Bound::Included(K::borrow(&from)), Bound::Excluded(K::borrow(&from))] {
+            for bound in [
+                Bound::Unbounded,
+                Bound::Included(K::borrow(&from)),
+                Bound::Excluded(K::borrow(&from)),
+            ] {
                 let found = entries::<K>(|visit| tree.scan(bound, direction, visit).unwrap());
-                assert_eq!(found, entries::<K>(|visit| model.scan(bound, direction, visit).unwrap()));
+                assert_eq!(
+                    found,
+                    entries::<K>(|visit| model.scan(bound, direction, visit).unwrap())
+                );
             }
         }
     }
@@ -105,12 +115,18 @@ where
             Act::Update(key, value) => {
                 let key = K::make(key);
                 let done = tree.update_words(K::borrow(&key), &[value], &mut old).unwrap();
-                assert_eq!(done, model.update_words(K::borrow(&key), &[value], &mut expected).unwrap());
+                assert_eq!(
+                    done,
+                    model.update_words(K::borrow(&key), &[value], &mut expected).unwrap()
+                );
             }
             Act::Upsert(key, value) => {
                 let key = K::make(key);
                 let done = tree.upsert_words(K::borrow(&key), &[value], &mut old).unwrap();
-                assert_eq!(done, model.upsert_words(K::borrow(&key), &[value], &mut expected).unwrap());
+                assert_eq!(
+                    done,
+                    model.upsert_words(K::borrow(&key), &[value], &mut expected).unwrap()
+                );
             }
             Act::Remove(key) => {
                 let key = K::make(key);
@@ -118,11 +134,18 @@ where
                 assert_eq!(done, model.remove_words(K::borrow(&key), &mut expected).unwrap());
             }
             Act::Row(start, up, insert) => (0..40u16).for_each(|i| {
-                let key = K::make(if up { start.saturating_add(i) } else { start.saturating_sub(i) });
+                let key =
+                    K::make(if up { start.saturating_add(i) } else { start.saturating_sub(i) });
                 let (found, right) = if insert {
-                    (tree.insert_words(K::borrow(&key), &[3]), model.insert_words(K::borrow(&key), &[3]))
+                    (
+                        tree.insert_words(K::borrow(&key), &[3]),
+                        model.insert_words(K::borrow(&key), &[3]),
+                    )
                 } else {
-                    (tree.remove_words(K::borrow(&key), &mut old), model.remove_words(K::borrow(&key), &mut expected))
+                    (
+                        tree.remove_words(K::borrow(&key), &mut old),
+                        model.remove_words(K::borrow(&key), &mut expected),
+                    )
                 };
                 assert_eq!(found.unwrap(), right.unwrap());
             }),
@@ -131,7 +154,12 @@ where
                     tree.close().unwrap();
                 }
                 drop(tree);
-                tree = open::<K, _>(&pool, variant, if clean { Shutdown::Clean } else { Shutdown::Crash }).unwrap();
+                tree = open::<K, _>(
+                    &pool,
+                    variant,
+                    if clean { Shutdown::Clean } else { Shutdown::Crash },
+                )
+                .unwrap();
             }
         }
         assert_eq!((old, tree.len()), (expected, model.len()));
@@ -201,7 +229,11 @@ fn fill_up<K: TestKey>(slots: u64, variant: Variant) {
         assert_eq!(tree.get(K::borrow(&K::make(*number))).unwrap(), Some(u64::from(*number)));
     }
     for number in &present {
-        assert_eq!(tree.remove(K::borrow(&K::make(*number))).unwrap(), Some(u64::from(*number)), "a merge needs no room");
+        assert_eq!(
+            tree.remove(K::borrow(&K::make(*number))).unwrap(),
+            Some(u64::from(*number)),
+            "a merge needs no room"
+        );
     }
     assert_sound(&pool, &*tree);
     assert_eq!((tree.len(), tree.statistics().height, tree.statistics().leaves), (0, 1, 1));

@@ -1,6 +1,8 @@
-//! Single steps of a node of 8 entries, from every slot, with every number of entries, at every position, by words that do not tell entries apart by
-//! their values and by what dead slots hold: cut after each store, with only the stores of whole lines in doubt that the model of `docs/persistence-model.md`
-//! leaves in doubt there. The explorer does this with whole trees; here no state is left out.
+//! Single steps of a node of 8 entries, from every slot, with every number of entries, at every
+//! position, by words that do not tell entries apart by their values and by what dead slots hold:
+//! cut after each store, with only the stores of whole lines in doubt that the model of
+//! `docs/persistence-model.md` leaves in doubt there. The explorer does this with whole trees; here
+//! no state is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,12 +21,19 @@ const SLOTS: usize = 8;
 
 /// How the nodes are kept; of arrays in the next session.
 fn shape(pool: &Arc<Pool<Traced>>, shifted: bool) -> Shape {
-    let discipline = if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
+    let discipline =
+        if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
     Shape { slots: SLOTS, discipline }
 }
 
 /// A pool of one leaf in a given state.
-fn leaf(state: State, shifted: bool, keys: impl Fn(usize) -> u64, values: impl Fn(usize) -> u64, dead: u64) -> (Traced, u64) {
+fn leaf(
+    state: State,
+    shifted: bool,
+    keys: impl Fn(usize) -> u64,
+    values: impl Fn(usize) -> u64,
+    dead: u64,
+) -> (Traced, u64) {
     let media = Traced::new(64 << 10, 64 << 10, 1).unwrap();
     let pool = Pool::create(media.clone(), &format(KeyType::U64, SLOTS as u64)).unwrap();
     let shape = shape(&pool, shifted);
@@ -59,12 +68,15 @@ struct LineStores {
     flushed: usize,
 }
 
-/// Every image that a crash after `events` can have left: of each line with stores that are not certainly durable, any number of its first.
+/// Every image that a crash after `events` can have left: of each line with stores that are not
+/// certainly durable, any number of its first.
 fn images(before: &[u64], events: &[Event]) -> Vec<Vec<u64>> {
     let mut lines = BTreeMap::<u64, LineStores>::new();
     for event in events {
         match *event {
-            Event::Store { offset, new, .. } => lines.entry(offset / LINE as u64).or_default().stores.push((offset, new)),
+            Event::Store { offset, new, .. } => {
+                lines.entry(offset / LINE as u64).or_default().stores.push((offset, new))
+            }
             Event::Flush { line, .. } => {
                 if let Some(line) = lines.get_mut(&line) {
                     line.flushed = line.stores.len();
@@ -96,9 +108,13 @@ fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
     let shape = shape(&pool, shifted);
     let tree = SortedTree::<U64Keys, _>::open(&pool, shape, false, opened.shutdown).unwrap();
     super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
-    let node = Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), shape).unwrap();
+    let node =
+        Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), shape)
+            .unwrap();
     let state = node.state(pool.media()).unwrap();
-    (0..usize::from(state.count)).map(|position| node.entry(pool.media(), state, position)).collect()
+    (0..usize::from(state.count))
+        .map(|position| node.entry(pool.media(), state, position))
+        .collect()
 }
 
 /// One step.
@@ -109,7 +125,13 @@ enum Act {
 }
 
 /// Runs steps one after the other on a leaf, and cuts them everywhere; the number of images.
-fn cut_everywhere(state: State, shifted: bool, dead: u64, values: impl Fn(usize) -> u64 + Copy, acts: &[Act]) -> usize {
+fn cut_everywhere(
+    state: State,
+    shifted: bool,
+    dead: u64,
+    values: impl Fn(usize) -> u64 + Copy,
+    acts: &[Act],
+) -> usize {
     // The first key of an array may be 0, which ends an array elsewhere.
     let key = |position: usize| if shifted && position == 0 { 0 } else { position as u64 * 4 + 10 };
     let (media, offset) = leaf(state, shifted, key, values, dead);
@@ -120,14 +142,20 @@ fn cut_everywhere(state: State, shifted: bool, dead: u64, values: impl Fn(usize)
     node.end_step(&media, state).unwrap();
     let image = media.image();
     media.take_events();
-    let (mut events, mut ends, mut contents) = (Vec::new(), Vec::new(), vec![content(&image, shifted)]);
+    let (mut events, mut ends, mut contents) =
+        (Vec::new(), Vec::new(), vec![content(&image, shifted)]);
     for act in acts {
         let state = node.state(&media).unwrap();
         match *act {
             Act::Insert(at) => {
                 // Between its neighbours.
-                let before = at.checked_sub(1).map_or(0, |before| node.entry(&media, state, before).0);
-                let behind = if at < usize::from(state.count) { node.entry(&media, state, at).0 } else { before + 8 };
+                let before =
+                    at.checked_sub(1).map_or(0, |before| node.entry(&media, state, before).0);
+                let behind = if at < usize::from(state.count) {
+                    node.entry(&media, state, at).0
+                } else {
+                    before + 8
+                };
                 let key = before.midpoint(behind);
                 node.insert::<U64Keys, _>(&media, state, at, key, 7);
             }
@@ -144,7 +172,11 @@ fn cut_everywhere(state: State, shifted: bool, dead: u64, values: impl Fn(usize)
             if seen.insert((done, image.clone())) {
                 let found = content(&image, shifted);
                 let right = contents[done..].iter().take(2).any(|content| *content == found);
-                assert!(right, "{state:?}, dead {dead}, {acts:?}: {done} done, {found:?} after {end} of {events:#?}");
+                assert!(
+                    right,
+                    "{state:?}, dead {dead}, {acts:?}: {done} done, {found:?} after {end} of \
+                    {events:#?}"
+                );
             }
         }
     }
@@ -169,11 +201,23 @@ fn a_step_that_is_cut_has_happened_or_not_from_every_slot_with_every_number_of_e
         for base in bases(shifted) {
             for count in u16::from(!shifted)..=SLOTS as u16 {
                 let last_key = u64::from(count) * 4 + 6;
-                for act in acts(count.into()).filter(|act| !shifted || count == 0 || !matches!(act, Act::Insert(0))) {
-                    // Values that are all alike, and different ones; dead slots with a key of the node, its last one, and another one.
-                    for (alike, dead) in [(true, 10), (false, last_key), (false, 10), (false, 9999), (true, 0)] {
-                        let values = move |position: usize| if alike { 0 } else { position as u64 + 50 };
-                        states += cut_everywhere(State::at_rest(0, base, count), shifted, dead, values, &[act]);
+                for act in acts(count.into())
+                    .filter(|act| !shifted || count == 0 || !matches!(act, Act::Insert(0)))
+                {
+                    // Values that are all alike, and different ones; dead slots with a key of the
+                    // node, its last one, and another one.
+                    for (alike, dead) in
+                        [(true, 10), (false, last_key), (false, 10), (false, 9999), (true, 0)]
+                    {
+                        let values =
+                            move |position: usize| if alike { 0 } else { position as u64 + 50 };
+                        states += cut_everywhere(
+                            State::at_rest(0, base, count),
+                            shifted,
+                            dead,
+                            values,
+                            &[act],
+                        );
                     }
                 }
             }
@@ -189,10 +233,17 @@ fn a_step_after_another_whose_end_is_not_durable_has_happened_or_not() {
         for base in bases(shifted).step_by(3) {
             for count in 3..SLOTS as u16 {
                 for first in acts(count.into()).skip(usize::from(shifted)) {
-                    let between = usize::from(count) + 1 - 2 * usize::from(matches!(first, Act::Remove(_)));
+                    let between =
+                        usize::from(count) + 1 - 2 * usize::from(matches!(first, Act::Remove(_)));
                     for second in acts(between).skip(usize::from(shifted)) {
                         let values = |position: usize| position as u64 + 50;
-                        states += cut_everywhere(State::at_rest(0, base, count), shifted, 14, values, &[first, second]);
+                        states += cut_everywhere(
+                            State::at_rest(0, base, count),
+                            shifted,
+                            14,
+                            values,
+                            &[first, second],
+                        );
                     }
                 }
             }

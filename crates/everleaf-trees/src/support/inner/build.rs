@@ -1,5 +1,6 @@
-//! All leaves are known (after a crash): nodes are written from left to right, each once. Several threads make the bottom nodes, each above a share of the
-//! leaves at a time; one makes what is above them. Their memory can be taken while the leaves are still being looked for.
+//! All leaves are known (after a crash): nodes are written from left to right, each once. Several
+//! threads make the bottom nodes, each above a share of the leaves at a time; one makes what is
+//! above them. Their memory can be taken while the leaves are still being looked for.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,12 +10,13 @@ use everleaf_pmem::DramSource;
 use super::{Entry, Inner, InnerError, InnerKey, Kept};
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
-    /// Builds the tree over a first child, which covers all that is below the first separator, and the others with
-    /// their separators, ascending. Nodes are filled to `fill_percent` (1 to 100) of their capacity.
+    /// Builds the tree over a first child, which covers all that is below the first separator, and
+    /// the others with their separators, ascending. Nodes are filled to `fill_percent` (1 to 100)
+    /// of their capacity.
     ///
     /// # Errors
-    /// [`InnerError::Order`] if separators do not ascend strictly from above the smallest key; [`InnerError::Memory`],
-    /// [`InnerError::TooLong`].
+    /// [`InnerError::Order`] if separators do not ascend strictly from above the smallest key;
+    /// [`InnerError::Memory`], [`InnerError::TooLong`].
     pub fn build<'a, 'd>(
         dram: impl Into<DramSource<'d>>,
         first_child: u64,
@@ -29,8 +31,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 }
 
-/// A tree that is built above shares of its children: several threads at a time make the [`bottom`](Building::bottom) nodes above a share each, then one
-/// [ends](Building::end) it.
+/// A tree that is built above shares of its children: several threads at a time make the
+/// [`bottom`](Building::bottom) nodes above a share each, then one [ends](Building::end) it.
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -64,19 +66,25 @@ pub struct Bottom {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
-    /// Begins a tree whose nodes will be filled to `fill_percent` (1 to 100) of their capacity. Takes no memory yet.
+    /// Begins a tree whose nodes will be filled to `fill_percent` (1 to 100) of their capacity.
+    /// Takes no memory yet.
     ///
     /// # Errors
     /// [`InnerError::Memory`] when the system has no addresses.
-    pub fn begin<'d>(dram: impl Into<DramSource<'d>>, fill_percent: usize) -> Result<Self, InnerError> {
+    pub fn begin<'d>(
+        dram: impl Into<DramSource<'d>>,
+        fill_percent: usize,
+    ) -> Result<Self, InnerError> {
         let slots = (CAPACITY * fill_percent / 100).clamp(2, CAPACITY);
         Ok(Self { inner: Inner::new(dram, 0)?, slots, page: AtomicUsize::new(0) })
     }
 
-    /// Takes memory for the nodes above so many children, where that is more than half a huge page. The system zeroes a huge page when it is first used, which takes half
-    /// a millisecond, or some milliseconds where the machine is virtual and its host must find the memory first: a thread that sees to it while others can take over its work
-    /// keeps nobody waiting. To be called with more and more children as they become known, by one thread at a time. Where there is no memory,
-    /// [`plan`](Building::plan) says so.
+    /// Takes memory for the nodes above so many children, where that is more than half a huge page.
+    /// The system zeroes a huge page when it is first used, which takes half a millisecond, or some
+    /// milliseconds where the machine is virtual and its host must find the memory first: a thread
+    /// that sees to it while others can take over its work keeps nobody waiting. To be called with
+    /// more and more children as they become known, by one thread at a time. Where there is no
+    /// memory, [`plan`](Building::plan) says so.
     pub fn expect(&self, children: usize) {
         let nodes = children.div_ceil(self.slots);
         if self.inner.nodes.fill_huge_pages(nodes) && self.inner.nodes.reserve(nodes).is_ok() {
@@ -84,21 +92,27 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         }
     }
 
-    /// Plans a tree over a first child, which covers all that is below the first separator; `most` children at most, in so many shares, so that memory
-    /// is set aside for all nodes at once. After all expecting has ended.
+    /// Plans a tree over a first child, which covers all that is below the first separator; `most`
+    /// children at most, in so many shares, so that memory is set aside for all nodes at once.
+    /// After all expecting has ended.
     ///
     /// # Errors
     /// [`InnerError::Memory`].
     pub fn plan(&self, first_child: u64, most: usize, shares: usize) -> Result<(), InnerError> {
-        // Each share may end with a node that is not full. A small arena is made at once: to make it larger costs more than to make it.
+        // Each share may end with a node that is not full. A small arena is made at once: to make
+        // it larger costs more than to make it.
         let bottom = most.div_ceil(self.slots) + shares;
-        let above = std::iter::successors(Some(bottom), |nodes| (*nodes > 1).then(|| nodes.div_ceil(self.slots))).skip(1);
+        let above = std::iter::successors(Some(bottom), |nodes| {
+            (*nodes > 1).then(|| nodes.div_ceil(self.slots))
+        })
+        .skip(1);
         self.inner.nodes.reserve(bottom + above.sum::<usize>())?;
         self.inner.only_child.store(first_child, Relaxed);
         Ok(())
     }
 
-    /// Takes part in faulting the memory of the nodes in: each huge page is zeroed by one of the threads that do this.
+    /// Takes part in faulting the memory of the nodes in: each huge page is zeroed by one of the
+    /// threads that do this.
     pub fn fault_in(&self) {
         let arena = &self.inner.nodes.arena;
         let next = |page: usize| (page < arena.huge_pages()).then_some(page + 1);
@@ -107,9 +121,10 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         }
     }
 
-    /// Makes the nodes above a share of the children, which come with their separators, ascending. `number`: of the share, from 0 on; every share is above
-    /// the one before it. `length`: about how many there are. For each of the shares that were planned, once: the first child is in share 0, and no memory
-    /// is set aside for more.
+    /// Makes the nodes above a share of the children, which come with their separators, ascending.
+    /// `number`: of the share, from 0 on; every share is above the one before it. `length`: about
+    /// how many there are. For each of the shares that were planned, once: the first child is in
+    /// share 0, and no memory is set aside for more.
     ///
     /// # Errors
     /// As [`Inner::build`].
@@ -125,7 +140,11 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
             row.push(Entry { kept: Kept::default(), child: self.inner.only_child.load(Relaxed) });
         }
         for (separator, child) in children {
-            if row.made.ends.is_some_and(|(_, last)| K::compare(separators, last, separator, 0).is_ge()) {
+            if row
+                .made
+                .ends
+                .is_some_and(|(_, last)| K::compare(separators, last, separator, 0).is_ge())
+            {
                 return Err(InnerError::Order);
             }
             let handle = K::keep(separators, separator)?;
@@ -145,7 +164,13 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         for bottom in bottoms {
             let Some((lowest, highest)) = bottom.ends else { continue };
             if last.is_some_and(|last| {
-                K::compare(&inner.separators, last, K::borrow(&K::owned(&inner.separators, lowest)), 0).is_ge()
+                K::compare(
+                    &inner.separators,
+                    last,
+                    K::borrow(&K::owned(&inner.separators, lowest)),
+                    0,
+                )
+                .is_ge()
             }) {
                 return Err(InnerError::Order);
             }
@@ -155,7 +180,11 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         inner.len.store(children.max(1), Relaxed);
         match children {
             // Without an inner node the root leads to the child itself.
-            ..=1 => levels.pending.iter().flatten().for_each(|entry| inner.nodes.free(entry.child as u32)),
+            ..=1 => levels
+                .pending
+                .iter()
+                .flatten()
+                .for_each(|entry| inner.nodes.free(entry.child as u32)),
             _ => levels.finish(&inner)?,
         }
         Ok(inner)
@@ -176,7 +205,12 @@ impl<'b, K: InnerKey, const CAPACITY: usize> Row<'b, K, CAPACITY> {
     fn new(building: &'b Building<K, CAPACITY>, length: usize) -> Self {
         let nodes = length.div_ceil(building.slots);
         let made = Bottom { nodes: Vec::with_capacity(nodes), ends: None, children: 0 };
-        Self { building, taken: building.inner.nodes.allocate_many(nodes), pending: Vec::with_capacity(building.slots), made }
+        Self {
+            building,
+            taken: building.inner.nodes.allocate_many(nodes),
+            pending: Vec::with_capacity(building.slots),
+            made,
+        }
     }
 
     fn push(&mut self, entry: Entry) {
@@ -184,7 +218,8 @@ impl<'b, K: InnerKey, const CAPACITY: usize> Row<'b, K, CAPACITY> {
             self.write();
         }
         self.pending.push(entry);
-        self.made.ends = Some((self.made.ends.map_or(entry.kept, |(lowest, _)| lowest), entry.kept));
+        self.made.ends =
+            Some((self.made.ends.map_or(entry.kept, |(lowest, _)| lowest), entry.kept));
         self.made.children += 1;
     }
 
@@ -214,7 +249,12 @@ struct Levels {
 
 impl Levels {
     /// Adds an entry at the end of a level; a full node before it is written.
-    fn push<K: InnerKey, const C: usize>(&mut self, inner: &Inner<K, C>, level: usize, entry: Entry) -> Result<(), InnerError> {
+    fn push<K: InnerKey, const C: usize>(
+        &mut self,
+        inner: &Inner<K, C>,
+        level: usize,
+        entry: Entry,
+    ) -> Result<(), InnerError> {
         if self.pending.len() == level {
             self.pending.push(Vec::with_capacity(self.slots));
         }
@@ -226,7 +266,11 @@ impl Levels {
     }
 
     /// Writes the pending node of a level and tells its parent.
-    fn write<K: InnerKey, const C: usize>(&mut self, inner: &Inner<K, C>, level: usize) -> Result<(), InnerError> {
+    fn write<K: InnerKey, const C: usize>(
+        &mut self,
+        inner: &Inner<K, C>,
+        level: usize,
+    ) -> Result<(), InnerError> {
         inner.nodes.reserve(1)?;
         let node = inner.nodes.allocate();
         inner.nodes.write_entries(&inner.separators, node, &self.pending[level]);
@@ -236,7 +280,10 @@ impl Levels {
     }
 
     /// Writes the last node of every level; the only entry of the topmost level leads to the root.
-    fn finish<K: InnerKey, const C: usize>(mut self, inner: &Inner<K, C>) -> Result<(), InnerError> {
+    fn finish<K: InnerKey, const C: usize>(
+        mut self,
+        inner: &Inner<K, C>,
+    ) -> Result<(), InnerError> {
         let mut level = 0;
         while level + 1 < self.pending.len() || self.pending[level].len() > 1 {
             self.write(inner, level)?;

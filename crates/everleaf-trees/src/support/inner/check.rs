@@ -19,7 +19,8 @@ struct Tally {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
-    /// Every violation of the invariants I1 to I6, as sentences; empty if all is well. Reads the whole tree.
+    /// Every violation of the invariants I1 to I6, as sentences; empty if all is well. Reads the
+    /// whole tree.
     pub fn check(&self) -> Vec<String> {
         let mut tally = Tally::default();
         if self.height() > 0 {
@@ -29,23 +30,36 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         let Tally { children, nodes, segments, separator_words, mut violations } = tally;
         if children != self.len() {
-            violations.push(format!("I4: {children} children are reachable, {} are counted", self.len()));
+            violations
+                .push(format!("I4: {children} children are reachable, {} are counted", self.len()));
         }
         if nodes != self.inner_nodes() {
-            violations.push(format!("I5: {nodes} nodes are reachable, {} are in use", self.inner_nodes()));
+            violations.push(format!(
+                "I5: {nodes} nodes are reachable, {} are in use",
+                self.inner_nodes()
+            ));
         }
         if segments != self.nodes.live_segments() as usize {
-            violations.push(format!("I5: {segments} segments are reachable, {} are in use", self.nodes.live_segments()));
+            violations.push(format!(
+                "I5: {segments} segments are reachable, {} are in use",
+                self.nodes.live_segments()
+            ));
         }
         if self.nodes.lost_lines() != 0 {
-            violations.push(format!("I5: {} lines are neither in use nor free", self.nodes.lost_lines()));
+            violations
+                .push(format!("I5: {} lines are neither in use nor free", self.nodes.lost_lines()));
         }
         if self.nodes.promised() != 0 {
-            violations.push(format!("I6: memory is promised to {} changes, and none is under way", self.nodes.promised()));
+            violations.push(format!(
+                "I6: memory is promised to {} changes, and none is under way",
+                self.nodes.promised()
+            ));
         }
         let live_words = K::live_words(&self.separators);
         if separator_words != live_words {
-            violations.push(format!("I5: separators take {separator_words} words, {live_words} are handed out"));
+            violations.push(format!(
+                "I5: separators take {separator_words} words, {live_words} are handed out"
+            ));
         }
         violations
     }
@@ -54,10 +68,19 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         K::compare(&self.separators, kept, K::borrow(&K::owned(&self.separators, other)), 0)
     }
 
-    /// Checks a node at `depth` whose keys begin at `lower` and end before `upper`, and all below it.
-    fn check_node(&self, node: u32, depth: u32, lower: Kept, upper: Option<Kept>, tally: &mut Tally) {
+    /// Checks a node at `depth` whose keys begin at `lower` and end before `upper`, and all below
+    /// it.
+    fn check_node(
+        &self,
+        node: u32,
+        depth: u32,
+        lower: Kept,
+        upper: Option<Kept>,
+        tally: &mut Tally,
+    ) {
         let count = self.nodes.count(node);
-        let mut wrong = |what: String| tally.violations.push(format!("{what} (node {node} at depth {depth})"));
+        let mut wrong =
+            |what: String| tally.violations.push(format!("{what} (node {node} at depth {depth})"));
         if count == 0 || count > CAPACITY {
             return wrong(format!("I1: the node has {count} slots"));
         }
@@ -84,7 +107,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
                 tally.children += 1;
                 tally.separator_words += K::words(kept.handle);
             } else {
-                let next = if slot + 1 < count { Some(self.nodes.kept(node, slot + 1)) } else { upper };
+                let next =
+                    if slot + 1 < count { Some(self.nodes.kept(node, slot + 1)) } else { upper };
                 self.check_node(self.nodes.child(node, slot) as u32, depth + 1, kept, next, tally);
             }
         }
@@ -113,13 +137,19 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         let blocks = count.div_ceil(WORDS);
         let last = self.nodes.block(node, blocks - 1);
-        if (count - (blocks - 1) * WORDS..WORDS).any(|word| self.nodes.load(last, word) != u64::MAX) {
+        if (count - (blocks - 1) * WORDS..WORDS).any(|word| self.nodes.load(last, word) != u64::MAX)
+        {
             wrong("I3: an unused word of the last block is not padding".into());
         }
-        let in_use = blocks.div_ceil(Nodes::<K, CAPACITY>::SEGMENT_BLOCKS) * Nodes::<K, CAPACITY>::SEGMENT_BLOCKS;
+        let in_use = blocks.div_ceil(Nodes::<K, CAPACITY>::SEGMENT_BLOCKS)
+            * Nodes::<K, CAPACITY>::SEGMENT_BLOCKS;
         for block in 1..Nodes::<K, CAPACITY>::SEGMENTS * Nodes::<K, CAPACITY>::SEGMENT_BLOCKS {
             let head = block % Nodes::<K, CAPACITY>::SEGMENT_BLOCKS == 0;
-            let expected = if block < blocks { self.nodes.load(self.nodes.block(node, block), 0) } else { u64::MAX };
+            let expected = if block < blocks {
+                self.nodes.load(self.nodes.block(node, block), 0)
+            } else {
+                u64::MAX
+            };
             if (head || block < in_use) && self.nodes.pivot(node, block) != expected {
                 wrong(format!("I3: the pivot of block {block} is not its first word"));
             }

@@ -5,7 +5,8 @@ use everleaf_index::Direction;
 use super::latches::Alone;
 use super::{Inner, InnerKey, Kept, MAX_HEIGHT, Path};
 
-/// Stands at a child. A step costs a few instructions; it goes up the tree only at the edge of a node.
+/// Stands at a child. A step costs a few instructions; it goes up the tree only at the edge of a
+/// node.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a, K: InnerKey, const CAPACITY: usize> {
     inner: &'a Inner<K, CAPACITY>,
@@ -24,12 +25,18 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// A cursor at the first (`Forward`) or the last (`Backward`) child.
     pub fn start(&self, direction: Direction) -> Cursor<'_, K, CAPACITY> {
-        let mut cursor = Cursor { inner: self, path: Path([(0, 0); MAX_HEIGHT]), child: self.top().0, siblings: 0 };
+        let mut cursor = Cursor {
+            inner: self,
+            path: Path([(0, 0); MAX_HEIGHT]),
+            child: self.top().0,
+            siblings: 0,
+        };
         cursor.descend(0, direction);
         cursor.arrived()
     }
 
-    /// The child after (or before) the one that covers `key`, and its lower bound; none at the edge.
+    /// The child after (or before) the one that covers `key`, and its lower bound; none at the
+    /// edge.
     pub fn neighbor(&self, key: K::Ref<'_>, direction: Direction) -> Option<(K::Owned, u64)> {
         let mut cursor = self.seek(key);
         let child = cursor.step(direction)?;
@@ -72,7 +79,8 @@ impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
         self.child
     }
 
-    /// Goes to the next child in this direction and returns it; none at the edge, and the cursor stays.
+    /// Goes to the next child in this direction and returns it; none at the edge, and the cursor
+    /// stays.
     #[inline]
     pub fn step(&mut self, direction: Direction) -> Option<u64> {
         match self.peek(direction, 1) {
@@ -123,13 +131,15 @@ impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
         K::owned(&self.inner.separators, kept)
     }
 
-    /// The separator above the child: the first key that it does not cover; none for the last child.
+    /// The separator above the child: the first key that it does not cover; none for the last
+    /// child.
     pub fn upper_bound(&self) -> Option<K::Owned> {
         let kept = self.upper()?;
         Some(K::owned(&self.inner.separators, kept))
     }
 
-    /// Whether the child covers no key from `key` on (a scan that ends before `key` need not go further), without a copy.
+    /// Whether the child covers no key from `key` on (a scan that ends before `key` need not go
+    /// further), without a copy.
     pub fn ends_by(&self, key: K::Ref<'_>) -> bool {
         self.upper().is_some_and(|kept| K::compare(&self.inner.separators, kept, key, 0).is_le())
     }

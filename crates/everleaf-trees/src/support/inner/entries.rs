@@ -33,21 +33,24 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         entries.extend((0..self.count(node)).map(|slot| self.entry(node, slot)));
     }
 
-    /// Makes these the entries of a node, and their longest shared prefix its prefix. Segments must be reserved.
+    /// Makes these the entries of a node, and their longest shared prefix its prefix. Segments must
+    /// be reserved.
     pub(super) fn write_entries(&self, separators: &K::Separators, node: u32, entries: &[Entry]) {
         debug_assert!(!entries.is_empty() && entries.len() <= CAPACITY);
         let blocks_before = self.count(node).div_ceil(WORDS);
         self.set_count(node, entries.len());
         let mut skip = 0;
         if !K::EXACT {
-            let bounds = entries.get(1).zip(entries.last()).map(|(first, last)| (first.kept, last.kept));
+            let bounds =
+                entries.get(1).zip(entries.last()).map(|(first, last)| (first.kept, last.kept));
             skip = write_prefix::<K>(separators, self.prefix(node), bounds);
         }
         for (number, entries) in entries.chunks(WORDS).enumerate() {
             let block = self.block(node, number);
             for (within, entry) in entries.iter().enumerate() {
                 let mut entry = *entry;
-                entry.kept.word = self.word_for(separators, entry.kept, number * WORDS + within, skip);
+                entry.kept.word =
+                    self.word_for(separators, entry.kept, number * WORDS + within, skip);
                 self.set_entry(block, within, entry);
             }
             (entries.len()..WORDS).for_each(|within| self.store(block, within, u64::MAX));
@@ -57,21 +60,32 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.draw_sketch(node);
     }
 
-    /// Blocks `from..to` are no longer in use; segments that were given back have no pivots left to clear.
+    /// Blocks `from..to` are no longer in use; segments that were given back have no pivots left to
+    /// clear.
     fn clear_pivots(&self, node: u32, from: usize, to: usize) {
         let in_use = from.div_ceil(Self::SEGMENT_BLOCKS).max(1) * Self::SEGMENT_BLOCKS;
         (from..to.min(in_use)).for_each(|block| self.set_pivot(node, block, u64::MAX));
-        (in_use..to).step_by(Self::SEGMENT_BLOCKS).for_each(|block| self.set_pivot(node, block, u64::MAX));
+        (in_use..to)
+            .step_by(Self::SEGMENT_BLOCKS)
+            .for_each(|block| self.set_pivot(node, block, u64::MAX));
     }
 
-    /// The word by which a separator is searched in this slot. The first slot takes whatever is less than the second, so where
-    /// words are cut from strings it needs none and takes no part in the shared prefix.
+    /// The word by which a separator is searched in this slot. The first slot takes whatever is
+    /// less than the second, so where words are cut from strings it needs none and takes no part in
+    /// the shared prefix.
     fn word_for(&self, separators: &K::Separators, kept: Kept, slot: usize, skip: usize) -> u64 {
         if !K::EXACT && slot == 0 { 0 } else { K::kept_word(separators, kept, skip) }
     }
 
-    /// Puts an entry into a slot (not the first) of a node that is not full; those after it move up by one.
-    pub(super) fn insert_entry(&self, separators: &K::Separators, node: u32, slot: usize, entry: Entry) {
+    /// Puts an entry into a slot (not the first) of a node that is not full; those after it move up
+    /// by one.
+    pub(super) fn insert_entry(
+        &self,
+        separators: &K::Separators,
+        node: u32,
+        slot: usize,
+        entry: Entry,
+    ) {
         let count = self.count(node);
         debug_assert!(slot > 0 && slot <= count && count < CAPACITY);
         if !K::EXACT && !has_prefix::<K>(separators, entry.kept, self.prefix(node)) {
@@ -110,8 +124,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             let block = self.block(node, number);
             let next = (number < last).then(|| self.block(node, number + 1));
             for line in 0..Self::BLOCK_LINES as u32 {
-                // What comes in behind the last word is padding, behind the last child or handle what leads nowhere.
-                let moved_in = next.map_or(if line == 0 { u64::MAX } else { 0 }, |next| self.load(next + line, 0));
+                // What comes in behind the last word is padding, behind the last child or handle
+                // what leads nowhere.
+                let moved_in = next
+                    .map_or(if line == 0 { u64::MAX } else { 0 }, |next| self.load(next + line, 0));
                 shift_down(self.arena.line(block + line), from, moved_in);
             }
             if number > 0 {
@@ -127,7 +143,13 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     }
 
     /// Gives the child in a slot another lower bound, between those of its neighbours.
-    pub(super) fn set_separator(&self, separators: &K::Separators, node: u32, slot: usize, kept: Kept) {
+    pub(super) fn set_separator(
+        &self,
+        separators: &K::Separators,
+        node: u32,
+        slot: usize,
+        kept: Kept,
+    ) {
         let block = self.block(node, slot / WORDS);
         if !K::EXACT {
             self.store(block + 2, slot % WORDS, kept.handle);

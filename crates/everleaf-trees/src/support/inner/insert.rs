@@ -6,8 +6,9 @@ use super::latches::{Alone, Latches};
 use super::{Entry, Inner, InnerError, InnerKey, Kept, Path};
 
 impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
-    /// Makes sure that one [`insert`](Inner::insert) of a separator finds the memory for nodes that it needs. To be called
-    /// before a split is made durable, so that the split cannot end half-done for want of memory.
+    /// Makes sure that one [`insert`](Inner::insert) of a separator finds the memory for nodes that
+    /// it needs. To be called before a split is made durable, so that the split cannot end
+    /// half-done for want of memory.
     ///
     /// # Errors
     /// [`InnerError::Memory`].
@@ -15,12 +16,12 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         Ok(self.nodes.reserve(self.height() as usize + 1)?)
     }
 
-    /// Adds the child whose lower bound is `separator`; it takes over the keys from there on from the child that covered them.
-    /// Returns how many inner nodes were split.
+    /// Adds the child whose lower bound is `separator`; it takes over the keys from there on from
+    /// the child that covered them. Returns how many inner nodes were split.
     ///
     /// # Errors
-    /// [`InnerError::Order`] if a child has this lower bound already (the first child has the smallest key);
-    /// [`InnerError::Memory`], [`InnerError::TooLong`]. The tree is unchanged then.
+    /// [`InnerError::Order`] if a child has this lower bound already (the first child has the
+    /// smallest key); [`InnerError::Memory`], [`InnerError::TooLong`]. The tree is unchanged then.
     pub fn insert(&mut self, separator: K::Ref<'_>, child: u64) -> Result<u64, InnerError> {
         self.reserve()?;
         let (path, _) = self.path(separator, &mut Alone);
@@ -39,12 +40,21 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         Ok(self.insert_at(&path, entry, &mut Alone))
     }
 
-    /// Inserts an entry after those that the path leads to, and returns how many nodes were split. Memory must be reserved.
-    pub(super) fn insert_at(&self, path: &Path, mut entry: Entry, latches: &mut impl Latches) -> u64 {
+    /// Inserts an entry after those that the path leads to, and returns how many nodes were split.
+    /// Memory must be reserved.
+    pub(super) fn insert_at(
+        &self,
+        path: &Path,
+        mut entry: Entry,
+        latches: &mut impl Latches,
+    ) -> u64 {
         self.len.fetch_add(1, Relaxed);
         let depths = self.height() as usize;
-        // At the right edge of the whole tree keys ascend: nodes are left full there instead of half full.
-        let ascending = path.0[..depths].iter().all(|(node, slot)| *slot as usize + 1 == self.nodes.count(*node));
+        // At the right edge of the whole tree keys ascend: nodes are left full there instead of
+        // half full.
+        let ascending = path.0[..depths]
+            .iter()
+            .all(|(node, slot)| *slot as usize + 1 == self.nodes.count(*node));
         let mut splits = 0;
         for (node, slot) in path.0[..depths].iter().rev() {
             latches.change(*node);
@@ -56,7 +66,11 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         let (left, height) = self.top();
         let root = self.nodes.allocate();
-        self.nodes.write_entries(&self.separators, root, &[Entry { kept: Kept::default(), child: left }, entry]);
+        self.nodes.write_entries(
+            &self.separators,
+            root,
+            &[Entry { kept: Kept::default(), child: left }, entry],
+        );
         self.set_root(root, height + 1);
         splits
     }

@@ -1,4 +1,5 @@
-//! Who locks the nodes that a change touches. The changes themselves are written once, for one thread and for many.
+//! Who locks the nodes that a change touches. The changes themselves are written once, for one
+//! thread and for many.
 
 /// Told of every node in use before it is changed, or read so that the change depends on it.
 pub(super) trait Latches {

@@ -1,8 +1,9 @@
-//! The memory of nodes: what is free, what is in use, and what was promised to insertions that are under way.
+//! The memory of nodes: what is free, what is in use, and what was promised to insertions that are
+//! under way.
 //!
-//! A node, once taken from the arena, stays a node for ever, and a segment a segment: a reader that follows a stale number
-//! finds words of the same kind there, and then that the version has changed. So nodes are freed and reused at once, without
-//! epochs.
+//! A node, once taken from the arena, stays a node for ever, and a segment a segment: a reader that
+//! follows a stale number finds words of the same kind there, and then that the version has
+//! changed. So nodes are freed and reused at once, without epochs.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -27,8 +28,8 @@ pub(super) struct Memory(Mutex<Books>);
 #[derive(Debug, Default)]
 struct Books {
     used_lines: u32,
-    /// Nodes that are free, and segments (of large nodes). The lists stand beside the nodes, so that what is free is never
-    /// written.
+    /// Nodes that are free, and segments (of large nodes). The lists stand beside the nodes, so
+    /// that what is free is never written.
     free: [Vec<u32>; 2],
     /// Nodes in use, and segments of large nodes in use.
     live: [u32; 2],
@@ -66,10 +67,12 @@ impl Memory {
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Lines of a full node with all its segments.
-    const FULL_LINES: usize = Self::NODE_LINES + if Self::SEGMENTS == 1 { 0 } else { Self::SEGMENTS * Self::SEGMENT_LINES };
+    const FULL_LINES: usize = Self::NODE_LINES
+        + if Self::SEGMENTS == 1 { 0 } else { Self::SEGMENTS * Self::SEGMENT_LINES };
 
     fn ensure(&self, books: &Books, nodes: usize) -> Result<(), MapError> {
-        let lines = (books.used_lines as usize).saturating_add(nodes.saturating_mul(Self::FULL_LINES));
+        let lines =
+            (books.used_lines as usize).saturating_add(nodes.saturating_mul(Self::FULL_LINES));
         self.arena.ensure(lines)?;
         self.sketches.ensure(Self::sketch_lines(lines))
     }
@@ -84,11 +87,12 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         DramArena::takes_huge_pages(nodes.saturating_mul(Self::FULL_LINES))
     }
 
-    /// Sets memory aside for one change: an insertion, or a redistribution of entries. `height` is asked while the books are
-    /// open.
+    /// Sets memory aside for one change: an insertion, or a redistribution of entries. `height` is
+    /// asked while the books are open.
     ///
-    /// An insertion takes at most a node a level and a new root. If others are under way, they may raise the tree first: once,
-    /// and then again whenever a root of two slots has been filled up, which takes `CAPACITY - 1` of them.
+    /// An insertion takes at most a node a level and a new root. If others are under way, they may
+    /// raise the tree first: once, and then again whenever a root of two slots has been filled up,
+    /// which takes `CAPACITY - 1` of them.
     pub(super) fn promise(&self, height: impl Fn() -> u32) -> Result<Room<'_>, MapError> {
         let mut books = self.memory.books();
         let promised = books.promised + 1;
@@ -105,8 +109,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         taken
     }
 
-    /// What is now written to units that were taken may be read by those who still hold a stale number: they must then find that the version
-    /// has changed.
+    /// What is now written to units that were taken may be read by those who still hold a stale
+    /// number: they must then find that the version has changed.
     fn taken() {
         fence(Ordering::Release);
     }
@@ -124,11 +128,12 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         node
     }
 
-    /// So many nodes without slots, the first of them last: for one who writes many, so that he does not meet others at the books each time. The caller
-    /// has reserved them.
+    /// So many nodes without slots, the first of them last: for one who writes many, so that he
+    /// does not meet others at the books each time. The caller has reserved them.
     pub(super) fn allocate_many(&self, nodes: usize) -> Vec<u32> {
         let mut books = self.memory.books();
-        let mut taken: Vec<_> = (0..nodes).map(|_| books.take(Unit::Node, Self::NODE_LINES)).collect();
+        let mut taken: Vec<_> =
+            (0..nodes).map(|_| books.take(Unit::Node, Self::NODE_LINES)).collect();
         drop(books);
         Self::taken();
         taken.reverse();
@@ -146,7 +151,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
         }
         if fresh {
-            self.set_node_word(node, NodeWord::EMPTY); // else it keeps its version, which never goes back
+            // else it keeps its version, which never goes back
+            self.set_node_word(node, NodeWord::EMPTY);
         }
         if !K::EXACT {
             self.fill(node, 0);
@@ -202,8 +208,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Lines of the arena that are neither in use nor free: 0, or a leak.
     pub(super) fn lost_lines(&self) -> i64 {
         let books = self.memory.books();
-        let units = |unit: Unit| books.free[unit as usize].len() + books.live[unit as usize] as usize;
-        let lines = units(Unit::Node) * Self::NODE_LINES + units(Unit::Segment) * Self::SEGMENT_LINES;
+        let units =
+            |unit: Unit| books.free[unit as usize].len() + books.live[unit as usize] as usize;
+        let lines =
+            units(Unit::Node) * Self::NODE_LINES + units(Unit::Segment) * Self::SEGMENT_LINES;
         i64::from(books.used_lines) - lines as i64
     }
 }

@@ -1,27 +1,33 @@
-//! The volatile inner part of a B+-tree whose leaves are persistent: a B+-tree in DRAM from separators to words that lead to
-//! leaves ("children"). It is thrown away at a crash and built anew from the leaves ([`Inner::build`]).
+//! The volatile inner part of a B+-tree whose leaves are persistent: a B+-tree in DRAM from
+//! separators to words that lead to leaves ("children"). It is thrown away at a crash and built
+//! anew from the leaves ([`Inner::build`]).
 //!
-//! The separator of a child is its lower bound; a child covers the keys from its separator up to the next one. Every slot of a
-//! node has a separator, the first one too (it repeats what the parent says), so nodes are plain sorted arrays:
-//! `find` is "the last slot whose separator is at most the key". See `nodes` for the layout: one search reads a line or a few
-//! of pivots, a line of separators and a line of children, whatever the capacity.
+//! The separator of a child is its lower bound; a child covers the keys from its separator up to
+//! the next one. Every slot of a node has a separator, the first one too (it repeats what the
+//! parent says), so nodes are plain sorted arrays: `find` is "the last slot whose separator is at
+//! most the key". See `nodes` for the layout: one search reads a line or a few of pivots, a line of
+//! separators and a line of children, whatever the capacity.
 //!
-//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`) while it does not; there is
-//! nothing to wait for and nothing to validate. Many threads read and change a [`SharedInner`], by optimistic latches in the
-//! words of the nodes, or in transactions. Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on x86, and
-//! changes tell `latches` what they touch.
+//! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`)
+//! while it does not; there is nothing to wait for and nothing to validate. Many threads read and
+//! change a [`SharedInner`], by optimistic latches in the words of the nodes, or in transactions.
+//! Nodes, searches and changes are the same code: all words are relaxed atomics, plain moves on
+//! x86, and changes tell `latches` what they touch.
 //!
 //! Invariants (tested by [`Inner::check`] under these numbers):
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
-//! - I2: the separator of a node in its parent is that of its first slot; the first of all is the smallest key.
-//! - I3: words, prefixes, pivots and sketches are what the separators say; what is unused of them is padding.
+//! - I2: the separator of a node in its parent is that of its first slot; the first of all is the
+//!   smallest key.
+//! - I3: words, prefixes, pivots and sketches are what the separators say; what is unused of them
+//!   is padding.
 //! - I4: all leaves are equally deep, and `len` is their number.
-//! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above a leaf.
+//! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above
+//!   a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` · `search` `sketches` `entries` (one
-//! node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from child to child) · `check` · `shared` (the
-//! handle for many threads).
+//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` ·
+//! `search` `sketches` `entries` (one node) · `insert` `remove` `build` `latches` (the tree) ·
+//! `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
 
 mod build;
 mod check;
@@ -65,7 +71,8 @@ use words::RootWord;
 pub const BATCH: usize = 16;
 /// Addresses reserved for nodes, and for strings: memory is taken as it is needed.
 const RESERVED_BYTES: u64 = 64 << 30;
-/// A bound of the height: every split of the root doubles the number of nodes below it, and node numbers have 32 bits.
+/// A bound of the height: every split of the root doubles the number of nodes below it, and node
+/// numbers have 32 bits.
 const MAX_HEIGHT: usize = 32;
 
 /// Why the inner nodes could not be changed. Nothing was changed.
@@ -73,13 +80,19 @@ const MAX_HEIGHT: usize = 32;
 #[non_exhaustive]
 pub enum InnerError {
     /// No memory.
-    #[error("the index needs more memory than the system gives; free some, or raise the limit: {0}")]
+    #[error(
+        "the index needs more memory than the system gives; free some, or raise the limit: {0}"
+    )]
     Memory(#[from] MapError),
     /// The separator is there already, or does not follow the one before it when a tree is built.
-    #[error("two leaves have the same lower bound, or lower bounds do not ascend; run `everleaf check`")]
+    #[error(
+        "two leaves have the same lower bound, or lower bounds do not ascend; run `everleaf check`"
+    )]
     Order,
     /// The separator is too long.
-    #[error("a lower bound has {bytes} bytes, more than the limit of {max_bytes}; run `everleaf check`")]
+    #[error(
+        "a lower bound has {bytes} bytes, more than the limit of {max_bytes}; run `everleaf check`"
+    )]
     TooLong {
         /// Its length.
         bytes: usize,
@@ -88,8 +101,8 @@ pub enum InnerError {
     },
 }
 
-/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16, 32, 64, 128, 256, 512,
-/// 4096).
+/// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16,
+/// 32, 64, 128, 256, 512, 4096).
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -149,7 +162,10 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     #[inline(always)]
     fn top(&self) -> (u64, u32) {
         let root = self.root();
-        (if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) }, root.height())
+        (
+            if root.height() == 0 { self.only_child.load(Relaxed) } else { u64::from(root.node()) },
+            root.height(),
+        )
     }
 
     /// The child that covers `key`.
@@ -163,8 +179,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         child
     }
 
-    /// The children that cover `keys`, in their order. Keys go down together, [`BATCH`] at a time, so that they wait for memory
-    /// together. Stops at the end of the shorter slice.
+    /// The children that cover `keys`, in their order. Keys go down together, [`BATCH`] at a time,
+    /// so that they wait for memory together. Stops at the end of the shorter slice.
     pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
         for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
             let (top, height) = self.top();
@@ -173,7 +189,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
                 let mut approaches = [Approach::Slot(0); BATCH];
                 for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
                     let node = *child as u32;
-                    *approach = self.nodes.approach(&self.separators, self.nodes.lines(node), node, *key);
+                    *approach =
+                        self.nodes.approach(&self.separators, self.nodes.lines(node), node, *key);
                 }
                 for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
                     *child = self.nodes.arrive(&self.separators, *child as u32, *key, approach).1;
@@ -185,7 +202,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
     }
 
-    /// The way to the child that covers `key`. The nodes above the last one must not change meanwhile.
+    /// The way to the child that covers `key`. The nodes above the last one must not change
+    /// meanwhile.
     fn path(&self, key: K::Ref<'_>, latches: &mut impl Latches) -> (Path, u64) {
         let mut path = Path([(0, 0); MAX_HEIGHT]);
         let (mut child, height) = self.top();
@@ -194,7 +212,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             if depth + 1 == height as usize {
                 latches.change(node);
             }
-            let (slot, next) = self.nodes.search(&self.separators, self.nodes.lines(node), node, key);
+            let (slot, next) =
+                self.nodes.search(&self.separators, self.nodes.lines(node), node, key);
             *step = (node, slot as u32);
             child = next;
         }

@@ -1,17 +1,21 @@
 //! Nodes in an arena of lines: their layout and their words.
 //!
-//! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block is a line of separator
-//! words and a line of children (and a line of handles where the word is not all). Slots are dense: every block but the last is
-//! full. The first word of block `b` (from 1) is repeated as pivot `b - 1`; what is unused of pivots, and of the last block's
-//! words, is `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The last pivot word is
-//! the node's own ([`NodeWord`]: count, lock, version): to a search that looks like padding.
+//! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block
+//! is a line of separator words and a line of children (and a line of handles where the word is not
+//! all). Slots are dense: every block but the last is full. The first word of block `b` (from 1) is
+//! repeated as pivot `b - 1`; what is unused of pivots, and of the last block's words, is
+//! `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The
+//! last pivot word is the node's own ([`NodeWord`]: count, lock, version): to a search that looks
+//! like padding.
 //!
-//! Nodes of up to 512 slots are one segment. Larger ones are `[pivots of segments, count][table of 8 segments]`, and segments
-//! are taken as they fill up, so that a half-full node of 4096 does not take the memory of a full one.
+//! Nodes of up to 512 slots are one segment. Larger ones are `[pivots of segments, count][table of
+//! 8 segments]`, and segments are taken as they fill up, so that a half-full node of 4096 does not
+//! take the memory of a full one.
 //!
-//! Readers may race with one that changes the node, and are told so afterwards. Until then whatever they read must not lead
-//! them out of the arena: a segment never has more pivots than its blocks allow, child numbers are checked before they are
-//! followed, and what is not in use leads nowhere or to something of the same kind.
+//! Readers may race with one that changes the node, and are told so afterwards. Until then whatever
+//! they read must not lead them out of the arena: a segment never has more pivots than its blocks
+//! allow, child numbers are checked before they are followed, and what is not in use leads nowhere
+//! or to something of the same kind.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,25 +50,35 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     pub(super) const SEGMENT_BLOCKS: usize = Self::SEGMENT_SLOTS.div_ceil(WORDS);
     pub(super) const PIVOT_LINES: usize = Self::SEGMENT_BLOCKS.div_ceil(WORDS);
     pub(super) const BLOCK_LINES: usize = if K::EXACT { 2 } else { 3 };
-    pub(super) const SEGMENT_LINES: usize = Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
+    pub(super) const SEGMENT_LINES: usize =
+        Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
     /// Line of the shared prefix, where there is one.
     const PREFIX_LINES: usize = if K::EXACT { 0 } else { 1 };
     /// The first segment of a small node; the pivots of segments of a large one.
     pub(super) const BODY: u32 = Self::PREFIX_LINES as u32;
-    pub(super) const NODE_LINES: usize = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::SEGMENT_LINES } else { 2 };
-    /// What a search of a node reads first, but at most four lines: more would be too many for the CPU to await at once.
+    pub(super) const NODE_LINES: usize =
+        Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::SEGMENT_LINES } else { 2 };
+    /// What a search of a node reads first, but at most four lines: more would be too many for the
+    /// CPU to await at once.
     const HEAD_LINES: usize = {
         let lines = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::PIVOT_LINES } else { 2 };
         if lines < 4 { lines } else { 4 }
     };
     /// Where the node's own word is, in lines from the node.
-    pub(super) const COUNT_LINE: u32 = Self::BODY + if Self::SEGMENTS == 1 { Self::PIVOT_LINES as u32 - 1 } else { 0 };
+    pub(super) const COUNT_LINE: u32 =
+        Self::BODY + if Self::SEGMENTS == 1 { Self::PIVOT_LINES as u32 - 1 } else { 0 };
 
     /// The closed list of capacities, and what the layout relies on.
     pub(super) const VALID: () = {
-        assert!(matches!(CAPACITY, 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 4096), "not on the list of inner capacities");
+        assert!(
+            matches!(CAPACITY, 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 4096),
+            "not on the list of inner capacities"
+        );
         assert!(Self::SEGMENTS <= WORDS, "the table of segments is one line");
-        assert!(Self::SEGMENT_BLOCKS <= Self::PIVOT_LINES * WORDS, "one pivot fewer than blocks leaves room for the node's word");
+        assert!(
+            Self::SEGMENT_BLOCKS <= Self::PIVOT_LINES * WORDS,
+            "one pivot fewer than blocks leaves room for the node's word"
+        );
         assert!(CAPACITY <= NodeWord::MAX_COUNT);
         assert!(Self::SEGMENT_BLOCKS.is_power_of_two(), "a block number is cut to size by a mask");
     };
@@ -72,7 +86,13 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
         let (arena, sketches) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::SKETCH_BYTES)?);
-        Ok(Self { arena, sketches, simd: dram.simd, memory: CachePadded::default(), kind: std::marker::PhantomData })
+        Ok(Self {
+            arena,
+            sketches,
+            simd: dram.simd,
+            memory: CachePadded::default(),
+            kind: std::marker::PhantomData,
+        })
     }
 
     /// The line of a word, and the word in it.
@@ -114,7 +134,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.arena.all()
     }
 
-    /// The lines of the node that a child number leads to, if that may be a node; racing readers come with any number.
+    /// The lines of the node that a child number leads to, if that may be a node; racing readers
+    /// come with any number.
     #[inline(always)]
     pub(super) fn lines_of_child(&self, child: u64) -> Option<&[DramLine]> {
         self.arena.get(child as u32, Self::NODE_LINES)
@@ -135,7 +156,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.node_word(node).count()
     }
 
-    /// Sets the count; takes the segments that are needed now (reserved by the caller) and frees those that are not.
+    /// Sets the count; takes the segments that are needed now (reserved by the caller) and frees
+    /// those that are not.
     pub(super) fn set_count(&self, node: u32, count: usize) {
         if Self::SEGMENTS > 1 {
             let (had, wanted) = (self.segments_in_use(node), count.div_ceil(Self::SEGMENT_SLOTS));
@@ -168,7 +190,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     #[inline(always)]
     pub(super) fn segment(&self, node: u32, segment: usize) -> u32 {
-        if Self::SEGMENTS == 1 { node + Self::BODY } else { self.load(node + Self::BODY + 1, segment) as u32 }
+        if Self::SEGMENTS == 1 {
+            node + Self::BODY
+        } else {
+            self.load(node + Self::BODY + 1, segment) as u32
+        }
     }
 
     /// The line of words of a block; children (and handles) are in the lines after it.
@@ -178,17 +204,22 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         segment + (Self::PIVOT_LINES + block % Self::SEGMENT_BLOCKS * Self::BLOCK_LINES) as u32
     }
 
-    /// Where the first word of a block is repeated for the search: line and word. Block 0 has no pivot.
+    /// Where the first word of a block is repeated for the search: line and word. Block 0 has no
+    /// pivot.
     fn pivot_place(&self, node: u32, block: usize) -> Option<(u32, usize)> {
         let (segment, within) = (block / Self::SEGMENT_BLOCKS, block % Self::SEGMENT_BLOCKS);
         match (segment, within) {
             (0, 0) => None,
             (_, 0) => Some((node + Self::BODY, segment - 1)),
-            _ => Some((self.segment(node, segment) + ((within - 1) / WORDS) as u32, (within - 1) % WORDS)),
+            _ => Some((
+                self.segment(node, segment) + ((within - 1) / WORDS) as u32,
+                (within - 1) % WORDS,
+            )),
         }
     }
 
-    /// Repeats the first word of a block where the search looks for it; `u64::MAX` if the block is not in use.
+    /// Repeats the first word of a block where the search looks for it; `u64::MAX` if the block is
+    /// not in use.
     pub(super) fn set_pivot(&self, node: u32, block: usize, word: u64) {
         if let Some((line, place)) = self.pivot_place(node, block) {
             self.store(line, place, word);

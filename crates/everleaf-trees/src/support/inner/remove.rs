@@ -11,8 +11,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Merged nodes keep some room for inserts.
     const MERGED: usize = CAPACITY - CAPACITY / 8;
 
-    /// Removes the child that covers `key`; its left neighbour covers its range from now on. False, and nothing is done, if it
-    /// is the first child: that one cannot go.
+    /// Removes the child that covers `key`; its left neighbour covers its range from now on. False,
+    /// and nothing is done, if it is the first child: that one cannot go.
     pub fn remove(&mut self, key: K::Ref<'_>) -> bool {
         let (path, _) = self.path(key, &mut Alone);
         self.remove_at(&path, &mut Alone)
@@ -45,7 +45,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         true
     }
 
-    /// The node at `depth` has a new first separator: its ancestors must say so, up to the one where it is not in the first slot.
+    /// The node at `depth` has a new first separator: its ancestors must say so, up to the one
+    /// where it is not in the first slot.
     fn pass_lower_bound_up(&self, path: &Path, depth: usize, latches: &mut impl Latches) {
         let lower_bound = self.nodes.kept(path.0[depth].0, 0);
         for (node, slot) in path.0[..depth].iter().rev() {
@@ -57,7 +58,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
     }
 
-    /// Merges the node at `depth`, and then its ancestors, with a neighbour while they have few slots.
+    /// Merges the node at `depth`, and then its ancestors, with a neighbour while they have few
+    /// slots.
     fn refill(&self, path: &Path, mut depth: usize, latches: &mut impl Latches) {
         while depth > 0 && self.nodes.count(path.0[depth].0) < Self::FEW {
             let (parent, slot) = path.0[depth - 1];
@@ -66,7 +68,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
                 return;
             }
             let right_slot = (slot as usize + 1).min(siblings - 1);
-            let [left, right] = [right_slot - 1, right_slot].map(|slot| self.nodes.child(parent, slot) as u32);
+            let [left, right] =
+                [right_slot - 1, right_slot].map(|slot| self.nodes.child(parent, slot) as u32);
             [parent, left, right].into_iter().for_each(|node| latches.change(node));
             let mut entries = Vec::with_capacity(2 * CAPACITY);
             self.nodes.read_entries(left, &mut entries);
@@ -85,10 +88,12 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Gives half of the entries to the child in `right_slot`, the others to the one before it.
     fn share(&self, parent: u32, right_slot: usize, entries: &[Entry]) {
         let Ok(_room) = self.nodes.promise(|| self.height()) else {
-            return; // The halves may take one segment more than before; a node with few slots does no harm.
+            // The halves may take one segment more than before; a node with few slots does no harm.
+            return;
         };
         let (first, second) = entries.split_at(entries.len() / 2);
-        let [left, right] = [right_slot - 1, right_slot].map(|slot| self.nodes.child(parent, slot) as u32);
+        let [left, right] =
+            [right_slot - 1, right_slot].map(|slot| self.nodes.child(parent, slot) as u32);
         // The one that shrinks first: it gives back the segments that the other takes.
         if self.nodes.count(left) > first.len() {
             self.nodes.write_entries(&self.separators, left, first);

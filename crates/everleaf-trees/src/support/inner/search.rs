@@ -1,5 +1,5 @@
-//! The search within one node, in two halves so that a batch can overlap its misses: `approach` finds the block by the pivot
-//! lines and asks for it; `arrive` finds the slot within the block.
+//! The search within one node, in two halves so that a batch can overlap its misses: `approach`
+//! finds the block by the pivot lines and asks for it; `arrive` finds the slot within the block.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,9 +19,16 @@ pub(super) enum Approach<'n> {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
-    /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or the first. `lines` are those of `node`.
+    /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or
+    /// the first. `lines` are those of `node`.
     #[inline(always)]
-    pub(super) fn search(&self, separators: &K::Separators, lines: &[DramLine], node: u32, key: K::Ref<'_>) -> (usize, u64) {
+    pub(super) fn search(
+        &self,
+        separators: &K::Separators,
+        lines: &[DramLine],
+        node: u32,
+        key: K::Ref<'_>,
+    ) -> (usize, u64) {
         let approach = self.choose_block(separators, lines, node, key);
         if let Approach::Block { lines, .. } = approach {
             lines[1].prefetch(); // The words are read at once, the child only after them.
@@ -29,9 +36,17 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.arrive(separators, node, key, approach)
     }
 
-    /// The child that covers `key`, on the way of one key: with `level` nodes below this one, what is needed of the next is on its way into the cache.
+    /// The child that covers `key`, on the way of one key: with `level` nodes below this one, what
+    /// is needed of the next is on its way into the cache.
     #[inline(always)]
-    pub(super) fn pass(&self, separators: &K::Separators, lines: &[DramLine], node: u32, key: K::Ref<'_>, level: u32) -> u64 {
+    pub(super) fn pass(
+        &self,
+        separators: &K::Separators,
+        lines: &[DramLine],
+        node: u32,
+        key: K::Ref<'_>,
+        level: u32,
+    ) -> u64 {
         let (slot, child) = self.search(separators, lines, node, key);
         if level > 0 && Self::SKETCHED {
             self.foresee(child as u32, self.word(node, slot), key);
@@ -57,7 +72,13 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     /// Finds the block that holds the slot.
     #[inline(always)]
-    fn choose_block<'n>(&'n self, separators: &K::Separators, lines: &'n [DramLine], node: u32, key: K::Ref<'_>) -> Approach<'n> {
+    fn choose_block<'n>(
+        &'n self,
+        separators: &K::Separators,
+        lines: &'n [DramLine],
+        node: u32,
+        key: K::Ref<'_>,
+    ) -> Approach<'n> {
         let mut skip = 0;
         if !K::EXACT {
             let prefix = &lines[0];
@@ -65,7 +86,9 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             match K::compare_prefix(key, prefix) {
                 std::cmp::Ordering::Less => return Approach::Slot(0),
                 std::cmp::Ordering::Equal => {}
-                std::cmp::Ordering::Greater => return Approach::Slot(self.count(node).saturating_sub(1) as u32),
+                std::cmp::Ordering::Greater => {
+                    return Approach::Slot(self.count(node).saturating_sub(1) as u32);
+                }
             }
         }
         let word = K::word(key, skip);
@@ -80,8 +103,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
         }
         let pivots = segment[..Self::PIVOT_LINES].iter();
-        // Never more than there are blocks, but for a racing reader, who may meet another segment than the pivot speaks of.
-        let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>() % Self::SEGMENT_BLOCKS;
+        // Never more than there are blocks, but for a racing reader, who may meet another segment
+        // than the pivot speaks of.
+        let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>()
+            % Self::SEGMENT_BLOCKS;
         let start = Self::PIVOT_LINES + block * Self::BLOCK_LINES;
         let lines = &segment[start..start + 2];
         Approach::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
@@ -89,9 +114,17 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     /// Finds the slot within its block, and the child in it.
     #[inline(always)]
-    pub(super) fn arrive(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, approach: Approach<'_>) -> (usize, u64) {
+    pub(super) fn arrive(
+        &self,
+        separators: &K::Separators,
+        node: u32,
+        key: K::Ref<'_>,
+        approach: Approach<'_>,
+    ) -> (usize, u64) {
         let (words, children, first_slot, word) = match approach {
-            Approach::Block { lines, first_slot, word } => (&lines[0], &lines[1], first_slot as usize, word),
+            Approach::Block { lines, first_slot, word } => {
+                (&lines[0], &lines[1], first_slot as usize, word)
+            }
             Approach::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
         };
         // Slot 0 of a node is at most every key that comes here; the rank is never 0.
@@ -105,21 +138,42 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     /// The search by halving, without vectors: for words that could be mistaken for padding.
     #[cold]
-    fn search_slots(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, word: u64) -> usize {
+    fn search_slots(
+        &self,
+        separators: &K::Separators,
+        node: u32,
+        key: K::Ref<'_>,
+        word: u64,
+    ) -> usize {
         let slot = partition_point(1, self.count(node), |slot| self.word(node, slot) <= word) - 1;
-        if K::EXACT || self.word(node, slot) != word { slot } else { self.search_equals(separators, node, key, slot, word) }
+        if K::EXACT || self.word(node, slot) != word {
+            slot
+        } else {
+            self.search_equals(separators, node, key, slot, word)
+        }
     }
 
-    /// `last` is the last slot whose word equals that of the key: compares whole separators among the equal ones.
+    /// `last` is the last slot whose word equals that of the key: compares whole separators among
+    /// the equal ones.
     #[inline(never)]
-    fn search_equals(&self, separators: &K::Separators, node: u32, key: K::Ref<'_>, last: usize, word: u64) -> usize {
+    fn search_equals(
+        &self,
+        separators: &K::Separators,
+        node: u32,
+        key: K::Ref<'_>,
+        last: usize,
+        word: u64,
+    ) -> usize {
         let first = partition_point(1, last + 1, |slot| self.word(node, slot) < word);
         let skip = self.skip(node);
-        partition_point(first, last + 1, |slot| K::compare(separators, self.kept(node, slot), key, skip).is_le()) - 1
+        partition_point(first, last + 1, |slot| {
+            K::compare(separators, self.kept(node, slot), key, skip).is_le()
+        }) - 1
     }
 }
 
-/// The first of `from..to` for which `before` does not hold (all that do come first); `to` if it holds for all. At least `from`.
+/// The first of `from..to` for which `before` does not hold (all that do come first); `to` if it
+/// holds for all. At least `from`.
 fn partition_point(from: usize, to: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (from, to);
     while low < high {

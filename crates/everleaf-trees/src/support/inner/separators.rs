@@ -1,8 +1,9 @@
 //! The kinds of separators: how they are searched, compared and kept.
 //!
-//! A node is searched by one word per separator. A `u64` separator is its word. Of a byte string the word holds the eight bytes
-//! that follow the prefix which all separators of the node share, padded with zeros; a *handle* leads to the whole string.
-//! Padding keeps the order but makes `b"a"` and `b"a\0"` equal: equal words are told apart by comparing whole strings.
+//! A node is searched by one word per separator. A `u64` separator is its word. Of a byte string
+//! the word holds the eight bytes that follow the prefix which all separators of the node share,
+//! padded with zeros; a *handle* leads to the whole string. Padding keeps the order but makes
+//! `b"a"` and `b"a\0"` equal: equal words are told apart by comparing whole strings.
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -14,7 +15,8 @@ use everleaf_pmem::{DramLine, DramSource, MapError};
 use super::InnerError;
 use super::strings::{Handle, Strings};
 
-/// Longest shared prefix that a node remembers: the header line is its length and seven words of it.
+/// Longest shared prefix that a node remembers: the header line is its length and seven words of
+/// it.
 pub(super) const MAX_SKIP: usize = 56;
 
 /// How separators of a kind of keys are kept and compared.
@@ -31,7 +33,8 @@ pub trait InnerKey: KeyKind {
     fn separators(dram: DramSource<'_>) -> Result<Self::Separators, MapError>;
     /// The eight bytes of `key` from `skip` on, big-endian.
     fn word(key: Self::Ref<'_>, skip: usize) -> u64;
-    /// Where `key` stands in relation to the prefix in a node's header line: before, within or after all that have it.
+    /// Where `key` stands in relation to the prefix in a node's header line: before, within or
+    /// after all that have it.
     fn compare_prefix(key: Self::Ref<'_>, header: &DramLine) -> Ordering;
 
     /// Keeps a separator; returns its handle, 0 for the smallest.
@@ -42,7 +45,12 @@ pub trait InnerKey: KeyKind {
     /// Gives the memory of a kept separator back.
     fn release(separators: &Self::Separators, handle: u64);
     /// Compares a kept separator with `key`; both are known to agree on the first `skip` bytes.
-    fn compare(separators: &Self::Separators, kept: Kept, key: Self::Ref<'_>, skip: usize) -> Ordering;
+    fn compare(
+        separators: &Self::Separators,
+        kept: Kept,
+        key: Self::Ref<'_>,
+        skip: usize,
+    ) -> Ordering;
     /// The word of a kept separator.
     fn kept_word(separators: &Self::Separators, kept: Kept, skip: usize) -> u64;
     /// A copy of a kept separator.
@@ -154,7 +162,8 @@ impl InnerKey for BytesKeys {
     }
     fn owned(separators: &Strings, kept: Kept) -> Box<[u8]> {
         let handle = Handle(kept.handle);
-        let words = (0..handle.words() as usize).flat_map(|index| separators.word(handle, index).to_be_bytes());
+        let words = (0..handle.words() as usize)
+            .flat_map(|index| separators.word(handle, index).to_be_bytes());
         words.take(handle.bytes()).collect()
     }
     fn dram_bytes(separators: &Strings) -> u64 {
@@ -179,7 +188,8 @@ fn last_word(key: &[u8], skip: usize) -> u64 {
     }
 }
 
-/// Compares the string that has these words with the prefix in a header line: `[length, seven words]`.
+/// Compares the string that has these words with the prefix in a header line: `[length, seven
+/// words]`.
 #[inline(always)]
 fn compare_prefix(header: &DramLine, word: impl Fn(usize) -> u64) -> Ordering {
     let skip = header.0[0].load(Relaxed) as usize;
@@ -202,14 +212,19 @@ fn prefix_mask(bytes: usize) -> u64 {
     !(u64::MAX >> (bytes * 8))
 }
 
-/// Writes the header line of a node of which these are the first and the last separator that take part in the search: the
-/// prefix that they share, and so all between them. Returns its length.
-pub(super) fn write_prefix<K: InnerKey>(separators: &K::Separators, header: &DramLine, bounds: Option<(Kept, Kept)>) -> usize {
+/// Writes the header line of a node of which these are the first and the last separator that take
+/// part in the search: the prefix that they share, and so all between them. Returns its length.
+pub(super) fn write_prefix<K: InnerKey>(
+    separators: &K::Separators,
+    header: &DramLine,
+    bounds: Option<(Kept, Kept)>,
+) -> usize {
     let mut skip = 0;
     let mut words = [0; MAX_SKIP / 8];
     if let Some((first, last)) = bounds {
         for word in &mut words {
-            let (a, b) = (K::kept_word(separators, first, skip), K::kept_word(separators, last, skip));
+            let (a, b) =
+                (K::kept_word(separators, first, skip), K::kept_word(separators, last, skip));
             let same = (a ^ b).leading_zeros() as usize / 8;
             skip += same;
             *word = if same == 8 {
@@ -232,7 +247,11 @@ pub(super) fn write_prefix<K: InnerKey>(separators: &K::Separators, header: &Dra
 }
 
 /// Whether a kept separator has the prefix in this header line.
-pub(super) fn has_prefix<K: InnerKey>(separators: &K::Separators, kept: Kept, header: &DramLine) -> bool {
+pub(super) fn has_prefix<K: InnerKey>(
+    separators: &K::Separators,
+    kept: Kept,
+    header: &DramLine,
+) -> bool {
     K::EXACT || compare_prefix(header, |index| K::kept_word(separators, kept, index * 8)).is_eq()
 }
 

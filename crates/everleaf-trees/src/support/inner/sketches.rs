@@ -1,13 +1,17 @@
-//! In which block of a node a key is, told before the node has come from memory. A search of a node that is not cached would wait for the pivots first,
-//! and then for the block that they name; with this it asks for both at once.
+//! In which block of a node a key is, told before the node has come from memory. A search of a node
+//! that is not cached would wait for the pivots first, and then for the block that they name; with
+//! this it asks for both at once.
 //!
-//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached: how far each pivot is from a base, in seven bits.
-//! The base is the node's first word, which its parent has too. Words that are cut from strings are not those of the parent: there it is the first pivot
-//! but for its lowest byte, and stands in the table beside the number of bytes that the words leave out of keys.
+//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached:
+//! how far each pivot is from a base, in seven bits. The base is the node's first word, which its
+//! parent has too. Words that are cut from strings are not those of the parent: there it is the
+//! first pivot but for its lowest byte, and stands in the table beside the number of bytes that the
+//! words leave out of keys.
 //!
-//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find them, half-written ones too. They name a block that is too
-//! far by as many pivots as share the key's mark: hardly ever one where keys are spread evenly, several where they are not, as the digits of decimal
-//! numbers are not among bytes.
+//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find
+//! them, half-written ones too. They name a block that is too far by as many pivots as share the
+//! key's mark: hardly ever one where keys are spread evenly, several where they are not, as the
+//! digits of decimal numbers are not among bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +26,8 @@ use super::{InnerKey, RESERVED_BYTES};
 pub(super) struct Sketch {
     /// What the marks count from.
     base: u64,
-    /// In byte i the mark of pivot i, which has seven bits; in the highest byte the scale of the marks, a number of bits.
+    /// In byte i the mark of pivot i, which has seven bits; in the highest byte the scale of the
+    /// marks, a number of bits.
     marks: u64,
 }
 
@@ -34,14 +39,21 @@ impl Sketch {
     /// The mark of a pivot that there is not, which no key reaches.
     const NONE: u64 = 127;
 
-    /// That of a node with these pivots, ascending and not below the base, and then `u64::MAX` in place of those that there are not.
+    /// That of a node with these pivots, ascending and not below the base, and then `u64::MAX` in
+    /// place of those that there are not.
     pub(super) fn of(base: u64, pivots: [u64; Self::PIVOTS]) -> Self {
-        let last = pivots.iter().rev().find(|pivot| **pivot != u64::MAX).map_or(0, |last| last.saturating_sub(base));
+        let last = pivots
+            .iter()
+            .rev()
+            .find(|pivot| **pivot != u64::MAX)
+            .map_or(0, |last| last.saturating_sub(base));
         // So that the last pivot has a mark below 126.
         let scale = (u64::BITS - last.leading_zeros()).saturating_sub(7);
         let scale = scale + u32::from(last >> scale > Self::NONE - 3);
-        let mark = |pivot| if pivot == u64::MAX { Self::NONE } else { Self::mark(pivot, base, scale) };
-        let marks = pivots.iter().enumerate().map(|(at, pivot)| mark(*pivot) << (8 * at)).sum::<u64>();
+        let mark =
+            |pivot| if pivot == u64::MAX { Self::NONE } else { Self::mark(pivot, base, scale) };
+        let marks =
+            pivots.iter().enumerate().map(|(at, pivot)| mark(*pivot) << (8 * at)).sum::<u64>();
         Self { base, marks: marks | u64::from(scale) << Self::SCALE_SHIFT }
     }
 
@@ -55,8 +67,10 @@ impl Sketch {
     /// How many of the pivots are at most this word, as far as the marks tell.
     #[inline(always)]
     fn block(self, word: u64) -> usize {
-        let mark = Self::mark(word, self.base, (self.marks >> Self::SCALE_SHIFT) as u32 % u64::BITS);
-        // In each byte 128 and how much greater the word's mark is than the pivot's: the highest bit says whether it is.
+        let mark =
+            Self::mark(word, self.base, (self.marks >> Self::SCALE_SHIFT) as u32 % u64::BITS);
+        // In each byte 128 and how much greater the word's mark is than the pivot's: the highest
+        // bit says whether it is.
         let differences = (mark | 128) * Self::ONES - (self.marks & (Self::NONE * Self::ONES));
         let at_most = differences >> 7 & Self::ONES;
         // The sum of the seven bytes comes together in the eighth.
@@ -66,7 +80,8 @@ impl Sketch {
 
 impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Whether nodes have sketches: those whose pivots are several and fit into a line.
-    pub(super) const SKETCHED: bool = Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
+    pub(super) const SKETCHED: bool =
+        Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
     /// Words of a sketch in the table: the marks, and the base where the parent does not have it.
     const SKETCH_WORDS: usize = if K::EXACT { 1 } else { 2 };
     /// Sketches in a line of the table.
@@ -99,7 +114,8 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         Some((line, number as usize % Self::SKETCHES * Self::SKETCH_WORDS))
     }
 
-    /// The sketch of a node whose first word is this, and the bytes that its words leave out; none where nodes have none.
+    /// The sketch of a node whose first word is this, and the bytes that its words leave out; none
+    /// where nodes have none.
     #[inline(always)]
     pub(super) fn sketch(&self, node: u32, first: u64) -> Option<(Sketch, usize)> {
         if !Self::SKETCHED {
@@ -119,14 +135,18 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         if !Self::SKETCHED {
             return None;
         }
-        let pivots = std::array::from_fn(|at| if at + 1 < Self::SEGMENT_BLOCKS { self.pivot(node, at + 1) } else { u64::MAX });
+        let pivots = std::array::from_fn(|at| {
+            if at + 1 < Self::SEGMENT_BLOCKS { self.pivot(node, at + 1) } else { u64::MAX }
+        });
         let base = if K::EXACT { self.word(node, 0) } else { pivots[0] & !Self::SKIP };
         Some((Sketch::of(base, pivots), self.skip(node)))
     }
 
     /// Draws the sketch of a node whose pivots may have changed, or its first word.
     pub(super) fn draw_sketch(&self, node: u32) {
-        if let (Some((sketch, skip)), Some((line, word))) = (self.sketched(node), self.sketch_place(node)) {
+        if let (Some((sketch, skip)), Some((line, word))) =
+            (self.sketched(node), self.sketch_place(node))
+        {
             line.0[word].store(sketch.marks, Relaxed);
             if !K::EXACT {
                 line.0[word + 1].store(sketch.base | skip as u64 & Self::SKIP, Relaxed);
@@ -134,8 +154,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         }
     }
 
-    /// Asks for the block of a node where `key` will be looked for: for a search of one key. Many keys that go down together are faster without: where all
-    /// that they miss is in flight anyway, a block that was named wrongly is a line too many. `first`: the separator of the node in its parent, as a word.
+    /// Asks for the block of a node where `key` will be looked for: for a search of one key. Many
+    /// keys that go down together are faster without: where all that they miss is in flight anyway,
+    /// a block that was named wrongly is a line too many. `first`: the separator of the node in its
+    /// parent, as a word.
     ///
     /// Who races with a change may come with any number for a node.
     #[inline(always)]
@@ -174,10 +196,14 @@ mod tests {
 
     #[test]
     fn evenly_spaced_pivots_tell_every_block() {
-        for (step, from) in [(1 << 8, 0), (1 << 8, 77), (1000, 1 << 40), (1 << 60, 3), (u64::MAX / 8, 5)] {
+        for (step, from) in
+            [(1 << 8, 0), (1 << 8, 77), (1000, 1 << 40), (1 << 60, 3), (u64::MAX / 8, 5)]
+        {
             let pivots: Vec<_> = (1..=7).map(|at| from + at * step).collect();
             let sketch = Sketch::of(from, padded(&pivots));
-            for word in (0..8).flat_map(|at| [from + at * step + step / 4, from + at * step + step / 2]) {
+            for word in
+                (0..8).flat_map(|at| [from + at * step + step / 4, from + at * step + step / 2])
+            {
                 assert_eq!(sketch.block(word), block(&pivots, word), "{word} among {pivots:?}");
             }
             assert_eq!((sketch.block(0), sketch.block(u64::MAX - 1)), (0, 7));
@@ -194,7 +220,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is named wrongly is a pivot that has the key's mark: the word and the pivot are no farther apart than the scale.
+        /// What is named wrongly is a pivot that has the key's mark: the word and the pivot are no
+        /// farther apart than the scale.
         #[test]
         fn a_block_is_named_wrongly_only_beside_a_pivot(
             mut pivots in prop::collection::btree_set(0..u64::MAX - 1, 0..=7).prop_map(|set| set.into_iter().collect::<Vec<_>>()),
@@ -231,11 +258,14 @@ mod tests {
         let is_foreseen = |key: &K::Owned| {
             let (mut node, mut first) = (inner.root().node(), 0);
             for _ in 1..inner.height() {
-                let (slot, child) = nodes.search(separators, nodes.lines(node), node, K::borrow(key));
+                let (slot, child) =
+                    nodes.search(separators, nodes.lines(node), node, K::borrow(key));
                 (first, node) = (nodes.word(node, slot), child as u32);
             }
             let asked_for = nodes.foreseen(node, first, K::borrow(key)).unwrap();
-            let Approach::Block { lines, .. } = nodes.approach(separators, nodes.lines(node), node, K::borrow(key)) else {
+            let Approach::Block { lines, .. } =
+                nodes.approach(separators, nodes.lines(node), node, K::borrow(key))
+            else {
                 return false;
             };
             std::ptr::eq(lines, asked_for)
@@ -245,8 +275,11 @@ mod tests {
 
     #[test]
     fn the_lines_that_are_asked_for_are_those_that_are_read() {
-        let numbers =
-            [foreseen::<U64Keys, 16>(|key| key), foreseen::<U64Keys, 32>(|key| key), foreseen::<U64Keys, 64>(|key| key)];
+        let numbers = [
+            foreseen::<U64Keys, 16>(|key| key),
+            foreseen::<U64Keys, 32>(|key| key),
+            foreseen::<U64Keys, 64>(|key| key),
+        ];
         assert!(numbers.iter().all(|right| *right > 930), "{numbers:?}");
         let bytes = |key: u64| key.to_be_bytes().into();
         let strings = [foreseen::<BytesKeys, 16>(bytes), foreseen::<BytesKeys, 64>(bytes)];
@@ -257,7 +290,9 @@ mod tests {
     fn random_keys_are_foreseen() {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             seed ^ seed >> 29
         };
         let mut right = 0;

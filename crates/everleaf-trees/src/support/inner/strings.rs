@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use super::separators::InnerKey;
 use super::{InnerError, RESERVED_BYTES};
 
-/// Byte strings in an arena of words, each padded with zeros to whole words, so that they are compared eight bytes at a time.
+/// Byte strings in an arena of words, each padded with zeros to whole words, so that they are
+/// compared eight bytes at a time.
 ///
-/// Many threads keep, release and read. A reader that holds the handle of a released string reads whatever is there now, and
-/// must ask the node that it has the handle from.
+/// Many threads keep, release and read. A reader that holds the handle of a released string reads
+/// whatever is there now, and must ask the node that it has the handle from.
 #[derive(Debug)]
 pub struct Strings {
     arena: DramArena,
@@ -28,7 +29,8 @@ pub struct Strings {
 struct Books {
     used_words: u64,
     live_words: u64,
-    /// Size in words -> first free block of this size; its first word leads to the next one (plus 1, 0 ends).
+    /// Size in words -> first free block of this size; its first word leads to the next one (plus
+    /// 1, 0 ends).
     free: BTreeMap<u64, u64>,
 }
 
@@ -64,7 +66,8 @@ impl Strings {
 
     pub(super) fn dram_bytes(&self) -> u64 {
         // A tree map spends about as much on its nodes as on its pairs.
-        self.arena.bytes() + self.books.lock().free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
+        self.arena.bytes()
+            + self.books.lock().free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
     }
 
     /// Words that are handed out.
@@ -105,8 +108,8 @@ impl Strings {
         }
         let words = key.len().div_ceil(8) as u64;
         let mut books = self.books.lock();
-        // What is now written there may be read by those who still hold the handle of a released string: they must then find
-        // that the node they have it from has changed.
+        // What is now written there may be read by those who still hold the handle of a released
+        // string: they must then find that the node they have it from has changed.
         fence(Release);
         let place = match self.reuse(&mut books, words) {
             Some(place) => place,
@@ -163,7 +166,8 @@ mod tests {
     #[test]
     fn kept_strings_read_back_compare_and_are_reused() {
         let strings = BytesKeys::separators(SimdLevel::Scalar.into()).unwrap();
-        let keys: Vec<Vec<u8>> = (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
+        let keys: Vec<Vec<u8>> =
+            (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
         let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();
         for (key, handle) in keys.iter().zip(&handles) {
             let kept = Kept { word: 0, handle: *handle };
@@ -183,6 +187,9 @@ mod tests {
             strings.keep(&[7; 24]).unwrap();
         }
         let used_then = strings.books.lock().used_words;
-        assert!(used_then <= used + 3 * 100, "freed blocks are cut up and reused: {used_then} then {used}");
+        assert!(
+            used_then <= used + 3 * 100,
+            "freed blocks are cut up and reused: {used_then} then {used}"
+        );
     }
 }

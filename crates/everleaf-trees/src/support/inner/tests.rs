@@ -33,7 +33,11 @@ fn simd() -> SimdLevel {
 
 impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     fn new(smallest: K::Owned, simd: SimdLevel) -> Self {
-        Self { inner: Inner::new(simd, 1).unwrap(), model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
+        Self {
+            inner: Inner::new(simd, 1).unwrap(),
+            model: BTreeMap::from([(smallest, 1)]),
+            next_child: 2,
+        }
     }
 
     fn covering(&self, key: &K::Owned) -> (K::Owned, u64) {
@@ -47,7 +51,11 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         match step {
             Step::Insert(key) => {
                 let outcome = self.inner.insert(K::borrow(key), child);
-                assert_eq!(outcome.is_ok(), !self.model.contains_key(key), "insert {key:?}: {outcome:?}");
+                assert_eq!(
+                    outcome.is_ok(),
+                    !self.model.contains_key(key),
+                    "insert {key:?}: {outcome:?}"
+                );
                 self.model.entry(key.clone()).or_insert(child);
             }
             Step::Remove(key) => {
@@ -63,7 +71,9 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                 assert_eq!(self.inner.replace(K::borrow(key), child), old);
                 self.model.insert(separator, child);
             }
-            Step::Find(key) => assert_eq!(self.inner.find(K::borrow(key)), self.covering(key).1, "find {key:?}"),
+            Step::Find(key) => {
+                assert_eq!(self.inner.find(K::borrow(key)), self.covering(key).1, "find {key:?}")
+            }
             Step::Walk(key) => self.walk(key),
         }
         assert_eq!(self.inner.len(), self.model.len() as u64);
@@ -75,7 +85,9 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
             let mut cursor = self.inner.seek(K::borrow(key));
             assert_eq!((cursor.lower_bound(), cursor.child()), (separator.clone(), child));
             let others: Vec<_> = match direction {
-                Direction::Forward => self.model.range((Excluded(separator.clone()), Unbounded)).collect(),
+                Direction::Forward => {
+                    self.model.range((Excluded(separator.clone()), Unbounded)).collect()
+                }
                 Direction::Backward => self.model.range(..separator.clone()).rev().collect(),
             };
             let neighbor = others.first().map(|(separator, child)| ((*separator).clone(), **child));
@@ -83,13 +95,20 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
             for (number, (separator, child)) in others.iter().enumerate() {
                 for ahead in 1..=3 {
                     let expected = others.get(number + ahead - 1).map(|(_, child)| **child);
-                    assert!(cursor.peek(direction, ahead as u32).is_none_or(|peeked| Some(peeked) == expected));
+                    assert!(
+                        cursor
+                            .peek(direction, ahead as u32)
+                            .is_none_or(|peeked| Some(peeked) == expected)
+                    );
                 }
                 assert_eq!(cursor.step(direction), Some(**child));
                 assert_eq!(cursor.lower_bound(), **separator);
                 let upper = self.model.range((Excluded((*separator).clone()), Unbounded)).next();
                 assert_eq!(cursor.upper_bound().as_ref(), upper.map(|(separator, _)| separator));
-                assert_eq!(cursor.ends_by(K::borrow(key)), upper.is_some_and(|(upper, _)| upper <= key));
+                assert_eq!(
+                    cursor.ends_by(K::borrow(key)),
+                    upper.is_some_and(|(upper, _)| upper <= key)
+                );
             }
             assert_eq!(cursor.step(direction), None);
             assert_eq!(cursor.step(direction), None, "the cursor stays at the edge");
@@ -99,7 +118,8 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     /// Everything, every separator and its neighbourhood included.
     fn compare(&self, probes: &[K::Owned]) {
         assert_eq!(self.inner.check(), Vec::<String>::new());
-        let keys: Vec<K::Owned> = self.model.keys().cloned().chain(probes.iter().cloned()).collect();
+        let keys: Vec<K::Owned> =
+            self.model.keys().cloned().chain(probes.iter().cloned()).collect();
         let expected: Vec<u64> = keys.iter().map(|key| self.covering(key).1).collect();
         let found: Vec<u64> = keys.iter().map(|key| self.inner.find(K::borrow(key))).collect();
         assert_eq!(found, expected);
@@ -126,12 +146,20 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     }
 }
 
-fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[Step<K::Owned>], simd: SimdLevel) {
+fn run<K: InnerKey, const CAPACITY: usize>(
+    smallest: K::Owned,
+    steps: &[Step<K::Owned>],
+    simd: SimdLevel,
+) {
     let mut twin = Twin::<K, CAPACITY>::new(smallest, simd);
     let keys: Vec<K::Owned> = steps
         .iter()
         .map(|step| match step {
-            Step::Insert(key) | Step::Remove(key) | Step::Replace(key) | Step::Find(key) | Step::Walk(key) => key.clone(),
+            Step::Insert(key)
+            | Step::Remove(key)
+            | Step::Replace(key)
+            | Step::Find(key)
+            | Step::Walk(key) => key.clone(),
         })
         .collect();
     for (number, step) in steps.iter().enumerate() {
@@ -150,14 +178,20 @@ fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[Step<K::
     // Down to one child, from both ends in turn.
     while twin.inner.len() > 1 {
         let separators = twin.model.keys().skip(1);
-        let separator = if twin.inner.len().is_multiple_of(3) { separators.last() } else { separators.take(1).last() };
+        let separator = if twin.inner.len().is_multiple_of(3) {
+            separators.last()
+        } else {
+            separators.take(1).last()
+        };
         twin.apply(&Step::Remove(separator.unwrap().clone()));
     }
     twin.compare(&keys);
     assert_eq!((twin.inner.height(), twin.inner.inner_nodes()), (0, 0));
 }
 
-fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = Vec<Step<T>>> {
+fn steps<T: Clone + std::fmt::Debug + 'static>(
+    key: impl Strategy<Value = T> + 'static,
+) -> impl Strategy<Value = Vec<Step<T>>> {
     let step = (0..20, key).prop_map(|(kind, key)| match kind {
         0..=10 => Step::Insert(key),
         11..=15 => Step::Remove(key),
@@ -190,7 +224,10 @@ fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
         (0usize..20).prop_map(|len| vec![0xff; len]),
         (0u32..2000).prop_map(|number| format!("user{number:09}").into_bytes()),
         (0u32..50, prop::collection::vec(letters(), 0..3)).prop_map(|(number, end)| {
-            let mut key = format!("https://www.example.com/a/rather/long/path/that/is/shared/by/all/{number}").into_bytes();
+            let mut key = format!(
+                "https://www.example.com/a/rather/long/path/that/is/shared/by/all/{number}"
+            )
+            .into_bytes();
             key.extend(end);
             key
         }),
@@ -234,7 +271,11 @@ proptest! {
 }
 
 /// Large nodes: splits, segments that come and go, merges, at sizes that random steps do not reach.
-fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, count: usize, key: impl Fn(u64) -> K::Owned) {
+fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(
+    smallest: K::Owned,
+    count: usize,
+    key: impl Fn(u64) -> K::Owned,
+) {
     let mut twin = Twin::<K, CAPACITY>::new(smallest, simd());
     let mut random = StdRng::seed_from_u64(CAPACITY as u64);
     let mut keys = Vec::new();
@@ -250,8 +291,8 @@ fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, count
         let left = twin.model.len() / 3;
         let mut sorted: Vec<_> = twin.model.keys().skip(1).cloned().collect();
         match round {
-            0 => sorted.truncate(left),                            // a whole range, from its lower end
-            1 => drop(sorted.drain(..sorted.len() - left)),        // and one from the upper end
+            0 => sorted.truncate(left), // a whole range, from its lower end
+            1 => drop(sorted.drain(..sorted.len() - left)), // and one from the upper end
             _ => sorted.retain(|_| random.random_range(0..3) > 0), // here and there
         }
         if round == 1 {
@@ -279,7 +320,9 @@ fn nodes_of_all_sizes_grow_and_shrink() {
     grow_and_shrink::<U64Keys, 256>(0, 20_000, |number| number);
     grow_and_shrink::<U64Keys, 512>(0, 20_000, |number| number);
     grow_and_shrink::<BytesKeys, 8>(Box::default(), 3000, |number| number.to_be_bytes().into());
-    grow_and_shrink::<BytesKeys, 512>(Box::default(), 9000, |number| format!("user{number:020}").into_bytes().into());
+    grow_and_shrink::<BytesKeys, 512>(Box::default(), 9000, |number| {
+        format!("user{number:020}").into_bytes().into()
+    });
 }
 
 #[test]
@@ -302,13 +345,20 @@ fn removals_merge_nodes() {
     (1..20_000u64).filter(|key| key % 20 != 0).for_each(|key| assert!(inner.remove(key)));
     assert_eq!((inner.check(), inner.len()), (Vec::new(), 1000));
     // A quarter of the slots is the least that a node has, and there are a few nodes above.
-    assert!(inner.inner_nodes() <= 1000 / 4 * 4 / 3, "{} nodes for 1000 children", inner.inner_nodes());
+    assert!(
+        inner.inner_nodes() <= 1000 / 4 * 4 / 3,
+        "{} nodes for 1000 children",
+        inner.inner_nodes()
+    );
 }
 
 #[test]
 fn separators_out_of_order_are_refused() {
     let mut inner = Inner::<BytesKeys, 4>::new(simd(), 1).unwrap();
-    assert!(matches!(inner.insert(b"", 2), Err(InnerError::Order)), "the first child has the smallest key");
+    assert!(
+        matches!(inner.insert(b"", 2), Err(InnerError::Order)),
+        "the first child has the smallest key"
+    );
     inner.insert(b"\0", 2).unwrap();
     assert!(matches!(inner.insert(b"\0", 3), Err(InnerError::Order)));
     assert_eq!((inner.len(), inner.find(b""), inner.find(b"\0")), (2, 1, 2));
@@ -317,7 +367,12 @@ fn separators_out_of_order_are_refused() {
         assert!(matches!(built, Err(InnerError::Order)), "{separators:?}");
     }
     let keys: Vec<u64> = vec![1, 2];
-    assert_eq!(Inner::<U64Keys, 4>::build(simd(), 1, keys.into_iter().zip([2, 3]), 70).unwrap().find(u64::MAX), 3);
+    assert_eq!(
+        Inner::<U64Keys, 4>::build(simd(), 1, keys.into_iter().zip([2, 3]), 70)
+            .unwrap()
+            .find(u64::MAX),
+        3
+    );
 }
 
 #[test]
@@ -333,7 +388,11 @@ fn expecting_children_takes_no_more_memory_than_they_need() {
     let plain = built(&[]);
     for expected in [&[0, 1, 50_000, 100_000, 299_999][..], &[count], &[count, 7, count]] {
         let inner = built(expected);
-        assert_eq!((inner.check(), inner.dram_bytes()), (Vec::new(), plain.dram_bytes()), "{expected:?}");
+        assert_eq!(
+            (inner.check(), inner.dram_bytes()),
+            (Vec::new(), plain.dram_bytes()),
+            "{expected:?}"
+        );
     }
     // No memory: the plan says so.
     let building = Building::<U64Keys, 64>::begin(simd(), 85).unwrap();

@@ -2,16 +2,18 @@
 
 use crate::support::latch::LatchWord;
 
-/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0. Stored complemented, so that
-/// it is greater than every unambiguous search word and looks like padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least
-/// that it can be.
+/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0.
+/// Stored complemented, so that it is greater than every unambiguous search word and looks like
+/// padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least that it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::support) struct NodeWord(u64);
 
-/// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of all.
+/// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of
+/// all.
 pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !NodeWord::ALL;
 
-const _: () = assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
+const _: () =
+    assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
 
 impl NodeWord {
     const COUNT: u64 = (1 << 13) - 1;
@@ -63,8 +65,9 @@ impl LatchWord for NodeWord {
     }
 }
 
-/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that root and height are read
-/// together; the version, so that whoever saw an earlier root notices, even if the same node is the root again.
+/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that
+/// root and height are read together; the version, so that whoever saw an earlier root notices,
+/// even if the same node is the root again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RootWord(pub(super) u64);
 
@@ -91,7 +94,11 @@ impl RootWord {
     pub(super) fn replaced_by(self, node: u32, height: u32) -> Self {
         debug_assert!(u64::from(height) <= Self::HEIGHT);
         let version = (self.0 >> Self::VERSION_SHIFT).wrapping_add(1);
-        Self(version << Self::VERSION_SHIFT | u64::from(height) << Self::HEIGHT_SHIFT | u64::from(node))
+        Self(
+            version << Self::VERSION_SHIFT
+                | u64::from(height) << Self::HEIGHT_SHIFT
+                | u64::from(node),
+        )
     }
 }
 
@@ -129,7 +136,10 @@ mod tests {
 
     #[test]
     fn an_unused_node_is_padding_and_not_locked() {
-        assert_eq!((NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()), (u64::MAX, 0, false));
+        assert_eq!(
+            (NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()),
+            (u64::MAX, 0, false)
+        );
         assert_eq!((RootWord::NO_NODE.height(), RootWord::NO_NODE.node()), (0, 0));
     }
 }

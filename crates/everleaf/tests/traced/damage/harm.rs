@@ -23,7 +23,8 @@ fn harm_once(words: &mut Vec<u64>, random: &mut StdRng) -> String {
             format!("bit {bit} of the word at {:#x} flipped", at * 8)
         }
         4 => {
-            let (at, bit) = (random.random_range(0..words.len().min(SYSTEM_WORDS)), random.random_range(0..64));
+            let (at, bit) =
+                (random.random_range(0..words.len().min(SYSTEM_WORDS)), random.random_range(0..64));
             words[at] ^= 1 << bit;
             format!("bit {bit} of the word at {:#x} flipped", at * 8)
         }
@@ -54,8 +55,15 @@ fn harm_once(words: &mut Vec<u64>, random: &mut StdRng) -> String {
             let (start, length) = (used(words, random), random.random_range(1..300));
             let end = words.len().min(start + length);
             let zero = random.random_bool(0.5);
-            words[start..end].iter_mut().for_each(|word| *word = if zero { 0 } else { random.next_u64() });
-            format!("{:#x}..{:#x} overwritten with {}", start * 8, end * 8, if zero { "zeros" } else { "garbage" })
+            words[start..end]
+                .iter_mut()
+                .for_each(|word| *word = if zero { 0 } else { random.next_u64() });
+            format!(
+                "{:#x}..{:#x} overwritten with {}",
+                start * 8,
+                end * 8,
+                if zero { "zeros" } else { "garbage" }
+            )
         }
         _ => {
             words.truncate(random.random_range(1..words.len().max(2)));
@@ -67,7 +75,10 @@ fn harm_once(words: &mut Vec<u64>, random: &mut StdRng) -> String {
 /// A word that says something: most of a pool is free, where damage means nothing.
 fn used(words: &[u64], random: &mut StdRng) -> usize {
     let start = random.random_range(0..words.len());
-    (start..words.len()).chain(0..start).find(|at| ![0, SEALED_ZERO].contains(&words[*at])).unwrap_or(0)
+    (start..words.len())
+        .chain(0..start)
+        .find(|at| ![0, SEALED_ZERO].contains(&words[*at]))
+        .unwrap_or(0)
 }
 
 fn set(words: &mut [u64], at: usize, to: u64) -> String {

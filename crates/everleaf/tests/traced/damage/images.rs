@@ -1,4 +1,5 @@
-//! Pools to be damaged, in memory: closed ones, and ones that a crash cut at any store of an operation.
+//! Pools to be damaged, in memory: closed ones, and ones that a crash cut at any store of an
+//! operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,8 @@ pub struct Recipe {
     pub key_type: KeyType,
     pub history: History,
     closed: Vec<u64>,
-    /// An image, the stores that followed it, and how many of them had been made before each operation.
+    /// An image, the stores that followed it, and how many of them had been made before each
+    /// operation.
     open: Vec<u64>,
     stores: Vec<(u64, u64)>,
     operations: Vec<(usize, OwnedKey)>,
@@ -51,20 +53,32 @@ impl Recipe {
     /// All engines, both kinds of keys, small leaves and tuned ones.
     pub fn all() -> Vec<Self> {
         let mut recipes = Vec::new();
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree, Engine::CircTree, Engine::FastFair] {
+        for engine in [
+            Engine::FpTree,
+            Engine::FpTreeConcurrent,
+            Engine::PTree,
+            Engine::CircTree,
+            Engine::FastFair,
+        ] {
             for key_type in [KeyType::U64, KeyType::Bytes] {
                 let has = |name| engine.parameters().contains(&name);
                 let mut small = EngineParameters::default().leaf_slots(4);
                 small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
                 small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
-                recipes.extend([small, EngineParameters::default()].map(|p| Self::new(engine, key_type, p)));
+                recipes.extend(
+                    [small, EngineParameters::default()].map(|p| Self::new(engine, key_type, p)),
+                );
             }
         }
         recipes
     }
 
     fn new(engine: Engine, key_type: KeyType, parameters: EngineParameters) -> Self {
-        let options = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(POOL_BYTES).parameters(parameters);
+        let options = CreateOptions::new()
+            .engine(engine)
+            .key_type(key_type)
+            .size_bytes(POOL_BYTES)
+            .parameters(parameters);
         let media = Traced::new(POOL_BYTES, MAX_BYTES, GARBAGE_SEED).unwrap();
         let (store, _pool) = options.create_on(media.clone()).unwrap();
         let mut history = History::new();
@@ -77,7 +91,9 @@ impl Recipe {
             operations.push((stores.len(), written));
             stores.extend(media.take_events().into_iter().filter_map(|event| match event {
                 Event::Store { offset, new, .. } => Some((offset, new)),
-                Event::Grow { .. } | Event::UnorderedStore { .. } => panic!("{event:?} is not expected here"),
+                Event::Grow { .. } | Event::UnorderedStore { .. } => {
+                    panic!("{event:?} is not expected here")
+                }
                 _ => None,
             }));
         }
@@ -94,7 +110,8 @@ impl Recipe {
         let mut words = self.open.clone();
         let cut = random.random_range(0..=self.stores.len());
         self.stores[..cut].iter().for_each(|(offset, new)| words[*offset as usize / 8] = *new);
-        let operation = self.operations.partition_point(|(start, _)| *start < cut).saturating_sub(1);
+        let operation =
+            self.operations.partition_point(|(start, _)| *start < cut).saturating_sub(1);
         Sample { words, cut: Some(self.operations[operation].1.clone()) }
     }
 }
@@ -114,7 +131,8 @@ fn write(store: &Store, key_type: KeyType, step: u64, history: &mut History) -> 
     key
 }
 
-/// Opens what `words` hold; every step that follows is limited in its accesses, so that an endless one panics.
+/// Opens what `words` hold; every step that follows is limited in its accesses, so that an endless
+/// one panics.
 pub fn open(words: &[u64]) -> (Result<Store, everleaf::Error>, Traced) {
     let media = Traced::from_image(words, MAX_BYTES, GARBAGE_SEED).unwrap();
     media.record(false, false);

@@ -1,8 +1,9 @@
 //! A damaged pool gives errors: never a panic, never a hang, never the value of another key.
 //!
-//! `random` is the property, over thousands of seeds: `EVERLEAF_DAMAGE_SEEDS=100000` runs more of them, `EVERLEAF_DAMAGE_SEEDS=17..18` one
-//! again. `words` goes through single words: header, allocator, records, entries.
-//! Map of the files: `images` (pools to be damaged) · `harm` (what is done to them) · `random` · `words`.
+//! `random` is the property, over thousands of seeds: `EVERLEAF_DAMAGE_SEEDS=100000` runs more of
+//! them, `EVERLEAF_DAMAGE_SEEDS=17..18` one again. `words` goes through single words: header,
+//! allocator, records, entries. Map of the files: `images` (pools to be damaged) · `harm` (what is
+//! done to them) · `random` · `words`.
 
 mod harm;
 mod images;

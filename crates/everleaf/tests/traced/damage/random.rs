@@ -3,7 +3,8 @@
 //! What holds for every seed:
 //! * opening, reading, checking, writing and closing end, with a result or an error;
 //! * a value that is shown is one that this key once had, scans come in order and end;
-//! * what reads wrongly (a key that is missing, an older value) is found by `check`, unless it is the write that a crash cut;
+//! * what reads wrongly (a key that is missing, an older value) is found by `check`, unless it is
+//!   the write that a crash cut;
 //! * what was put into a damaged store is read back, or is an error.
 
 use std::ops::Range;
@@ -27,8 +28,12 @@ const MOST_ENTRIES: usize = 3 * KEYS as usize;
 
 fn seeds() -> Range<u64> {
     let Ok(wish) = std::env::var("EVERLEAF_DAMAGE_SEEDS") else { return 0..SEEDS };
-    let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("EVERLEAF_DAMAGE_SEEDS={wish} is no number, and no range"));
-    wish.split_once("..").map_or_else(|| 0..number(&wish), |(first, end)| number(first)..number(end))
+    let number = |text: &str| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("EVERLEAF_DAMAGE_SEEDS={wish} is no number, and no range"))
+    };
+    wish.split_once("..")
+        .map_or_else(|| 0..number(&wish), |(first, end)| number(first)..number(end))
 }
 
 /// Runs `test` with every seed, and names the first that fails.
@@ -80,7 +85,10 @@ fn random_damage_is_an_error_and_nothing_worse() {
     });
     println!("{run} damaged pools, {opened} could be opened, {noticed} were found damaged");
     let (opened, noticed) = (opened * 4, noticed * 4);
-    assert!(run < 100 || opened > run && noticed > run, "damage was to be met by operations, and to be noticed");
+    assert!(
+        run < 100 || opened > run && noticed > run,
+        "damage was to be met by operations, and to be noticed"
+    );
 }
 
 #[test]
@@ -95,7 +103,9 @@ fn a_damaged_file_is_an_error_and_nothing_worse() {
         *story = format!("file, {}: {}", recipe.name, harm(&mut words, &mut random));
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.truncate(bytes.len() - random.random_range(0..8));
-        let read = |store: &Store, history: &History| store.iter().flatten().for_each(|entry| assert_was_put(&entry, history));
+        let read = |store: &Store, history: &History| {
+            store.iter().flatten().for_each(|entry| assert_was_put(&entry, history))
+        };
         std::fs::write(&path, &bytes).unwrap();
         if let Ok(store) = Store::open_read_only(&path).inspect_err(expected_of_opening) {
             read(&store, &recipe.history);
@@ -105,7 +115,8 @@ fn a_damaged_file_is_an_error_and_nothing_worse() {
         if let Ok(store) = Store::open(&path).inspect_err(expected_of_opening) {
             let mut history = recipe.history.clone();
             for step in 0..20 {
-                let (key, value) = (key(recipe.key_type, random.random_range(0..KEYS)), value(step, 60));
+                let (key, value) =
+                    (key(recipe.key_type, random.random_range(0..KEYS)), value(step, 60));
                 if store.put(&key, &value).is_ok() {
                     history.entry(key.clone()).or_default().insert(value);
                 }
@@ -119,12 +130,22 @@ fn a_damaged_file_is_an_error_and_nothing_worse() {
 
 /// Damage, a file that is too short, or no room for what opening needs; and nothing else.
 fn expected_of_opening(error: &Error) {
-    let file = matches!(error, Error::Pool(PoolError::Map(_) | PoolError::NotAPool { .. } | PoolError::OtherBoot { .. }));
+    let file = matches!(
+        error,
+        Error::Pool(PoolError::Map(_) | PoolError::NotAPool { .. } | PoolError::OtherBoot { .. })
+    );
     assert!(error.is_corruption() || error.is_full() || file, "{error}");
 }
 
-/// Gets every key and scans both ways; whether all of it was as in the reference, but for the write that was cut.
-fn reads_right(store: &Store, media: &Traced, history: &History, reference: &Content, cut: Option<&OwnedKey>) -> bool {
+/// Gets every key and scans both ways; whether all of it was as in the reference, but for the write
+/// that was cut.
+fn reads_right(
+    store: &Store,
+    media: &Traced,
+    history: &History,
+    reference: &Content,
+    cut: Option<&OwnedKey>,
+) -> bool {
     let mut right = true;
     for key in history.keys() {
         next_step(media);
@@ -143,7 +164,11 @@ fn reads_right(store: &Store, media: &Traced, history: &History, reference: &Con
         next_step(media);
         let backward = scan == Scan::all().backward();
         let entries: Result<Vec<_>, Error> = store.scan(scan).take(MOST_ENTRIES).collect();
-        let Ok(mut entries) = entries.inspect_err(|error| assert!(error.is_corruption(), "{error}")) else { return false };
+        let Ok(mut entries) =
+            entries.inspect_err(|error| assert!(error.is_corruption(), "{error}"))
+        else {
+            return false;
+        };
         assert!(entries.len() < MOST_ENTRIES, "a scan shows more entries than there can be");
         if backward {
             entries.reverse();
@@ -166,7 +191,13 @@ fn assert_was_put((key, value): &(OwnedKey, Vec<u8>), history: &History) {
 }
 
 /// Puts and deletes; whatever becomes of it, what was put is there, unless damage is met.
-fn write_everything(store: &Store, media: &Traced, random: &mut StdRng, key_type: everleaf::KeyType, history: &mut History) {
+fn write_everything(
+    store: &Store,
+    media: &Traced,
+    random: &mut StdRng,
+    key_type: everleaf::KeyType,
+    history: &mut History,
+) {
     for step in 0..40 {
         next_step(media);
         let key = key(key_type, random.random_range(0..KEYS + 20));
@@ -177,7 +208,8 @@ fn write_everything(store: &Store, media: &Traced, random: &mut StdRng, key_type
             continue;
         }
         let value = value(1000 + step, random.random_range(0..80));
-        // Refused or not, it may have been written: an error of the clean-up comes after the commit.
+        // Refused or not, it may have been written: an error of the clean-up comes after the
+        // commit.
         history.entry(key.clone()).or_default().insert(value.clone());
         if store.put(&key, &value).is_ok()
             && let Ok(found) = store.get(&key)

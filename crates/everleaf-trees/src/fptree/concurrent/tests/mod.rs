@@ -1,4 +1,5 @@
-//! Many threads on one tree: each owns some keys, whose every answer it can predict; all look at all.
+//! Many threads on one tree: each owns some keys, whose every answer it can predict; all look at
+//! all.
 
 mod scans;
 
@@ -7,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use everleaf_index::{BytesKeys, Concurrency, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{AbortCause, Cpu, Dram, Invented, Region, Simulation, Transactions};
+use everleaf_pmem::{AbortCause, Cpu, Dram, InjectedAborts, Region, Simulation, Transactions};
 use everleaf_pool::{Pool, PoolError, Shutdown};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -31,7 +32,11 @@ pub(super) fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Po
 
 pub(super) type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
 
-pub(super) fn tree<K: LeafKey>(pool: &Arc<Pool<Dram>>, parameters: Parameters, threads: Option<usize>) -> Tree<K> {
+pub(super) fn tree<K: LeafKey>(
+    pool: &Arc<Pool<Dram>>,
+    parameters: Parameters,
+    threads: Option<usize>,
+) -> Tree<K> {
     tree_with(pool, parameters, threads, Transactions::Off)
 }
 
@@ -41,7 +46,9 @@ fn tree_with<K: LeafKey>(
     threads: Option<usize>,
     transactions: Transactions,
 ) -> Tree<K> {
-    let shape = Flexible::<true>::new(parameters.leaf_slots as usize, parameters.value_words as usize).unwrap();
+    let shape =
+        Flexible::<true>::new(parameters.leaf_slots as usize, parameters.value_words as usize)
+            .unwrap();
     let opening = Opening { shutdown: Shutdown::Crash, threads, transactions };
     Tree::<K>::open(pool, shape, parameters.inner_keys, opening).unwrap()
 }
@@ -49,14 +56,14 @@ fn tree_with<K: LeafKey>(
 /// Without transactions, and with simulated ones that abort never, often, and always.
 fn schemes(seed: u64) -> Vec<Transactions> {
     let simulated = |aborts| Transactions::Simulated(Simulation { seed, aborts });
-    let page_fault = Invented::Always(AbortCause::Unknown);
+    let page_fault = InjectedAborts::Always(AbortCause::Unknown);
     vec![
         Transactions::Off,
-        simulated(Invented::Nothing),
-        simulated(Invented::OneIn(3)),
-        simulated(Invented::OneIn(50)),
+        simulated(InjectedAborts::Nothing),
+        simulated(InjectedAborts::OneIn(3)),
+        simulated(InjectedAborts::OneIn(50)),
         simulated(page_fault),
-        simulated(Invented::Always(AbortCause::Conflict)),
+        simulated(InjectedAborts::Always(AbortCause::Conflict)),
     ]
 }
 
@@ -154,7 +161,10 @@ impl<K: OwnKey> Owner<'_, K> {
     }
 
     fn is_whole(&self, words: &[u64]) {
-        assert!(words.iter().zip(1..).all(|(word, i)| *word == words[0].wrapping_mul(i)), "torn: {words:?}");
+        assert!(
+            words.iter().zip(1..).all(|(word, i)| *word == words[0].wrapping_mul(i)),
+            "torn: {words:?}"
+        );
     }
 
     /// In order, no key twice, every own key that is within and no other of one's own.
@@ -187,8 +197,14 @@ impl<K: OwnKey> Owner<'_, K> {
             (Direction::Backward, Some(last)) => *key <= from && key >= last,
             (_, None) => false,
         };
-        let own: Vec<_> = shown.iter().filter(|(_, words)| words[0] & 0xff == self.thread).cloned().collect();
-        let mut expected: Vec<_> = self.twin.iter().filter(|(key, _)| within(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let own: Vec<_> =
+            shown.iter().filter(|(_, words)| words[0] & 0xff == self.thread).cloned().collect();
+        let mut expected: Vec<_> = self
+            .twin
+            .iter()
+            .filter(|(key, _)| within(key))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         if direction == Direction::Backward {
             expected.reverse();
         }
@@ -197,7 +213,13 @@ impl<K: OwnKey> Owner<'_, K> {
 }
 
 /// Threads at work, then the whole compared, checked, and opened again.
-fn run<K: OwnKey>(parameters: Parameters, transactions: Transactions, keys: u64, steps: u64, seed: u64) {
+fn run<K: OwnKey>(
+    parameters: Parameters,
+    transactions: Transactions,
+    keys: u64,
+    steps: u64,
+    seed: u64,
+) {
     let pool = pool::<K>(parameters, 1 << 30);
     let shared = tree_with::<K>(&pool, parameters, None, transactions);
     let owner = |thread: u64| Owner {
@@ -245,8 +267,12 @@ fn is_told<K: OwnKey>(tree: &Tree<K>, transactions: Transactions) {
     match transactions {
         Transactions::Simulated(Simulation { aborts, .. }) => {
             assert_eq!(statistics.concurrency, Concurrency::SimulatedRtm);
-            let always = matches!(aborts, Invented::Always(_));
-            assert_eq!((counts.committed > 0, counts.fallbacks > 0 || !always), (!always, true), "{aborts:?}: {counts:?}");
+            let always = matches!(aborts, InjectedAborts::Always(_));
+            assert_eq!(
+                (counts.committed > 0, counts.fallbacks > 0 || !always),
+                (!always, true),
+                "{aborts:?}: {counts:?}"
+            );
         }
         _ => assert_eq!((statistics.concurrency, counts.begun()), (Concurrency::VersionLocks, 0)),
     }
@@ -283,16 +309,20 @@ fn a_full_pool_refuses_every_thread_and_stays_usable() {
         let fill = move |thread: u64| {
             let mut inserted = 0;
             for i in 0.. {
-                match Index::insert(tree, format!("key {:08}", i * THREADS + thread).as_bytes(), i) {
+                match Index::insert(tree, format!("key {:08}", i * THREADS + thread).as_bytes(), i)
+                {
                     Ok(true) => inserted += 1,
                     Ok(false) => panic!("the key is new"),
-                    Err(IndexError::Pool(PoolError::PoolFull { .. } | PoolError::Map(_))) => return inserted,
+                    Err(IndexError::Pool(PoolError::PoolFull { .. } | PoolError::Map(_))) => {
+                        return inserted;
+                    }
                     Err(error) => panic!("{error}"),
                 }
             }
             inserted
         };
-        let running: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || fill(thread))).collect();
+        let running: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || fill(thread))).collect();
         running.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(tree.len(), inserted);
@@ -306,13 +336,19 @@ fn a_full_pool_refuses_every_thread_and_stays_usable() {
     assert_sound(&pool, &tree);
 }
 
-/// The published tree retried for ever: a page fault in a transaction aborts it without a reason, every time.
+/// The published tree retried for ever: a page fault in a transaction aborts it without a reason,
+/// every time.
 #[test]
 fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
     let parameters = parameters(4, 4, 1);
     let pool = pool::<BytesKeys>(parameters, 1 << 24);
-    let aborts = Invented::Always(AbortCause::Unknown);
-    let tree = tree_with::<BytesKeys>(&pool, parameters, None, Transactions::Simulated(Simulation { seed: 1, aborts }));
+    let aborts = InjectedAborts::Always(AbortCause::Unknown);
+    let tree = tree_with::<BytesKeys>(
+        &pool,
+        parameters,
+        None,
+        Transactions::Simulated(Simulation { seed: 1, aborts }),
+    );
     let key = |i: u64| format!("key {i:05}");
     (0..500).for_each(|i| assert!(Index::insert(&tree, key(i).as_bytes(), i).unwrap()));
     (0..500).for_each(|i| assert_eq!(Index::get(&tree, key(i).as_bytes()).unwrap(), Some(i)));
@@ -324,14 +360,17 @@ fn transactions_that_always_abort_without_a_reason_do_not_hang_the_tree() {
     assert_sound(&pool, &tree);
 }
 
-/// Keys whose first words are the same, or the greatest there is: shares part by all of their bytes.
+/// Keys whose first words are the same, or the greatest there is: shares part by all of their
+/// bytes.
 #[test]
 fn any_number_of_threads_shares_the_leaves() {
     fn reopens<K: TestKey>(keys: &[K::Owned]) {
         let parameters = parameters(4, 4, 1);
         let pool = pool::<K>(parameters, 4 << 20);
         let first = tree::<K>(&pool, parameters, None);
-        keys.iter().zip(0..).for_each(|(key, value)| assert!(Index::insert(&first, K::borrow(key), value).unwrap()));
+        keys.iter().zip(0..).for_each(|(key, value)| {
+            assert!(Index::insert(&first, K::borrow(key), value).unwrap())
+        });
         drop(first);
         for threads in [1, 2, 7, 20, 64, 70] {
             let tree = tree::<K>(&pool, parameters, Some(threads));
@@ -347,7 +386,12 @@ fn any_number_of_threads_shares_the_leaves() {
     }
     let numbers = |least: u64| (0..2000).map(|i| least + i * i).collect::<Vec<_>>();
     reopens::<U64Keys>(&[numbers(0), numbers(u64::MAX - 1999 * 1999)].concat());
-    let strings =
-        |prefix: &[u8]| (0..1000).map(|i| [prefix, format!("{i:04}").as_bytes()].concat().into()).collect::<Vec<Box<[u8]>>>();
-    reopens::<BytesKeys>(&[strings(b""), strings(b"the same for all of them "), strings(&[255; 40])].concat());
+    let strings = |prefix: &[u8]| {
+        (0..1000)
+            .map(|i| [prefix, format!("{i:04}").as_bytes()].concat().into())
+            .collect::<Vec<Box<[u8]>>>()
+    };
+    reopens::<BytesKeys>(
+        &[strings(b""), strings(b"the same for all of them "), strings(&[255; 40])].concat(),
+    );
 }

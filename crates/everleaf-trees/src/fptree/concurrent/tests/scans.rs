@@ -9,12 +9,18 @@ fn a_visitor_panics<K: OwnKey>() {
     let parameters = parameters(8, 4, 1);
     let pool = pool::<K>(parameters, 1 << 20);
     let tree = tree::<K>(&pool, parameters, None);
-    (0..100).for_each(|number| assert!(Index::insert(&tree, K::borrow(&K::of(number)), number).unwrap()));
+    (0..100).for_each(|number| {
+        assert!(Index::insert(&tree, K::borrow(&K::of(number)), number).unwrap())
+    });
     std::thread::scope(|scope| {
-        let visitor = scope.spawn(|| tree.scan(Bound::Unbounded, Direction::Forward, &mut |_, _| panic!("in a callback")));
+        let visitor = scope.spawn(|| {
+            tree.scan(Bound::Unbounded, Direction::Forward, &mut |_, _| panic!("in a callback"))
+        });
         assert!(visitor.join().is_err());
     });
-    (0..100).for_each(|number| assert_eq!(Index::remove(&tree, K::borrow(&K::of(number))).unwrap(), Some(number)));
+    (0..100).for_each(|number| {
+        assert_eq!(Index::remove(&tree, K::borrow(&K::of(number))).unwrap(), Some(number))
+    });
     assert_sound(&pool, &tree);
 }
 
@@ -45,7 +51,9 @@ fn a_scan_of_a_leaf_that_always_changes_comes_to_an_end() {
         let _ends = Ends(&done);
         scope.spawn(|| {
             for round in (1..).take_while(|_| !done.load(Ordering::Relaxed)) {
-                (0..8).for_each(|key| assert!(tree.update_words(key, &[round; 3], &mut [0; 3]).unwrap()));
+                (0..8).for_each(|key| {
+                    assert!(tree.update_words(key, &[round; 3], &mut [0; 3]).unwrap())
+                });
             }
         });
         for turn in 0..20_000 {
@@ -61,7 +69,10 @@ fn a_scan_of_a_leaf_that_always_changes_comes_to_an_end() {
             assert!(shown.iter().map(|(key, _)| *key).eq(0..8), "{shown:?}");
             // One moment: the writer has come so far, and the keys after that are one round behind.
             let rounds: Vec<_> = shown.iter().map(|(_, round)| *round).collect();
-            assert!(rounds.is_sorted_by(|a, b| a >= b) && rounds[0] - rounds[7] <= 1, "not of one moment: {rounds:?}");
+            assert!(
+                rounds.is_sorted_by(|a, b| a >= b) && rounds[0] - rounds[7] <= 1,
+                "not of one moment: {rounds:?}"
+            );
         }
     });
     assert_sound(&pool, &tree);

@@ -1,4 +1,5 @@
-//! Descents and changes as transactions: the code of the tree for one thread, and nobody else is there while it runs.
+//! Descents and changes as transactions: the code of the tree for one thread, and nobody else is
+//! there while it runs.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -46,10 +47,16 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         self.transactions.counts()
     }
 
-    /// The child that covers `key`, and what `look` says of it at the same moment. None if transactions gave up, or there are none: the
-    /// way is then [`find`](SharedInner::find). `look` reads DRAM and stores nothing.
+    /// The child that covers `key`, and what `look` says of it at the same moment. None if
+    /// transactions gave up, or there are none: the way is then [`find`](SharedInner::find). `look`
+    /// reads DRAM and stores nothing.
     #[inline]
-    pub fn find_at_once<T>(&self, relax: &impl Fn(), key: K::Ref<'_>, look: impl Fn(u64) -> T) -> Option<(u64, T)> {
+    pub fn find_at_once<T>(
+        &self,
+        relax: &impl Fn(),
+        key: K::Ref<'_>,
+        look: impl Fn(u64) -> T,
+    ) -> Option<(u64, T)> {
         self.transactions.read(&|| self.is_held(), relax, || {
             let child = self.tree.find(key);
             (child, look(child))
@@ -64,7 +71,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         held
     }
 
-    /// A place, and what `read` says of it at the same moment; none if transactions gave up, or there are none.
+    /// A place, and what `read` says of it at the same moment; none if transactions gave up, or
+    /// there are none.
     pub(super) fn visit_at_once<T>(
         &self,
         relax: &impl Fn(),
@@ -76,15 +84,22 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return None;
         }
         self.transactions.read(&|| self.is_held(), relax, || {
-            // Nothing changes meanwhile: the versions that are compared on the way are always current.
+            // Nothing changes meanwhile: the versions that are compared on the way are always
+            // current.
             let place = self.try_place(relax, key, which)?;
             let answer = read(&place);
             Some((place, answer))
         })?
     }
 
-    /// Inserts in one transaction, and returns how many nodes were split; none if transactions gave up, or there are none.
-    pub(super) fn insert_at_once(&self, relax: &impl Fn(), separator: K::Ref<'_>, entry: Entry) -> Option<u64> {
+    /// Inserts in one transaction, and returns how many nodes were split; none if transactions gave
+    /// up, or there are none.
+    pub(super) fn insert_at_once(
+        &self,
+        relax: &impl Fn(),
+        separator: K::Ref<'_>,
+        entry: Entry,
+    ) -> Option<u64> {
         self.change_at_once(relax, |step, held| {
             let (path, _) = self.tree.path(separator, &mut Alone);
             step.decided()?;
@@ -101,8 +116,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         })
     }
 
-    /// The locks that the change takes are free, for their holders have the fallback lock; they are free again when it is seen, and
-    /// only the versions tell of it. What it asks of the system's allocator may abort it, and so may its size: the fallback sees to that.
+    /// The locks that the change takes are free, for their holders have the fallback lock; they are
+    /// free again when it is seen, and only the versions tell of it. What it asks of the system's
+    /// allocator may abort it, and so may its size: the fallback sees to that.
     fn change_at_once<T>(
         &self,
         relax: &impl Fn(),

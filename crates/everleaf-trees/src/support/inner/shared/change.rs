@@ -10,14 +10,15 @@ use super::seek::Which;
 use super::{NodeWord, SharedInner, Stand};
 use crate::support::latch;
 
-/// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set aside. Dropped, it gives both
-/// back.
+/// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set
+/// aside. Dropped, it gives both back.
 #[derive(Debug)]
 #[must_use = "it is given back when this is dropped"]
 pub struct Prepared<'i, 'k, K: InnerKey> {
     separator: K::Ref<'k>,
     kept: Kept,
-    /// The node above the child to the left, and its slot there: still right while the node is what it was.
+    /// The node above the child to the left, and its slot there: still right while the node is what
+    /// it was.
     place: Option<(Stand<'i>, usize)>,
     /// Whether the tree has the kept separator now.
     inserted: bool,
@@ -45,8 +46,8 @@ enum Quick {
 }
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
-    /// Prepares the insertion of a child with this lower bound, behind the child that covers it. To be called before a split is
-    /// made durable, by the one who has locked the leaf that is split.
+    /// Prepares the insertion of a child with this lower bound, behind the child that covers it. To
+    /// be called before a split is made durable, by the one who has locked the leaf that is split.
     ///
     /// # Errors
     /// [`InnerError::Order`] if `separator` is not covered by `left_child`, or is its lower bound;
@@ -64,18 +65,32 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             return Err(InnerError::Order);
         }
         let room = self.tree.nodes.promise(|| self.height())?;
-        let kept = Kept { word: K::word(separator, 0), handle: K::keep(&self.tree.separators, separator)? };
+        let kept = Kept {
+            word: K::word(separator, 0),
+            handle: K::keep(&self.tree.separators, separator)?,
+        };
         let separators = &self.tree.separators;
-        Ok(Prepared { separator, kept, place: place.slot, inserted: false, separators, _room: room })
+        Ok(Prepared {
+            separator,
+            kept,
+            place: place.slot,
+            inserted: false,
+            separators,
+            _room: room,
+        })
     }
 
-    /// Adds the prepared child: it takes over the keys from its separator on. Returns how many inner nodes were split. The
-    /// caller still holds the lock of the leaf to the left.
+    /// Adds the prepared child: it takes over the keys from its separator on. Returns how many
+    /// inner nodes were split. The caller still holds the lock of the leaf to the left.
     ///
-    /// Where the node has room: one atomic exchange and one store to lock and unlock, and the move of the words behind the slot; a find
-    /// if the node has changed since the insertion was prepared.
+    /// Where the node has room: one atomic exchange and one store to lock and unlock, and the move
+    /// of the words behind the slot; a find if the node has changed since the insertion was
+    /// prepared.
     pub fn insert(&self, relax: &impl Fn(), mut prepared: Prepared<'_, '_, K>, child: u64) -> u64 {
-        debug_assert!(std::ptr::eq(prepared.separators, &self.tree.separators), "prepared for another tree");
+        debug_assert!(
+            std::ptr::eq(prepared.separators, &self.tree.separators),
+            "prepared for another tree"
+        );
         let entry = Entry { kept: prepared.kept, child };
         if let Some(splits) = self.insert_at_once(relax, prepared.separator, entry) {
             prepared.inserted = true;
@@ -117,13 +132,17 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         if at.seen.count() == CAPACITY {
             return Quick::Structure;
         }
-        self.change_one(at, || self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry))
+        self.change_one(at, || {
+            self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry)
+        })
     }
 
-    /// Removes the child that covers `key`; its left neighbour covers its range from now on. False, and nothing is done, if it
-    /// is the first child: that one cannot go. The caller holds the lock of the child's leaf.
+    /// Removes the child that covers `key`; its left neighbour covers its range from now on. False,
+    /// and nothing is done, if it is the first child: that one cannot go. The caller holds the lock
+    /// of the child's leaf.
     ///
-    /// Where the node keeps enough children and the child is not its first: as [`insert`](SharedInner::insert).
+    /// Where the node keeps enough children and the child is not its first: as
+    /// [`insert`](SharedInner::insert).
     pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
         if let Some(removed) = self.remove_at_once(relax, key) {
             return removed;
@@ -142,7 +161,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         self.tree.remove_at(&path, &mut held)
     }
 
-    /// Removes if only the bottom node must change: neither its first slot, nor so many that it would be merged.
+    /// Removes if only the bottom node must change: neither its first slot, nor so many that it
+    /// would be merged.
     fn remove_from_one(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Quick {
         let (place, removed) = self.visit(relax, key, Which::Covering, |place| self.lower(place));
         if removed.is_smallest::<K>() {

@@ -11,8 +11,8 @@ use super::{NodeWord, RootWord, SharedInner, Stand, Ticket};
 use crate::support::latch::{self, LatchWord};
 
 impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
-    /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs, and two loads a level of lines
-    /// that it reads anyway.
+    /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs,
+    /// and two loads a level of lines that it reads anyway.
     #[inline]
     pub fn find(&self, relax: &impl Fn(), key: K::Ref<'_>) -> (u64, Ticket<'_>) {
         loop {
@@ -33,16 +33,18 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let mut child = u64::from(root.node());
         for level in (0..root.height()).rev() {
             let at = self.enter(relax, child, ticket)?;
-            // As in a transaction: whoever gave up there because a page was missing must touch it here.
+            // As in a transaction: whoever gave up there because a page was missing must touch it
+            // here.
             child = self.tree.nodes.pass(&self.tree.separators, at.lines, at.node, key, level);
             ticket = at.ticket();
         }
         ticket.is_current().then_some((child, ticket))
     }
 
-    /// What may be the child that covers `key`, and its ticket, which the caller must ask before he believes it: until then the child
-    /// may be any number. Saves who asks the ticket anyway, after he has read something of the child, to ask it twice. None
-    /// where [`find`](SharedInner::find) would wait or start again.
+    /// What may be the child that covers `key`, and its ticket, which the caller must ask before he
+    /// believes it: until then the child may be any number. Saves who asks the ticket anyway, after
+    /// he has read something of the child, to ask it twice. None where [`find`](SharedInner::find)
+    /// would wait or start again.
     #[inline(always)]
     pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
         let root = self.load_root();
@@ -61,15 +63,21 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Some((child, ticket))
     }
 
-    /// The lines of the node that a child number may lead to, and its ticket; none if where it came from is no longer current, or the node
-    /// is locked.
+    /// The lines of the node that a child number may lead to, and its ticket; none if where it came
+    /// from is no longer current, or the node is locked.
     #[inline(always)]
-    fn step<'t>(&self, all: &'t [DramLine], child: u64, came_from: Ticket<'_>) -> Option<(&'t [DramLine], Ticket<'t>)> {
+    fn step<'t>(
+        &self,
+        all: &'t [DramLine],
+        child: u64,
+        came_from: Ticket<'_>,
+    ) -> Option<(&'t [DramLine], Ticket<'t>)> {
         let start = child as u32 as usize;
         let lines = all.get(start..start + Nodes::<K, CAPACITY>::NODE_LINES)?;
         let atom = Nodes::<K, CAPACITY>::atom_in(lines);
         let seen: NodeWord = latch::load(atom);
-        (came_from.is_current() && !seen.is_locked()).then_some((lines, Ticket { atom, seen: seen.bits() }))
+        (came_from.is_current() && !seen.is_locked())
+            .then_some((lines, Ticket { atom, seen: seen.bits() }))
     }
 
     #[inline(always)]
@@ -82,10 +90,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         self.tree.nodes.search(&self.tree.separators, at.lines, at.node, key)
     }
 
-    /// Goes to a child node, whose number may be nonsense; none if where it came from is no longer current. Waits while the
-    /// node is locked.
+    /// Goes to a child node, whose number may be nonsense; none if where it came from is no longer
+    /// current. Waits while the node is locked.
     #[inline(always)]
-    pub(super) fn enter(&self, relax: &impl Fn(), child: u64, came_from: Ticket<'_>) -> Option<Stand<'_>> {
+    pub(super) fn enter(
+        &self,
+        relax: &impl Fn(),
+        child: u64,
+        came_from: Ticket<'_>,
+    ) -> Option<Stand<'_>> {
         loop {
             let at = self.look_at(child)?;
             if !came_from.is_current() {
@@ -106,12 +119,22 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         Some(Stand { node: child as u32, lines, atom, seen: latch::load(atom) })
     }
 
-    /// The children that cover `keys`, in their order, each with its ticket. Keys go down together, [`BATCH`] at a time; one
-    /// that meets a change is looked for again alone. Stops at the end of the shortest slice.
-    pub fn find_many<'t>(&'t self, relax: &impl Fn(), keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
+    /// The children that cover `keys`, in their order, each with its ticket. Keys go down together,
+    /// [`BATCH`] at a time; one that meets a change is looked for again alone. Stops at the end of
+    /// the shortest slice.
+    pub fn find_many<'t>(
+        &'t self,
+        relax: &impl Fn(),
+        keys: &[K::Ref<'_>],
+        children: &mut [u64],
+        tickets: &mut [Ticket<'t>],
+    ) {
         let count = keys.len().min(children.len()).min(tickets.len());
-        let (keys, children, tickets) = (&keys[..count], &mut children[..count], &mut tickets[..count]);
-        for ((keys, children), tickets) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)).zip(tickets.chunks_mut(BATCH)) {
+        let (keys, children, tickets) =
+            (&keys[..count], &mut children[..count], &mut tickets[..count]);
+        for ((keys, children), tickets) in
+            keys.chunks(BATCH).zip(children.chunks_mut(BATCH)).zip(tickets.chunks_mut(BATCH))
+        {
             self.glance_many(keys, children, tickets);
             for ((key, child), ticket) in keys.iter().zip(children).zip(tickets) {
                 if !ticket.is_current() {
@@ -122,9 +145,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Looks for at most [`BATCH`] keys together; the slices have one length. Each child is as [`glance`](SharedInner::glance) says it,
-    /// and the ticket of a key that met a change is not current.
-    pub fn glance_many<'t>(&'t self, keys: &[K::Ref<'_>], children: &mut [u64], tickets: &mut [Ticket<'t>]) {
+    /// Looks for at most [`BATCH`] keys together; the slices have one length. Each child is as
+    /// [`glance`](SharedInner::glance) says it, and the ticket of a key that met a change is not
+    /// current.
+    pub fn glance_many<'t>(
+        &'t self,
+        keys: &[K::Ref<'_>],
+        children: &mut [u64],
+        tickets: &mut [Ticket<'t>],
+    ) {
         let root = self.load_root();
         tickets.fill(self.ticket_of_root(root));
         if root.height() == 0 {
@@ -135,18 +164,27 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let all = self.tree.nodes.all_lines();
         for level in (0..root.height()).rev() {
             let mut approaches = [Approach::Slot(0); BATCH];
-            for (((key, child), ticket), approach) in keys.iter().zip(&mut *children).zip(&mut *tickets).zip(&mut approaches) {
+            for (((key, child), ticket), approach) in
+                keys.iter().zip(&mut *children).zip(&mut *tickets).zip(&mut approaches)
+            {
                 // A ticket tells, on the way, where its key came from.
                 match self.step(all, *child, *ticket) {
                     Some((lines, next)) => {
                         *ticket = next;
-                        *approach = self.tree.nodes.approach(&self.tree.separators, lines, *child as u32, *key);
+                        *approach = self.tree.nodes.approach(
+                            &self.tree.separators,
+                            lines,
+                            *child as u32,
+                            *key,
+                        );
                     }
-                    None => (*child, *ticket) = (u64::from(root.node()), self.stale_ticket()), // and on to nowhere in particular
+                    // and on to nowhere in particular
+                    None => (*child, *ticket) = (u64::from(root.node()), self.stale_ticket()),
                 }
             }
             for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
-                *child = self.tree.nodes.arrive(&self.tree.separators, *child as u32, *key, approach).1;
+                *child =
+                    self.tree.nodes.arrive(&self.tree.separators, *child as u32, *key, approach).1;
                 if level > 0 {
                     self.tree.nodes.prefetch_head(*child as u32);
                 }

@@ -9,7 +9,8 @@ use crate::support::latch;
 /// Nodes of a usual change: a few a level. A change of more takes memory for their numbers.
 const USUAL: usize = 32;
 
-/// The nodes that a change of many nodes has locked: under the structure lock, or in a transaction. Dropped, they are unlocked.
+/// The nodes that a change of many nodes has locked: under the structure lock, or in a transaction.
+/// Dropped, they are unlocked.
 pub(super) struct Held<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> {
     nodes: &'a Nodes<K, CAPACITY>,
     wait: Wait,

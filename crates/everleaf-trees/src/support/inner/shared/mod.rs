@@ -1,35 +1,43 @@
-//! The handle for many threads: optimistic lock coupling (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", 2019) on the
-//! nodes of [`Inner`].
+//! The handle for many threads: optimistic lock coupling (Leis, Haubenschild, Neumann, "Optimistic
+//! Lock Coupling", 2019) on the nodes of [`Inner`].
 //!
-//! **Readers never write.** A descent loads the word of a node, searches the node, loads the word of the child, and then asks
-//! whether the node's word is still the same; if not it starts again. Until it has asked, what it read may be nonsense: numbers
-//! are checked before they are followed, loops are bounded. A *glance* is one attempt of this whose last question is left to the caller,
-//! who asks it after he has read something of the child. What a descent returns comes with a [`Ticket`]: as long as the bottom
-//! node's word has not changed, its child covers the key. (The upper bound of a node's last child stands further up, but falls
-//! only by a change of this node: a split of that child.)
+//! **Readers never write.** A descent loads the word of a node, searches the node, loads the word
+//! of the child, and then asks whether the node's word is still the same; if not it starts again.
+//! Until it has asked, what it read may be nonsense: numbers are checked before they are followed,
+//! loops are bounded. A *glance* is one attempt of this whose last question is left to the caller,
+//! who asks it after he has read something of the child. What a descent returns comes with a
+//! [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key. (The
+//! upper bound of a node's last child stands further up, but falls only by a change of this node: a
+//! split of that child.)
 //!
-//! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its first, locks this one node:
-//! an exchange that succeeds only if the node is what the descent has seen. It waits for nothing while it holds the lock. All
-//! else takes the *structure lock*, goes down again, and locks every node before it changes it or decides by it; all are
-//! unlocked at the end. There is one such writer at a time, and the nodes above the bottom ones change by it alone, so it needs
-//! to wait for bottom nodes only, and cannot deadlock. A reader that meets a node which was already changed waits for its lock,
-//! and then finds that the node above has changed too, or has not seen any of the change.
+//! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its
+//! first, locks this one node: an exchange that succeeds only if the node is what the descent has
+//! seen. It waits for nothing while it holds the lock. All else takes the *structure lock*, goes
+//! down again, and locks every node before it changes it or decides by it; all are unlocked at the
+//! end. There is one such writer at a time, and the nodes above the bottom ones change by it alone,
+//! so it needs to wait for bottom nodes only, and cannot deadlock. A reader that meets a node which
+//! was already changed waits for its lock, and then finds that the node above has changed too, or
+//! has not seen any of the change.
 //!
-//! **Transactions**, where they are on ([`SharedInner::with_transactions`]), take the place of both. A descent that is a transaction
-//! reads no versions and never starts again: it is the descent of one thread, and what it finds was so at one moment. A change
-//! is the descent and all that it changes, of however many nodes, in one transaction; it locks the nodes and unlocks them with new
-//! versions inside, which nobody sees but by the versions. The structure lock is the fallback lock: every transaction reads it
-//! first, and a change that its transactions gave up takes it, whatever its size. A descent that gave up goes by versions.
-//! Batches always go by versions: the 16 descents of one overlap, and one transaction of all would be lost for any of them.
+//! **Transactions**, where they are on ([`SharedInner::with_transactions`]), take the place of
+//! both. A descent that is a transaction reads no versions and never starts again: it is the
+//! descent of one thread, and what it finds was so at one moment. A change is the descent and all
+//! that it changes, of however many nodes, in one transaction; it locks the nodes and unlocks them
+//! with new versions inside, which nobody sees but by the versions. The structure lock is the
+//! fallback lock: every transaction reads it first, and a change that its transactions gave up
+//! takes it, whatever its size. A descent that gave up goes by versions. Batches always go by
+//! versions: the 16 descents of one overlap, and one transaction of all would be lost for any of
+//! them.
 //!
-//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is called in every turn of a wait
-//! for a node.
+//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is
+//! called in every turn of a wait for a node.
 //!
-//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has locked the leaf that is
-//! split; whoever removes a child has locked its leaf, and the one to the left where the protocol of the leaves wants it.
+//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has
+//! locked the leaf that is split; whoever removes a child has locked its leaf, and the one to the
+//! left where the protocol of the leaves wants it.
 //!
-//! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and removal) · `held` (nodes that are
-//! locked) · `at_once` (all of it as transactions).
+//! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and
+//! removal) · `held` (nodes that are locked) · `at_once` (all of it as transactions).
 
 mod at_once;
 mod change;
@@ -54,9 +62,11 @@ use super::words::{NodeWord, RootWord};
 use super::{Inner, InnerError, InnerKey};
 use crate::support::latch::{self, LatchWord};
 
-/// The inner nodes of a tree that many threads read and change. See [`Inner`] for keys and capacities.
+/// The inner nodes of a tree that many threads read and change. See [`Inner`] for keys and
+/// capacities.
 ///
-/// `relax` is called in every turn of a wait; `std::hint::spin_loop` will do, a tree hands on that of its media.
+/// `relax` is called in every turn of a wait; `std::hint::spin_loop` will do, a tree hands on that
+/// of its media.
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -79,7 +89,8 @@ use crate::support::latch::{self, LatchWord};
 pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
     tree: Inner<K, CAPACITY>,
     transactions: TransactionalMemory,
-    /// Held by whoever changes more than one node; with transactions, by whoever changes a node without one.
+    /// Held by whoever changes more than one node; with transactions, by whoever changes a node
+    /// without one.
     structure: CachePadded<Mutex<()>>,
     conflicts: CachePadded<Conflicts>,
 }
@@ -93,8 +104,8 @@ pub struct Ticket<'t> {
 }
 
 impl<'t> Ticket<'t> {
-    /// Whether the answer that came with the ticket still holds. Loads before it are done before it is decided. One load, of a
-    /// line that the descent has read.
+    /// Whether the answer that came with the ticket still holds. Loads before it are done before it
+    /// is decided. One load, of a line that the descent has read.
     #[inline(always)]
     pub fn is_current(self) -> bool {
         latch::is_still(self.atom, self.seen)
@@ -143,7 +154,12 @@ impl<'t> Stand<'t> {
 impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
     fn from(tree: Inner<K, CAPACITY>) -> Self {
         let transactions = TransactionalMemory::new(Transactions::Off, false);
-        Self { tree, transactions, structure: CachePadded::default(), conflicts: CachePadded::default() }
+        Self {
+            tree,
+            transactions,
+            structure: CachePadded::default(),
+            conflicts: CachePadded::default(),
+        }
     }
 }
 
@@ -191,8 +207,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         relax();
     }
 
-    /// From here on only this thread changes more than one node, and no transaction is under way. Its holder never calls a media, so it
-    /// is soon free.
+    /// From here on only this thread changes more than one node, and no transaction is under way.
+    /// Its holder never calls a media, so it is soon free.
     fn lock_structure(&self) -> MutexGuard<'_, ()> {
         self.conflicts.structure_changes.fetch_add(1, Relaxed);
         let locked = self.structure.try_lock().unwrap_or_else(|| {
@@ -230,7 +246,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// How often threads met.
     pub fn conflicts(&self) -> ConflictCounts {
-        let Conflicts { restarts, node_waits, structure_changes, structure_waits } = &*self.conflicts;
+        let Conflicts { restarts, node_waits, structure_changes, structure_waits } =
+            &*self.conflicts;
         ConflictCounts {
             restarts: restarts.load(Relaxed),
             node_waits: node_waits.load(Relaxed),
@@ -239,13 +256,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes the tree: else it reports
-    /// what is under way.
+    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes
+    /// the tree: else it reports what is under way.
     pub fn check(&self) -> Vec<String> {
         self.tree.check()
     }
 
-    /// Shows every child in order. While nobody changes the tree: else some may be left out or shown twice.
+    /// Shows every child in order. While nobody changes the tree: else some may be left out or
+    /// shown twice.
     pub fn for_each_child(&self, mut visit: impl FnMut(u64)) {
         let mut cursor = self.tree.start(Direction::Forward);
         visit(cursor.child());

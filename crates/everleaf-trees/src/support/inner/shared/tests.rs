@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{AbortCause, Cpu, Invented, SimdLevel, Simulation, TransactionalMemory, Transactions};
+use everleaf_pmem::{
+    AbortCause, Cpu, InjectedAborts, SimdLevel, Simulation, TransactionalMemory, Transactions,
+};
 use proptest::prelude::*;
 
 use super::super::latches::Latches;
@@ -23,7 +25,11 @@ fn relax() {
     std::thread::yield_now();
 }
 
-fn insert<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, separator: K::Ref<'_>, child: u64) -> Result<u64, InnerError> {
+fn insert<K: InnerKey, const C: usize>(
+    inner: &SharedInner<K, C>,
+    separator: K::Ref<'_>,
+    child: u64,
+) -> Result<u64, InnerError> {
     let left = inner.find(&relax, separator).0;
     let prepared = inner.prepare(&relax, separator, left)?;
     Ok(inner.insert(&relax, prepared, child))
@@ -31,13 +37,19 @@ fn insert<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, separator: K::
 
 /// All words of a node but its own.
 fn content_of<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>, node: u32) -> Vec<u64> {
-    let words = (node..node + Nodes::<K, C>::NODE_LINES as u32).flat_map(|line| (0..8).map(move |word| (line, word)));
+    let words = (node..node + Nodes::<K, C>::NODE_LINES as u32)
+        .flat_map(|line| (0..8).map(move |word| (line, word)));
     let own = (node + Nodes::<K, C>::COUNT_LINE, 7);
-    words.filter(|place| *place != own).map(|(line, word)| inner.tree.nodes.load(line, word)).collect()
+    words
+        .filter(|place| *place != own)
+        .map(|(line, word)| inner.tree.nodes.load(line, word))
+        .collect()
 }
 
 /// The nodes in use, with their words.
-fn snapshot<K: InnerKey, const C: usize>(inner: &SharedInner<K, C>) -> Vec<(u32, NodeWord, Vec<u64>)> {
+fn snapshot<K: InnerKey, const C: usize>(
+    inner: &SharedInner<K, C>,
+) -> Vec<(u32, NodeWord, Vec<u64>)> {
     assert!(C <= 512, "large nodes have segments between them");
     let all = (0..inner.tree.nodes.used_lines() as u32).step_by(Nodes::<K, C>::NODE_LINES);
     let in_use = all.filter(|node| inner.tree.nodes.count(*node) > 0);
@@ -90,15 +102,19 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                 false
             }
         };
-        // A removal that is refused under the fallback lock has locked the node all the same, and makes its tickets stale for nothing.
+        // A removal that is refused under the fallback lock has locked the node all the same, and
+        // makes its tickets stale for nothing.
         let for_nothing = !changed && self.inner.transaction_counts().fallbacks > 0;
         assert!(ticket.is_current() != changed || for_nothing);
-        // Whoever read a node before it was changed must find out, even if it looks the same again later: by its version, not
-        // its count.
+        // Whoever read a node before it was changed must find out, even if it looks the same again
+        // later: by its version, not its count.
         for (node, word, content) in before {
             let now = self.inner.tree.nodes.node_word(node);
             let same = word.count() == now.count() && content == content_of(&self.inner, node);
-            assert!(same || now.with_count(0) != word.with_count(0), "node {node} was changed under its old version");
+            assert!(
+                same || now.with_count(0) != word.with_count(0),
+                "node {node} was changed under its old version"
+            );
         }
     }
 
@@ -109,7 +125,10 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         let first = self.model.keys().next() == Some(&separator);
         let (found, ticket) = self.inner.find(&relax, reference);
         assert!(found == child && ticket.is_current());
-        assert_eq!(self.inner.glance(reference).map(|(found, ticket)| (found, ticket.is_current())), Some((child, true)));
+        assert_eq!(
+            self.inner.glance(reference).map(|(found, ticket)| (found, ticket.is_current())),
+            Some((child, true))
+        );
         assert_eq!(self.inner.lower_bound(&relax, reference), separator);
         assert_eq!(self.inner.is_last(&relax, reference), upper.is_none());
         let sought = self.inner.seek(&relax, reference, Direction::Forward);
@@ -124,7 +143,9 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         let below = self.model.range(..key.clone()).next_back();
         let sought = self.inner.seek_before(&relax, reference);
         assert_eq!(sought.as_ref().map(|sought| sought.child), below.map(|(_, child)| *child));
-        let bound = below.map(|(separator, _)| separator).filter(|separator| self.model.keys().next() != Some(separator));
+        let bound = below
+            .map(|(separator, _)| separator)
+            .filter(|separator| self.model.keys().next() != Some(separator));
         assert_eq!(sought.and_then(|sought| sought.bound).as_ref(), bound);
     }
 
@@ -133,7 +154,8 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         assert_eq!(self.inner.len(), self.model.len() as u64);
         self.model.keys().chain(keys).for_each(|key| self.ask(key));
         let keys: Vec<_> = self.model.keys().chain(keys).collect();
-        let (mut children, mut tickets) = (vec![0; keys.len()], vec![self.inner.stale_ticket(); keys.len()]);
+        let (mut children, mut tickets) =
+            (vec![0; keys.len()], vec![self.inner.stale_ticket(); keys.len()]);
         let references: Vec<_> = keys.iter().map(|key| K::borrow(key)).collect();
         self.inner.find_many(&relax, &references, &mut children, &mut tickets);
         assert_eq!(children, keys.iter().map(|key| self.covering(key).1).collect::<Vec<_>>());
@@ -143,27 +165,42 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         assert_eq!(all, self.model.values().copied().collect::<Vec<_>>());
         assert_eq!(self.inner.seek_edge(&relax, Direction::Forward).child, all[0]);
         let steps = [Direction::Forward, Direction::Backward].map(|direction| self.walk(direction));
-        // A node of n children is left by a descent: forward from its last two, backward from its first.
-        assert!(self.inner.height() != 1 || steps == [all.len().saturating_sub(2), all.len() - 1], "{steps:?} steps");
+        // A node of n children is left by a descent: forward from its last two, backward from its
+        // first.
+        assert!(
+            self.inner.height() != 1 || steps == [all.len().saturating_sub(2), all.len() - 1],
+            "{steps:?} steps"
+        );
         let last = self.inner.seek_edge(&relax, Direction::Backward);
-        assert_eq!((last.child, last.bound.as_ref()), (all[all.len() - 1], self.model.keys().skip(1).next_back()));
+        assert_eq!(
+            (last.child, last.bound.as_ref()),
+            (all[all.len() - 1], self.model.keys().skip(1).next_back())
+        );
         assert_eq!(self.inner.conflicts().restarts, 0, "nobody was in the way");
     }
 }
 
-fn simulated(seed: u64, aborts: Invented) -> Transactions {
+fn simulated(seed: u64, aborts: InjectedAborts) -> Transactions {
     Transactions::Simulated(Simulation { seed, aborts })
 }
 
 /// By versions, by transactions, and by transactions that abort half of the times: the same.
 fn run<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owned, bool)]) {
     let seed = steps.len() as u64;
-    for transactions in [Transactions::Off, simulated(seed, Invented::Nothing), simulated(seed, Invented::OneIn(2))] {
+    for transactions in [
+        Transactions::Off,
+        simulated(seed, InjectedAborts::Nothing),
+        simulated(seed, InjectedAborts::OneIn(2)),
+    ] {
         run_with::<K, CAPACITY>(smallest.clone(), steps, transactions);
     }
 }
 
-fn run_with<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K::Owned, bool)], transactions: Transactions) {
+fn run_with<K: InnerKey, const CAPACITY: usize>(
+    smallest: K::Owned,
+    steps: &[(K::Owned, bool)],
+    transactions: Transactions,
+) {
     let mut twin = Twin::<K, CAPACITY>::with(smallest, transactions);
     let keys: Vec<_> = steps.iter().map(|(key, _)| key.clone()).collect();
     for (key, remove) in steps {
@@ -172,7 +209,12 @@ fn run_with<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K:
     twin.compare(&keys);
     keys.iter().for_each(|key| twin.change(key, false));
     twin.compare(&keys);
-    while let Some(key) = twin.model.keys().skip(1).nth(twin.model.len() / 3 % twin.model.len().saturating_sub(1).max(1)).cloned()
+    while let Some(key) = twin
+        .model
+        .keys()
+        .skip(1)
+        .nth(twin.model.len() / 3 % twin.model.len().saturating_sub(1).max(1))
+        .cloned()
     {
         twin.change(&key, true);
     }
@@ -181,11 +223,17 @@ fn run_with<K: InnerKey, const CAPACITY: usize>(smallest: K::Owned, steps: &[(K:
     let counts = twin.inner.transaction_counts();
     assert_eq!(counts.committed > 0, transactions != Transactions::Off);
     if counts.aborts() == 0 && twin.inner.is_transactional() {
-        assert_eq!(twin.inner.conflicts().structure_changes, 0, "a transaction changes nodes on all levels");
+        assert_eq!(
+            twin.inner.conflicts().structure_changes,
+            0,
+            "a transaction changes nodes on all levels"
+        );
     }
 }
 
-fn steps<T: Clone + std::fmt::Debug + 'static>(key: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = Vec<(T, bool)>> {
+fn steps<T: Clone + std::fmt::Debug + 'static>(
+    key: impl Strategy<Value = T> + 'static,
+) -> impl Strategy<Value = Vec<(T, bool)>> {
     prop::collection::vec((key, prop::bool::weighted(0.3)), 1..300)
 }
 
@@ -197,7 +245,10 @@ fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
     prop_oneof![
         prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 0xff]), 0..12),
         (0usize..80).prop_map(|len| vec![0; len]),
-        (0u32..2000).prop_map(|number| format!("a/rather/long/path/that/is/shared/by/all/of/them/user{number:09}").into_bytes()),
+        (0u32..2000).prop_map(|number| format!(
+            "a/rather/long/path/that/is/shared/by/all/of/them/user{number:09}"
+        )
+        .into_bytes()),
     ]
     .prop_map(Vec::into_boxed_slice)
 }
@@ -219,7 +270,8 @@ proptest! {
     }
 }
 
-/// Ascending separators leave nodes with one slot at the right edge, on all levels; they go one in the other.
+/// Ascending separators leave nodes with one slot at the right edge, on all levels; they go one in
+/// the other.
 #[test]
 fn nodes_that_become_empty_together_are_changed_under_new_versions() {
     let mut twin = Twin::<U64Keys, 4>::new(0);
@@ -236,7 +288,9 @@ fn nodes_that_become_empty_together_are_changed_under_new_versions() {
 
 #[test]
 fn the_same_moves_by_transactions() {
-    for transactions in [simulated(1, Invented::Nothing), simulated(2, Invented::OneIn(2))] {
+    for transactions in
+        [simulated(1, InjectedAborts::Nothing), simulated(2, InjectedAborts::OneIn(2))]
+    {
         let mut twin = Twin::<U64Keys, 4>::with(0, transactions);
         (1..300u64).for_each(|last| twin.change(&last, false));
         (1..300).rev().for_each(|last| twin.change(&last, true));
@@ -244,11 +298,13 @@ fn the_same_moves_by_transactions() {
     }
 }
 
-/// Whoever holds the fallback lock is alone: a transaction neither runs beside him nor waits for ever.
+/// Whoever holds the fallback lock is alone: a transaction neither runs beside him nor waits for
+/// ever.
 #[test]
 fn transactions_give_up_while_the_structure_is_locked() {
     let inner = SharedInner::<U64Keys, 4>::new(simd(), 7).unwrap();
-    let inner = inner.with_transactions(TransactionalMemory::new(simulated(1, Invented::Nothing), false));
+    let inner = inner
+        .with_transactions(TransactionalMemory::new(simulated(1, InjectedAborts::Nothing), false));
     let structure = inner.lock_structure();
     let (looked, turns) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let relax = || turns.set(turns.get() + 1);
@@ -258,7 +314,10 @@ fn transactions_give_up_while_the_structure_is_locked() {
     drop(structure);
     assert_eq!(inner.find_at_once(&relax, 5, |child| child), Some((7, 7)));
     let counts = inner.transaction_counts();
-    assert_eq!((counts.committed, counts.fallbacks, counts.aborts()), (1, 2, counts.aborted_by(AbortCause::Locked)));
+    assert_eq!(
+        (counts.committed, counts.fallbacks, counts.aborts()),
+        (1, 2, counts.aborted_by(AbortCause::Locked))
+    );
 }
 
 /// Another thread that is faster: it inserts right before the first node is locked.
@@ -293,10 +352,19 @@ fn threads_may_share_it() {
 #[test]
 fn a_wrong_separator_is_refused() {
     let inner = SharedInner::<BytesKeys, 4>::new(simd(), 1).unwrap();
-    assert!(matches!(inner.prepare(&relax, b"", 1), Err(InnerError::Order)), "the first child has the smallest key");
+    assert!(
+        matches!(inner.prepare(&relax, b"", 1), Err(InnerError::Order)),
+        "the first child has the smallest key"
+    );
     assert_eq!(insert(&inner, b"m", 2).unwrap(), 0);
-    assert!(matches!(inner.prepare(&relax, b"m", 2), Err(InnerError::Order)), "it is the lower bound of its child");
-    assert!(matches!(inner.prepare(&relax, b"x", 1), Err(InnerError::Order)), "another child covers it");
+    assert!(
+        matches!(inner.prepare(&relax, b"m", 2), Err(InnerError::Order)),
+        "it is the lower bound of its child"
+    );
+    assert!(
+        matches!(inner.prepare(&relax, b"x", 1), Err(InnerError::Order)),
+        "another child covers it"
+    );
     let long = vec![7; 1 << 24];
     assert!(matches!(inner.prepare(&relax, &long, 1), Err(InnerError::TooLong { .. })));
     assert_eq!((inner.check(), inner.len()), (Vec::new(), 2));
@@ -306,7 +374,12 @@ fn a_wrong_separator_is_refused() {
 fn a_dropped_preparation_gives_everything_back() {
     let inner = SharedInner::<BytesKeys, 4>::new(simd(), 1).unwrap();
     for number in 0..100u64 {
-        insert(&inner, &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().repeat(4), number + 2).unwrap();
+        insert(
+            &inner,
+            &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().repeat(4),
+            number + 2,
+        )
+        .unwrap();
     }
     let bytes = inner.dram_bytes();
     for _ in 0..10_000 {
@@ -321,7 +394,8 @@ fn a_dropped_preparation_gives_everything_back() {
     assert!(inner.dram_bytes() <= bytes + (1 << 16), "{} then {bytes}", inner.dram_bytes());
 }
 
-/// What was promised must be there, whatever the others did meanwhile: the arena panics if it is too short.
+/// What was promised must be there, whatever the others did meanwhile: the arena panics if it is
+/// too short.
 #[test]
 fn prepared_insertions_find_their_memory_in_a_tree_that_grew_meanwhile() {
     for together in [1u64, 2, 3, 10, 100, 1000] {
@@ -335,13 +409,18 @@ fn prepared_insertions_find_their_memory_in_a_tree_that_grew_meanwhile() {
             while nodes.arena.lines() - nodes.used_lines() >= Nodes::<U64Keys, 4>::NODE_LINES {
                 nodes.allocate(); // no spare memory but what will be promised
             }
-            let prepared: Vec<_> =
-                (1..=together).map(|bound| inner.prepare(&relax, bound * 1000 + 500 - round, bound).unwrap()).collect();
+            let prepared: Vec<_> = (1..=together)
+                .map(|bound| inner.prepare(&relax, bound * 1000 + 500 - round, bound).unwrap())
+                .collect();
             let before = nodes.arena.lines();
             for (number, prepared) in prepared.into_iter().enumerate() {
                 inner.insert(&relax, prepared, 1_000_000 + number as u64);
             }
-            assert_eq!((nodes.arena.lines(), nodes.promised()), (before, 0), "an insertion never asks for memory");
+            assert_eq!(
+                (nodes.arena.lines(), nodes.promised()),
+                (before, 0),
+                "an insertion never asks for memory"
+            );
         }
         assert_eq!(inner.len(), 1 + 20 * together);
     }

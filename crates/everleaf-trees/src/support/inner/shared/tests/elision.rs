@@ -1,7 +1,9 @@
-//! The protocol of transactions and of the fallback lock under a model checker, with the latch words that the crate has.
+//! The protocol of transactions and of the fallback lock under a model checker, with the latch
+//! words that the crate has.
 //!
-//! A transaction is what its simulation makes of it: a section under a gate, which reads first whether the fallback lock is held. Whoever
-//! takes the fallback lock waits once for the gate. Readers by versions take neither.
+//! A transaction is what its simulation makes of it: a section under a gate, which reads first
+//! whether the fallback lock is held. Whoever takes the fallback lock waits once for the gate.
+//! Readers by versions take neither.
 
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};

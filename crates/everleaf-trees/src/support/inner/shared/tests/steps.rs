@@ -1,4 +1,5 @@
-//! Steps from child to child, and places that were found before: what saves a descent says what the descent would say.
+//! Steps from child to child, and places that were found before: what saves a descent says what the
+//! descent would say.
 
 use super::*;
 
@@ -27,9 +28,10 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
             sought = match (next, direction) {
                 (Some(next), _) => next,
                 (None, Direction::Forward) => self.inner.seek(&relax, K::borrow(bound), direction),
-                (None, Direction::Backward) => {
-                    self.inner.seek_before(&relax, K::borrow(bound)).expect("there is a child before it")
-                }
+                (None, Direction::Backward) => self
+                    .inner
+                    .seek_before(&relax, K::borrow(bound))
+                    .expect("there is a child before it"),
             };
             children.push(sought.child);
         }
@@ -46,7 +48,8 @@ fn a_place_that_was_prepared_is_looked_for_again_if_the_node_has_changed() {
     let inner = SharedInner::<U64Keys, 64>::new(simd(), 1).unwrap();
     insert(&inner, 100, 2).unwrap();
     insert(&inner, 200, 5).unwrap();
-    let (right, left) = (inner.prepare(&relax, 150, 2).unwrap(), inner.prepare(&relax, 50, 1).unwrap());
+    let (right, left) =
+        (inner.prepare(&relax, 150, 2).unwrap(), inner.prepare(&relax, 50, 1).unwrap());
     let found = inner.seek(&relax, 0, Direction::Forward);
     assert_eq!(inner.seek_on(&found, Direction::Forward).map(|next| next.child), Some(2));
     inner.insert(&relax, left, 3);

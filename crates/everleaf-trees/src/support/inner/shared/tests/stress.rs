@@ -1,9 +1,11 @@
-//! Threads that read and change one tree of small nodes, so that splits, merges and new roots are everywhere.
+//! Threads that read and change one tree of small nodes, so that splits, merges and new roots are
+//! everywhere.
 //!
-//! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that stays, all others come and
-//! go. A range belongs to one writer, who therefore knows exactly what must be found in it; the others know that a child must
-//! be of the key's range and not above the key. The child of a separator is its number complemented, which is far outside of
-//! the arena: a reader that has lost its way and takes it for a node must not follow it.
+//! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that
+//! stays, all others come and go. A range belongs to one writer, who therefore knows exactly what
+//! must be found in it; the others know that a child must be of the key's range and not above the
+//! key. The child of a separator is its number complemented, which is far outside of the arena: a
+//! reader that has lost its way and takes it for a node must not follow it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +37,13 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         Self::with(Transactions::Off, ranges, writers, steps, key)
     }
 
-    fn with(transactions: Transactions, ranges: u64, writers: u64, steps: usize, key: fn(u64) -> K::Owned) -> Self {
+    fn with(
+        transactions: Transactions,
+        ranges: u64,
+        writers: u64,
+        steps: usize,
+        key: fn(u64) -> K::Owned,
+    ) -> Self {
         let inner = SharedInner::new(simd(), !0).unwrap();
         let inner = inner.with_transactions(TransactionalMemory::new(transactions, false));
         for range in 1..ranges {
@@ -78,7 +86,12 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         let mut children = Vec::new();
         self.inner.for_each_child(|child| children.push(!child));
         assert_eq!(children, separators.into_iter().collect::<Vec<_>>());
-        println!("height {}, {:?}, {:?}", self.inner.height(), self.inner.conflicts(), self.inner.transaction_counts());
+        println!(
+            "height {}, {:?}, {:?}",
+            self.inner.height(),
+            self.inner.conflicts(),
+            self.inner.transaction_counts()
+        );
     }
 
     fn any(&self, random: &mut StdRng) -> u64 {
@@ -88,7 +101,10 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
     /// What holds of a child for `number`, whoever changes what.
     fn covers(&self, number: u64, child: u64) {
         let child = !child;
-        assert!(child <= number && child >= number / WIDTH * WIDTH, "{number} is not covered by the child at {child}");
+        assert!(
+            child <= number && child >= number / WIDTH * WIDTH,
+            "{number} is not covered by the child at {child}"
+        );
     }
 
     /// The separator that is the bound of a scan, as a number.
@@ -115,11 +131,19 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         let sought = self.inner.seek(&relax, key, Direction::Forward);
         self.covers(number, sought.child);
         match sought.bound.map(|bound| self.number(&bound)) {
-            Some(upper) => assert!(upper > number && upper <= next_range, "{number} is followed by {upper}"),
-            None => assert_eq!(next_range, self.ranges * WIDTH, "{number} is not in the last child"),
+            Some(upper) => {
+                assert!(upper > number && upper <= next_range, "{number} is followed by {upper}")
+            }
+            None => {
+                assert_eq!(next_range, self.ranges * WIDTH, "{number} is not in the last child")
+            }
         }
         let sought = self.inner.seek(&relax, key, Direction::Backward);
-        assert_eq!(sought.bound.map_or(0, |bound| self.number(&bound)), !sought.child, "a child begins at its separator");
+        assert_eq!(
+            sought.bound.map_or(0, |bound| self.number(&bound)),
+            !sought.child,
+            "a child begins at its separator"
+        );
         if let Some(sought) = self.inner.seek_before(&relax, key) {
             self.covers(number - 1, sought.child);
         }
@@ -152,7 +176,8 @@ struct Model<'a, K: InnerKey, const CAPACITY: usize> {
 
 impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
     fn own(&self, random: &mut StdRng) -> u64 {
-        let range = random.random_range(0..self.run.ranges / self.run.writers) * self.run.writers + self.writer;
+        let range = random.random_range(0..self.run.ranges / self.run.writers) * self.run.writers
+            + self.writer;
         range * WIDTH + random.random_range(0..WIDTH)
     }
 
@@ -204,7 +229,11 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         let (key, child) = (K::borrow(&key), self.covering(number));
         assert_eq!(inner.find(&relax, key).0, !child);
         if inner.is_transactional() {
-            assert!(inner.find_at_once(&relax, key, |found| found).is_none_or(|found| found == (!child, !child)));
+            assert!(
+                inner
+                    .find_at_once(&relax, key, |found| found)
+                    .is_none_or(|found| found == (!child, !child))
+            );
         }
         let next_range = (number / WIDTH + 1) * WIDTH;
         let upper = self.separators.range(number + 1..next_range).next().copied();
@@ -214,12 +243,16 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         assert_eq!(inner.is_last(&relax, key), upper.is_none());
         assert_eq!(inner.lower_bound(&relax, key), (self.run.key)(child));
         if child < number {
-            assert_eq!(inner.seek_before(&relax, key).map(|sought| !sought.child), Some(self.covering(number - 1)));
+            assert_eq!(
+                inner.seek_before(&relax, key).map(|sought| !sought.child),
+                Some(self.covering(number - 1))
+            );
         }
     }
 }
 
-/// Keys of a kind that give way to other threads in the middle of searches and changes, so that these meet far more often.
+/// Keys of a kind that give way to other threads in the middle of searches and changes, so that
+/// these meet far more often.
 struct Yielding<K>(std::marker::PhantomData<K>);
 
 impl<K: InnerKey> KeyKind for Yielding<K> {
@@ -253,7 +286,12 @@ impl<K: InnerKey> InnerKey for Yielding<K> {
     fn release(separators: &K::Separators, handle: u64) {
         K::release(separators, handle);
     }
-    fn compare(separators: &K::Separators, kept: Kept, key: K::Ref<'_>, skip: usize) -> std::cmp::Ordering {
+    fn compare(
+        separators: &K::Separators,
+        kept: Kept,
+        key: K::Ref<'_>,
+        skip: usize,
+    ) -> std::cmp::Ordering {
         std::thread::yield_now();
         K::compare(separators, kept, key, skip)
     }
@@ -290,7 +328,9 @@ fn long(number: u64) -> Box<[u8]> {
     if number == 0 {
         Box::default()
     } else {
-        format!("a/long/path/that/is/shared/by/all/of/them/and/longer/than/that/{number:06}").into_bytes().into()
+        format!("a/long/path/that/is/shared/by/all/of/them/and/longer/than/that/{number:06}")
+            .into_bytes()
+            .into()
     }
 }
 
@@ -348,12 +388,16 @@ fn threads_that_give_way_in_the_middle_of_everything() {
     Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 120, long).go(0, 5);
 }
 
-/// Transactions, and beside them changes under the fallback lock and descents by versions, whose share the aborts decide.
+/// Transactions, and beside them changes under the fallback lock and descents by versions, whose
+/// share the aborts decide.
 #[test]
 fn transactions_under_fire() {
-    for (seed, aborts) in
-        (10..).zip([Invented::Nothing, Invented::OneIn(2), Invented::OneIn(20), Invented::Always(AbortCause::Unknown)])
-    {
+    for (seed, aborts) in (10..).zip([
+        InjectedAborts::Nothing,
+        InjectedAborts::OneIn(2),
+        InjectedAborts::OneIn(20),
+        InjectedAborts::Always(AbortCause::Unknown),
+    ]) {
         let transactions = simulated(seed, aborts);
         println!("{aborts:?}");
         Run::<U64Keys, 4>::with(transactions, 64, 4, 2000, number).go(0, seed);
@@ -363,5 +407,6 @@ fn transactions_under_fire() {
         Run::<Yielding<U64Keys>, 4>::with(transactions, 4, 2, 150, number).go(0, seed);
         Run::<Yielding<BytesKeys>, 4>::with(transactions, 4, 2, 60, mixed).go(1, seed);
     }
-    Run::<U64Keys, 4096>::with(simulated(1, Invented::OneIn(3)), 64, 4, 3000, number).go(0, 1);
+    Run::<U64Keys, 4096>::with(simulated(1, InjectedAborts::OneIn(3)), 64, 4, 3000, number)
+        .go(0, 1);
 }
