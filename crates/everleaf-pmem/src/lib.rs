@@ -63,7 +63,7 @@ pub use ranks::{MOST_RANKED, ranks};
 pub use region::{MapError, Mapping, Region};
 pub use scheduler::Scheduler;
 pub use simd::{DramLine, prefetch, prefetch_to_write};
-pub use site::Site;
+pub use site::{Site, count_sites, find_sites, undeclared_sites};
 pub use traced::Traced;
 pub use transaction::{
     AbortCause, Aborted, InjectedAborts, Simulation, Step, TransactionCounts, TransactionalMemory,
