@@ -4,14 +4,14 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf_pool::Audit;
 
-use crate::{CheckReport, Direction, IndexError, IndexStatistics, KeyKind};
+use crate::{CheckReport, Contract, Direction, EpochGuard, IndexError, IndexStatistics, KeyKind};
 
 /// What a scan calls for each entry: the key, its value words; `Break` ends the scan.
 pub type Visit<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
 
 /// An ordered map from keys to values of [`value_words`](Index::value_words) words each. All
-/// methods may be called from several threads. On a strict engine the effect of a call is durable
-/// when it returns, and a call cut by a crash has happened wholly or not at all.
+/// methods may be called from several threads. When the effect of a call is durable is the
+/// [`contract`](Index::contract).
 ///
 /// Values are slices of exactly `value_words()` words; the methods without `_words` are for values
 /// of one word.
@@ -106,7 +106,22 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Only what makes checking itself impossible; violations are in the report.
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError>;
 
-    /// Makes everything done so far durable. Strict engines have nothing to do.
+    /// When the effect of a call is durable.
+    fn contract(&self) -> Contract;
+
+    /// Keeps the epoch from ending until the guard is dropped, so that a record, the change of the
+    /// index that leads to it, and the block that is freed for it are of one epoch. Waits while an
+    /// epoch ends. Of a strict engine it is nothing and costs nothing.
+    ///
+    /// # Errors
+    /// As the medium reports: no epoch can be completed any more.
+    #[inline]
+    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
+        Ok(EpochGuard::none())
+    }
+
+    /// Makes everything done so far durable. Strict engines have nothing to do. The caller holds no
+    /// guard of an epoch.
     ///
     /// # Errors
     /// As the medium reports.
@@ -181,7 +196,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
 }
 
 /// An engine for one thread at a time; [`Serialized`](crate::Serialized) makes it an [`Index`]. The
-/// methods mean what those of the same name in [`Index`] mean.
+/// methods mean what those of the same name in [`Index`] mean. Its contract is strict.
 #[allow(missing_docs, clippy::missing_errors_doc, clippy::len_without_is_empty)]
 pub trait SerialIndex<K: KeyKind>: Send + Sync {
     fn value_words(&self) -> usize;
@@ -210,4 +225,10 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
     fn len(&self) -> u64;
     fn statistics(&self) -> IndexStatistics;
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError>;
+    fn sync(&mut self) -> Result<(), IndexError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), IndexError> {
+        Ok(())
+    }
 }

@@ -5,11 +5,13 @@
 //! one lock of [`Serialized`]; concurrent engines implement [`Index`] themselves. [`Model`] is the
 //! reference that every engine is compared with.
 //!
-//! Map of the files: `key` (kinds of keys) · `index` (the traits) · `serialized` (one lock for
-//! single-threaded engines) · `model` (the reference) · `error` · `statistics`.
+//! Map of the files: `key` (kinds of keys) · `index` (the traits) · `contract` (when what was
+//! acknowledged is durable, and the guard of an epoch) · `serialized` (one lock for single-threaded
+//! engines) · `model` (the reference) · `error` · `statistics`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod contract;
 mod error;
 mod index;
 mod key;
@@ -17,6 +19,7 @@ mod model;
 mod serialized;
 mod statistics;
 
+pub use contract::{Contract, EpochGuard, Epochs};
 pub use error::IndexError;
 pub use index::{Index, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};

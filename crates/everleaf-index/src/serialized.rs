@@ -6,7 +6,8 @@ use everleaf_pool::Audit;
 use parking_lot::RwLock;
 
 use crate::{
-    CheckReport, Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit,
+    CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex,
+    Visit,
 };
 
 /// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
@@ -71,5 +72,111 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     }
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.0.read().check(audit)
+    }
+    fn contract(&self) -> Contract {
+        Contract::Strict
+    }
+    fn sync(&self) -> Result<(), IndexError> {
+        self.0.write().sync()
+    }
+    fn close(&self) -> Result<(), IndexError> {
+        self.0.write().close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::{Model, U64Keys};
+
+    /// How often an engine was told to make everything durable, and to prepare for its end.
+    #[derive(Default)]
+    struct Calls {
+        syncs: AtomicU32,
+        closes: AtomicU32,
+    }
+
+    /// A model that counts those calls.
+    struct Counting(Model<U64Keys>, Arc<Calls>);
+
+    impl SerialIndex<U64Keys> for Counting {
+        fn value_words(&self) -> usize {
+            self.0.value_words()
+        }
+        fn get_words(&self, key: u64, value: &mut [u64]) -> Result<bool, IndexError> {
+            self.0.get_words(key, value)
+        }
+        fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+            self.0.get_many(keys, values)
+        }
+        fn insert_words(&mut self, key: u64, value: &[u64]) -> Result<bool, IndexError> {
+            self.0.insert_words(key, value)
+        }
+        fn update_words(
+            &mut self,
+            key: u64,
+            value: &[u64],
+            old: &mut [u64],
+        ) -> Result<bool, IndexError> {
+            self.0.update_words(key, value, old)
+        }
+        fn upsert_words(
+            &mut self,
+            key: u64,
+            value: &[u64],
+            old: &mut [u64],
+        ) -> Result<bool, IndexError> {
+            self.0.upsert_words(key, value, old)
+        }
+        fn remove_words(&mut self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
+            self.0.remove_words(key, old)
+        }
+        fn scan(
+            &self,
+            from: Bound<u64>,
+            direction: Direction,
+            visit: &mut Visit<'_, U64Keys>,
+        ) -> Result<(), IndexError> {
+            self.0.scan(from, direction, visit)
+        }
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+        fn statistics(&self) -> IndexStatistics {
+            self.0.statistics()
+        }
+        fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+            self.0.check(audit)
+        }
+        fn sync(&mut self) -> Result<(), IndexError> {
+            self.1.syncs.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        fn close(&mut self) -> Result<(), IndexError> {
+            self.1.closes.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn sync_and_close_reach_an_engine_behind_the_lock() {
+        let calls = Arc::new(Calls::default());
+        let index: Box<dyn Index<U64Keys>> =
+            Box::new(Serialized::new(Counting(Model::new(), Arc::clone(&calls))));
+        index.sync().unwrap();
+        index.sync().unwrap();
+        index.close().unwrap();
+        assert_eq!(calls.syncs.load(Ordering::Relaxed), 2);
+        assert_eq!(calls.closes.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn an_engine_behind_one_lock_is_strict_and_holds_no_epoch() {
+        let index = Serialized::new(Model::<U64Keys>::new());
+        assert_eq!(Index::<U64Keys>::contract(&index), Contract::Strict);
+        assert!(!Index::<U64Keys>::pin(&index).unwrap().is_pinned());
     }
 }

@@ -87,7 +87,7 @@ pub use dump_files::restore;
 pub use engine::{DEFAULT_ENGINE, Engine, EngineParameters, key_type_name};
 pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{
-    BytesKeys, Concurrency, Conflicts, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
+    BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
 };
 pub use everleaf_pmem::{
     Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
@@ -100,7 +100,7 @@ pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use salvage::{Salvaged, salvage};
 pub use scan::{Entry, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
-pub use statistics::{Capabilities, CheckOutcome, Contract, Statistics};
+pub use statistics::{Capabilities, CheckOutcome, Statistics};
 pub use store::Store;
 pub use transfer::{Progress, Watch};
 pub use tree::Tree;

@@ -22,6 +22,10 @@
 //! no lock of a key: the index lets go of an entry's record only in P2, which waits until the scan
 //! is past it.
 //!
+//! All of it is done under one epoch guard of the index, taken after the locks of the keys and
+//! before the worker: on a buffered engine record, entry and freed block are of one epoch. On a
+//! strict one the guard is nothing.
+//!
 //! A batch is several such links with one commit point: `link/batch.rs`.
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at
@@ -147,6 +151,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// Completes or undoes the writes that a crash cut.
     pub(crate) fn resolve(&self, opened: &Opened) -> Result<(), Error> {
+        let _epoch = self.index.pin()?;
         for link in &opened.pending_links {
             let linked = is_linked(&self.pool, &*self.index, *link)?;
             self.workers.lease()?.resolve_link(*link, linked)?;
@@ -205,6 +210,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
+        let _epoch = self.index.pin()?;
         let mut worker = self.workers.lease()?;
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved
         // by `resolve`.

@@ -1,6 +1,6 @@
 //! What a store tells about itself.
 
-use everleaf_index::{Concurrency, Conflicts};
+use everleaf_index::{Concurrency, Conflicts, Contract};
 use everleaf_pmem::{Durability, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
@@ -56,22 +56,13 @@ pub struct Statistics {
     pub conflicts: Conflicts,
 }
 
-/// When an acknowledged write is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contract {
-    /// When the call returns. A call cut by a crash has happened wholly or not at all.
-    Strict,
-    /// When the epoch that it belongs to is completed, or `sync` returned.
-    Buffered,
-}
-
 /// What a store can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// The strongest failure that acknowledged writes survive.
     pub durability: Durability,
-    /// When a write counts as acknowledged.
+    /// When an acknowledged write is durable: the engine's own contract.
     pub contract: Contract,
     /// Whether several threads write at the same time; else writers wait for each other.
     pub concurrent_writers: bool,

@@ -75,7 +75,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
+    Visit,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker, Workers};
@@ -261,6 +262,10 @@ impl<K: NodeKey, M: Media> Index<K> for SortedTree<K, M> {
     /// No other operation may run meanwhile.
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.check_all(audit)
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::Strict
     }
 
     /// Stores the totals, so that opening need not count. No other operation may run meanwhile.

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam_utils::sync::ShardedLock;
-use everleaf_index::{Direction, IndexStatistics};
+use everleaf_index::{Contract, Direction, IndexStatistics};
 use everleaf_pmem::{Durability, Media, Medium, Transactions};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
 
@@ -26,8 +26,8 @@ use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
 use crate::transfer::Watch;
 use crate::{
-    Capabilities, CheckOutcome, Contract, Engine, EngineParameters, Error, Key, Statistics,
-    StoreKey, check, registry,
+    Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check,
+    registry,
 };
 
 /// What is known of a store when it is opened.
@@ -36,6 +36,8 @@ pub(crate) struct Opening {
     pub(crate) writable: bool,
     pub(crate) medium: Medium,
     pub(crate) parameters: EngineParameters,
+    /// The engine's.
+    pub(crate) contract: Contract,
     pub(crate) durability: Durability,
     pub(crate) shutdown: Shutdown,
     pub(crate) recovery: Duration,
@@ -99,6 +101,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             writable: true,
             medium,
             parameters: registry::parameters_of(pool.format()),
+            contract: live.index.contract(),
             durability,
             shutdown,
             recovery: Duration::ZERO,
@@ -250,7 +253,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             durability: self.opening.durability,
-            contract: Contract::Strict,
+            contract: self.opening.contract,
             concurrent_writers: self.engine.is_concurrent(),
             writable: self.opening.writable,
         }

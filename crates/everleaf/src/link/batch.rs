@@ -15,7 +15,7 @@
 //! taken are restored. That needs no room: new keys are removed, values of present keys are set
 //! back, and no key was removed yet.
 
-use everleaf_index::Index;
+use everleaf_index::{Contract, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Lease, PendingBatch, Record};
 
@@ -53,6 +53,11 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             [Change { key, old, new: None }] => return self.remove(*key, *old),
             _ => {}
         }
+        // Visitors of scans are waited for before an epoch is pinned: the epoch would wait with
+        // them.
+        let buffered = self.index.contract() == Contract::Buffered;
+        let scans_wait = buffered.then(|| self.lock_scans_out());
+        let _epoch = self.index.pin()?;
         let mut worker = self.workers.lease()?;
         // P1. Crash or error: nothing happened.
         worker.begin_batch();
@@ -67,7 +72,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         // P2 COMMIT.
         worker.commit_batch()?;
         let settled = {
-            let _scans_wait = self.lock_scans_out();
+            let _scans_wait = scans_wait.is_none().then(|| self.lock_scans_out());
             settle(&*self.index, &links)?
         };
         // P4. Crash: P3 is done again, which changes nothing, and then this.

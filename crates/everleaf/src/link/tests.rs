@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use everleaf_index::{CheckReport, IndexError, IndexStatistics, Model, Serialized, U64Keys, Visit};
+use everleaf_index::{
+    CheckReport, Contract, EpochGuard, Epochs, IndexError, IndexStatistics, Model, Serialized,
+    U64Keys, Visit,
+};
 use everleaf_pmem::{Cpu, Hardware, Region, Traced};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType};
 use parking_lot::Mutex;
@@ -100,6 +103,9 @@ impl Index<U64Keys> for Faulty {
     }
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.inner().check(audit)
+    }
+    fn contract(&self) -> Contract {
+        self.inner().contract()
     }
 }
 
@@ -216,4 +222,131 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         put(&writer, 2, b"another").unwrap();
         expect_no_leak(&pool, &index);
     }
+}
+
+/// A model whose every change must lie in an epoch, and that looks at what the pool uses when the
+/// epoch is pinned, when the entry changes, and when the guard is dropped.
+struct Epoched<M: Media>(Arc<Observed<M>>);
+
+struct Observed<M: Media> {
+    index: Serialized<Model<U64Keys>>,
+    pool: Arc<Pool<M>>,
+    pinned: AtomicBool,
+    /// Bytes used: when pinned, at the changes, when unpinned.
+    used: Mutex<Vec<u64>>,
+}
+
+impl<M: Media> Epoched<M> {
+    fn new(pool: &Arc<Pool<M>>) -> Self {
+        Self(Arc::new(Observed {
+            index: Serialized::new(Model::new()),
+            pool: Arc::clone(pool),
+            pinned: AtomicBool::new(false),
+            used: Mutex::default(),
+        }))
+    }
+
+    fn changing(&self) -> &dyn Index<U64Keys> {
+        assert!(self.0.pinned.load(Ordering::Relaxed), "a change outside of an epoch");
+        self.0.observe();
+        &self.0.index
+    }
+}
+
+impl<M: Media> Observed<M> {
+    fn observe(&self) {
+        self.used.lock().push(self.pool.space().unwrap().used_bytes);
+    }
+}
+
+impl<M: Media> Epochs for Observed<M> {
+    fn unpin(&self, number: u64) {
+        assert!(number == 1 && self.pinned.swap(false, Ordering::Relaxed));
+        self.observe();
+    }
+}
+
+impl<M: Media> Index<U64Keys> for Epoched<M> {
+    fn value_words(&self) -> usize {
+        1
+    }
+    fn get_words(&self, key: u64, value: &mut [u64]) -> Result<bool, IndexError> {
+        self.0.index.get_words(key, value)
+    }
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        self.0.index.get_many(keys, values)
+    }
+    fn insert_words(&self, key: u64, value: &[u64]) -> Result<bool, IndexError> {
+        self.changing().insert_words(key, value)
+    }
+    fn update_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.changing().update_words(key, value, old)
+    }
+    fn upsert_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
+        self.changing().upsert_words(key, value, old)
+    }
+    fn remove_words(&self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
+        self.changing().remove_words(key, old)
+    }
+    fn scan(
+        &self,
+        from: Bound<u64>,
+        direction: Direction,
+        visit: &mut Visit<'_, U64Keys>,
+    ) -> Result<(), IndexError> {
+        self.0.index.scan(from, direction, visit)
+    }
+    fn len(&self) -> u64 {
+        Index::len(&self.0.index)
+    }
+    fn statistics(&self) -> IndexStatistics {
+        Index::statistics(&self.0.index)
+    }
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        Index::check(&self.0.index, audit)
+    }
+    fn contract(&self) -> Contract {
+        Contract::Buffered
+    }
+    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
+        assert!(!self.0.pinned.swap(true, Ordering::Relaxed), "pinned twice");
+        self.0.observe();
+        Ok(EpochGuard::new(&*self.0, 1))
+    }
+}
+
+#[test]
+fn a_record_its_entry_and_the_block_that_is_freed_for_it_are_of_one_epoch() {
+    let media =
+        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+    let pool = Pool::create(media, &format()).unwrap();
+    let index = Epoched::new(&pool);
+    let linked = Live::new(Box::new(Epoched(Arc::clone(&index.0))), Arc::clone(&pool));
+    let used = |write: &dyn Fn()| {
+        index.0.used.lock().clear();
+        write();
+        index.0.used.lock().clone()
+    };
+    // Runs of chunks of their own, so that what is used changes by them.
+    let (small, large) = ([1; 5000], [2; 9000]);
+    let value = |value| NewValue { value, expires_ms: None };
+    let put = used(&|| linked.replace(1, PPtr::NULL, value(&large)).unwrap());
+    assert!(matches!(*put, [pinned, changed, unpinned] if pinned < changed && changed == unpinned));
+
+    let old = linked.linked(1).unwrap().unwrap().record;
+    let replaced = used(&|| linked.replace(1, old, value(&small)).unwrap());
+    assert!(matches!(*replaced, [pinned, changed, unpinned]
+        if pinned < changed && unpinned < changed && unpinned < pinned));
+
+    let old = linked.linked(1).unwrap().unwrap().record;
+    let removed = used(&|| linked.remove(1, old).unwrap());
+    assert!(
+        matches!(*removed, [pinned, changed, unpinned] if pinned == changed && unpinned < pinned)
+    );
+
+    let change = |key| Change { key, old: PPtr::NULL, new: Some(value(&small)) };
+    let batch = used(&|| linked.exchange_all(&[change(2), change(3)]).unwrap());
+    assert!(matches!(*batch, [pinned, first, second, unpinned]
+        if pinned < first && first == second && unpinned <= second));
+    assert!(!index.0.pinned.load(Ordering::Relaxed));
 }

@@ -115,7 +115,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Direction, Index, IndexError, IndexStatistics, Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
+    Visit,
 };
 use everleaf_pmem::{Media, Site, site};
 use everleaf_pool::{Audit, Pool, Workers};
@@ -345,5 +346,9 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     /// No other operation may run meanwhile.
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.check_all(audit)
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::Strict
     }
 }
