@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::{
-    Counted, Counter, Counts, LINE, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site,
-    Word,
+    Counted, Counter, Counts, LINE, Line, LineAtomicity, Media, PCell, PPtr, Persistent, Region,
+    SimdLevel, Site, Word,
 };
 
 /// Bytes of the modelled cache: those of the cache that [`Emulated`](everleaf_pmem::Emulated)
@@ -63,7 +63,8 @@ impl Modelled {
 }
 
 impl Media for Modelled {
-    const OBSERVES_READS: bool = true;
+    const COUNTS_READS: bool = true;
+    const REPEATABLE: bool = true;
 
     fn region(&self) -> &Region {
         self.counted.region()
@@ -104,8 +105,11 @@ impl Media for Modelled {
     fn order(&self, site: Site) {
         self.counted.order(site);
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
-        self.counted.write_line(site, line, words);
+    fn line_atomicity(&self) -> LineAtomicity {
+        self.counted.line_atomicity()
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        self.counted.write_line(site, line, words)
     }
     fn relax(&self) {
         self.counted.relax();

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
 use crate::tally::{Barrier, LineStates, SiteTotals};
-use crate::{Counter, Hardware, LINE, Line, Media, PCell, Persistent, Region, Site, Word};
+use crate::{
+    Counter, Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word,
+};
 
 /// What happened on a [`Counted`] media since it was made or last reset.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +111,8 @@ impl Counted {
 }
 
 impl Media for Counted {
-    const OBSERVES_READS: bool = true;
+    const COUNTS_READS: bool = true;
+    const REPEATABLE: bool = true;
 
     fn region(&self) -> &Region {
         self.hardware.region()
@@ -160,11 +163,15 @@ impl Media for Counted {
     fn order(&self, site: Site) {
         self.hardware.order(site);
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
-        self.hardware.write_line(site, line, words);
+    fn line_atomicity(&self) -> LineAtomicity {
+        self.hardware.line_atomicity()
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        let promised = self.hardware.write_line(site, line, words);
         // The whole line goes to memory: nothing is left to flush.
         self.lines.clean(self.line_of(line.0[0].address()));
         self.line_writes.fetch_add(1, Relaxed);
+        promised
     }
     fn relax(&self) {
         self.hardware.relax();

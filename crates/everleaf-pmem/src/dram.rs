@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::cpu::{Cpu, SimdLevel};
-use crate::{Line, Media, PCell, Persistent, Region, Site, Word, instructions, simd};
+use crate::{
+    Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word, instructions, simd,
+};
 
 /// DRAM: flushes and fences are compiled away.
 #[derive(Debug)]
@@ -62,10 +64,15 @@ impl Media for Dram {
     fn fence(&self, _site: Site) {}
     #[inline(always)]
     fn order(&self, _site: Site) {}
-    fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) {
+    /// Nothing is left after a failure, so nothing is torn either.
+    fn line_atomicity(&self) -> LineAtomicity {
+        LineAtomicity::Line
+    }
+    fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         for (cell, word) in line.0.iter().zip(words) {
             self.store(cell, word);
         }
+        self.line_atomicity()
     }
     #[inline(always)]
     fn relax(&self) {

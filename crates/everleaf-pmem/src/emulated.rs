@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
-use crate::{Hardware, LINE, Line, Media, PCell, Persistent, Region, Site, Word, instructions};
+use crate::{
+    Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word, instructions,
+};
 
 /// Nanoseconds that are added to each instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +84,7 @@ fn spin(ticks: u64) {
 }
 
 impl Media for Emulated {
-    const OBSERVES_READS: bool = true;
+    const COUNTS_READS: bool = true;
 
     fn region(&self) -> &Region {
         self.hardware.region()
@@ -126,9 +128,13 @@ impl Media for Emulated {
     fn order(&self, site: Site) {
         self.hardware.order(site);
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
-        self.hardware.write_line(site, line, words);
+    fn line_atomicity(&self) -> LineAtomicity {
+        self.hardware.line_atomicity()
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        let promised = self.hardware.write_line(site, line, words);
         spin(self.flush_ticks);
+        promised
     }
     fn relax(&self) {
         self.hardware.relax();

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
 use crate::{
-    LINE, Line, MapError, Media, Medium, PCell, Persistent, Region, Site, Word, instructions, simd,
+    LINE, Line, LineAtomicity, MapError, Media, Medium, PCell, Persistent, Region, Site, Word,
+    instructions, simd,
 };
 
 /// Real memory. What a flush and a fence are is decided once, by the medium (or by force, for
@@ -14,7 +15,7 @@ use crate::{
 /// |---|---|---|
 /// | DAX, ADR | `clwb`, `clflushopt` or `clflush`, the first that there is | `sfence` |
 /// | DAX, eADR | none | `sfence`: store buffers are outside the domain |
-/// | tmpfs, page cache, anonymous | none: the caches outlive the process | none, but after direct stores |
+/// | tmpfs, page cache, anonymous | none: the caches outlive the process | none |
 #[derive(Debug)]
 pub struct Hardware {
     region: Region,
@@ -45,7 +46,7 @@ impl Hardware {
             region,
             flush,
             fence,
-            line_write: cpu.best_line_write(),
+            line_write: cpu.best_line_write(flush),
             simd: cpu.simd,
             rtm: cpu.rtm,
         })
@@ -70,7 +71,7 @@ impl Hardware {
             region,
             flush,
             fence,
-            line_write: cpu.best_line_write(),
+            line_write: cpu.best_line_write(flush),
             simd: cpu.simd,
             rtm: cpu.rtm,
         })
@@ -151,16 +152,19 @@ impl Media for Hardware {
     fn order(&self, _site: Site) {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
-        let done_by = instructions::write_line(self.line_write, line, &words);
-        if done_by == LineWriteMethod::Movdir64b {
-            if !self.fence {
-                // Direct stores leave the coherent order even where no flush is needed.
-                instructions::store_fence();
-            }
-        } else {
+    /// `Line` with `movdir64b` only: a transaction may abort however often it is tried.
+    fn line_atomicity(&self) -> LineAtomicity {
+        match self.line_write {
+            LineWriteMethod::Movdir64b => LineAtomicity::Line,
+            LineWriteMethod::Transaction | LineWriteMethod::Words => LineAtomicity::Words,
+        }
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        let promised = instructions::write_line(self.line_write, line, &words);
+        if self.line_write != LineWriteMethod::Movdir64b {
             self.flush(site, &line.0[0]);
         }
+        promised
     }
     #[inline(always)]
     fn relax(&self) {

@@ -4,7 +4,7 @@
 //! All of them take addresses of cells inside a [`Region`](crate::Region); none reads or writes
 //! Rust-visible memory except `write_line`, which stores whole words of a line.
 
-use crate::{FlushInstruction, Line, LineWriteMethod};
+use crate::{FlushInstruction, Line, LineAtomicity, LineWriteMethod};
 
 #[cfg(target_arch = "x86_64")]
 mod imp {
@@ -167,27 +167,103 @@ pub(crate) fn flush(instruction: FlushInstruction, address: usize) {
 /// How often a transactional line write is tried before the words are stored one by one.
 const TRANSACTION_ATTEMPTS: usize = 8;
 
-/// Writes a line by the given method; returns the method that did it (a transaction may give up).
-pub(crate) fn write_line(
-    method: LineWriteMethod,
-    line: &Line,
-    words: &[u64; 8],
-) -> LineWriteMethod {
+/// Writes a line by the given method, and tells what that promises.
+pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> LineAtomicity {
     let address = line.0[0].address();
     match method {
-        LineWriteMethod::Movdir64b => imp::movdir64b(address, words),
-        LineWriteMethod::Transaction => {
-            // A page fault aborts every attempt until the page was touched outside a transaction.
-            line.0[0].compare_exchange(words[0], words[0]).ok();
-            if !(0..TRANSACTION_ATTEMPTS).any(|_| imp::transactional_line(address, words)) {
-                return write_line(LineWriteMethod::Words, line, words);
-            }
+        LineWriteMethod::Movdir64b => {
+            imp::movdir64b(address, words);
+            LineAtomicity::Line
         }
-        LineWriteMethod::Words => {
-            for (cell, word) in line.0.iter().zip(words) {
-                cell.store(*word, std::sync::atomic::Ordering::Release);
+        LineWriteMethod::Transaction => {
+            write_by_transaction(line, words, || imp::transactional_line(address, words))
+        }
+        LineWriteMethod::Words => write_by_words(line, words),
+    }
+}
+
+/// Writes a line by attempts of a transaction; word by word, which promises less, if all abort.
+fn write_by_transaction(
+    line: &Line,
+    words: &[u64; 8],
+    mut attempt: impl FnMut() -> bool,
+) -> LineAtomicity {
+    // A page fault aborts every attempt until the page was touched outside a transaction.
+    line.0[0].compare_exchange(words[0], words[0]).ok();
+    if (0..TRANSACTION_ATTEMPTS).any(|_| attempt()) {
+        LineAtomicity::Line
+    } else {
+        write_by_words(line, words)
+    }
+}
+
+fn write_by_words(line: &Line, words: &[u64; 8]) -> LineAtomicity {
+    for (cell, word) in line.0.iter().zip(words) {
+        cell.store(*word, std::sync::atomic::Ordering::Release);
+    }
+    LineAtomicity::Words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::{Cpu, FlushInstruction, PCell};
+
+    fn content(line: &Line) -> [u64; 8] {
+        line.0.each_ref().map(|cell| cell.load(Relaxed))
+    }
+
+    #[test]
+    fn a_line_write_whose_transactions_abort_promises_no_more_than_words() {
+        let line = Line([const { PCell::zeroed() }; 8]);
+        let mut attempts = 0;
+        let promised = write_by_transaction(&line, &[7; 8], || {
+            attempts += 1;
+            false
+        });
+        assert_eq!((promised, attempts), (LineAtomicity::Words, TRANSACTION_ATTEMPTS));
+        assert_eq!(content(&line), [7; 8], "it is written all the same");
+        let promised = write_by_transaction(&line, &[8; 8], || {
+            attempts += 1;
+            attempts == TRANSACTION_ATTEMPTS + 3
+        });
+        assert_eq!(promised, LineAtomicity::Line);
+        assert_eq!(content(&line), [7; 8], "the transaction would have written it");
+    }
+
+    #[test]
+    fn every_method_of_this_processor_writes_the_line_and_says_what_it_promised() {
+        let cpu = Cpu::detect();
+        let line = Line([const { PCell::zeroed() }; 8]);
+        let methods = [
+            (LineWriteMethod::Words, true, LineAtomicity::Words),
+            (LineWriteMethod::Movdir64b, cpu.movdir64b, LineAtomicity::Line),
+            (LineWriteMethod::Transaction, cpu.rtm, LineAtomicity::Line),
+        ];
+        for (i, (method, available, promises)) in methods.into_iter().enumerate() {
+            if !available {
+                println!("not run: this processor has no {method:?}");
+                continue;
             }
+            let words = std::array::from_fn(|word| (i * 8 + word) as u64);
+            let promised = write_line(method, &line, &words);
+            assert_eq!(content(&line), words, "{method:?}: this thread sees it at once");
+            // A transaction may abort now and then; it must not do so every time.
+            let promised = (0..100).fold(promised, |promised, _| match promised {
+                LineAtomicity::Line => promised,
+                LineAtomicity::Words => write_line(method, &line, &words),
+            });
+            assert_eq!(promised, promises, "{method:?}");
         }
     }
-    method
+
+    #[test]
+    fn movdir64b_is_taken_only_where_lines_are_flushed() {
+        let cpu = Cpu::detect();
+        assert_ne!(cpu.best_line_write(FlushInstruction::None), LineWriteMethod::Movdir64b);
+        let flushed = cpu.best_line_write(FlushInstruction::Clflush);
+        assert_eq!(flushed == LineWriteMethod::Movdir64b, cpu.movdir64b);
+    }
 }

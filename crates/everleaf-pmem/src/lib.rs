@@ -15,8 +15,8 @@
 //!   ([`Region::get`]).
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
-//! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media` (the
-//! doors) · `hardware` `emulated` `counted` `dram` `traced` (the media) · `event` `watch` `scheduler`
+//! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
+//! `durability` (the operations, and what of them can fail) · `hardware` `emulated` `counted` `dram` `traced` (the media) · `event` `watch` `scheduler`
 //! (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) ·
 //! `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for what is
 //! counted, and where the counts stand).
@@ -28,6 +28,7 @@ mod counter;
 mod cpu;
 mod dram;
 mod dram_arena;
+mod durability;
 mod emulated;
 mod event;
 mod hardware;
@@ -52,11 +53,12 @@ pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
 pub use dram::Dram;
 pub use dram_arena::{DramArena, DramSource};
+pub use durability::{DurablePoint, MediaError, SyncLatch};
 pub use emulated::{Emulated, Latencies};
 pub use event::Event;
 pub use hardware::Hardware;
 pub use layout::{Field, Layout};
-pub use media::Media;
+pub use media::{LineAtomicity, Media};
 pub use medium::{Durability, Medium};
 pub use pointer::PPtr;
 pub use ranks::{MOST_RANKED, ranks};

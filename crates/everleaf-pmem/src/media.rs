@@ -1,21 +1,44 @@
-//! The doors to persistent memory.
+//! The operations on persistent memory.
 
 use crate::{
-    Counter, DramSource, Line, MapError, PCell, Persistent, Region, SimdLevel, Site, Word,
+    Counter, DramSource, DurablePoint, Line, MapError, MediaError, PCell, Persistent, Region,
+    SimdLevel, Site, Word,
 };
+
+/// What a write of a whole line leaves if power fails before the next fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineAtomicity {
+    /// Any of its eight words, in any combination: each word is old or new.
+    Words,
+    /// The old line or the new one, under the assumption `atomic-line` of the model.
+    Line,
+}
 
 /// Where nodes live, and the only way to reach them.
 ///
-/// The order in which stores become durable is decided by the doors below and by nothing else (the
-/// full model is in `docs/persistence-model.md`): stores to one line become durable in their order;
-/// stores to different lines in any order and at any time, unless a [`flush`](Media::flush) of the
-/// line and after it a [`fence`](Media::fence) of the same thread stand in between. An aligned
-/// 8-byte store is power-fail atomic.
+/// The order in which stores become durable is decided by the operations below and by nothing else
+/// (the full model is in `docs/persistence-model.md`): stores to one line become durable in their
+/// order; stores to different lines in any order and at any time, unless a [`flush`](Media::flush)
+/// of the line and after it a [`fence`](Media::fence) of the same thread stand in between. An
+/// aligned 8-byte store is power-fail atomic.
+///
+/// [`flush`](Media::flush) and [`fence`](Media::fence) cannot fail: they order, and the instructions
+/// behind them have no way to report anything. What can fail is to reach the medium, where a system
+/// call is needed for it: [`wait_durable`](Media::wait_durable) and [`sync`](Media::sync) do, and
+/// return an error. So an operation in the middle of its persistence steps needs no way back, and
+/// whoever acknowledges it to a user asks first.
 pub trait Media: Send + Sync + 'static {
-    /// Whether this media wants to know of every word read: then bytes that are lent as a slice are
-    /// loaded through it as well. It may also decide which thread runs, so nobody may hold a
-    /// blocking lock across an access.
-    const OBSERVES_READS: bool = false;
+    /// Whether this media wants to know of every word that is read. Then bytes that are lent as a
+    /// slice are loaded through it as well, and words are not read for hints alone.
+    const COUNTS_READS: bool = false;
+
+    /// Whether this media decides which thread runs next. Then no thread may hold a blocking lock
+    /// across an access: the thread that waits says so by [`relax`](Media::relax).
+    const SCHEDULED: bool = false;
+
+    /// Whether a run on this media must come out the same each time. Then nothing may depend on
+    /// where a thread's stack happens to lie.
+    const REPEATABLE: bool = Self::SCHEDULED;
 
     /// The mapped memory.
     fn region(&self) -> &Region;
@@ -61,17 +84,43 @@ pub trait Media: Send + Sync + 'static {
     /// line-aligned.
     fn flush_object<T: Persistent>(&self, site: Site, object: &T);
 
-    /// Orders: every flush of this thread before it is durable when it returns. One fence.
+    /// Flushes the lines at these offsets (bytes from the pool's base), as many flushes as there
+    /// are: what an epoch has changed, at its end. No fence.
+    ///
+    /// # Panics
+    /// If an offset lies outside the region or is not a multiple of 8: a mistake of the program,
+    /// which notes lines as it writes to them.
+    #[inline]
+    fn flush_lines(&self, site: Site, lines: impl Iterator<Item = u64>) {
+        for offset in lines {
+            let line = self.region().at::<PCell>(offset);
+            self.flush(site, line.expect("lines are noted as they are written to"));
+        }
+    }
+
+    /// Orders: when it returns, every flush of this thread before it comes before everything that
+    /// this thread does later. On a media whose [`durable_point`](Media::durable_point) is always
+    /// reached, it is durable then. One fence.
     fn fence(&self, site: Site);
 
     /// Keeps the stores before it and after it to *one line* apart, in this order. No instruction
     /// on x86: such stores become durable in the order in which they became visible.
     fn order(&self, site: Site);
 
-    /// Writes a whole line such that, under the assumption `atomic-line`, a power failure leaves it
-    /// whole or not at all; without that assumption any subset of its words. Visible on return;
-    /// durable after the next fence.
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]);
+    /// What every [`write_line`](Media::write_line) of this media promises at least; it never
+    /// changes. Where it is [`LineAtomicity::Words`], a structure that cannot bear a torn line
+    /// writes a log first.
+    fn line_atomicity(&self) -> LineAtomicity {
+        LineAtomicity::Words
+    }
+
+    /// Writes a whole line, and flushes it if that is needed. Returns what this very write
+    /// promises: never less than [`line_atomicity`](Media::line_atomicity), and more where a
+    /// transaction of the processor was tried and succeeded.
+    ///
+    /// Visible to this thread on return and to the others after its next fence, or earlier: a lock
+    /// that guards the line is released after the fence. Durable after that fence as well.
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity;
 
     /// One turn of a spin loop.
     fn relax(&self);
@@ -79,6 +128,31 @@ pub trait Media: Send + Sync + 'static {
     /// Marks the end of an operation of the index; the counting media closes its tally of distinct
     /// lines here.
     fn end_operation(&self);
+
+    /// The point at which all that was fenced so far is durable.
+    #[inline(always)]
+    fn durable_point(&self) -> DurablePoint {
+        DurablePoint::REACHED
+    }
+
+    /// Returns when what was fenced before `upto` was drawn is durable. Nothing to wait for where a
+    /// fence is durable on return.
+    ///
+    /// # Errors
+    /// [`MediaError`]: it may not be durable, now and for ever.
+    #[inline(always)]
+    fn wait_durable(&self, _upto: DurablePoint) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    /// Writes all that was stored to the file behind the region, and waits for it. Nothing to do on
+    /// persistent memory, whose stores are durable already, and in DRAM.
+    ///
+    /// # Errors
+    /// [`MediaError`]; after the first failure always, see [`SyncLatch`](crate::SyncLatch).
+    fn sync(&self) -> Result<(), MediaError> {
+        self.region().sync()
+    }
 
     /// Lengthens the region in place; see [`Region::grow`]. What the new memory holds must not be
     /// relied on.
@@ -92,4 +166,64 @@ pub trait Media: Send + Sync + 'static {
     /// Adds `n` to a counter; nothing unless this media counts.
     #[inline(always)]
     fn count(&self, _counter: Counter, _n: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Counted, Cpu, Dram, Emulated, Event, Hardware, Traced, site};
+
+    /// What a media wants: reads counted, threads scheduled, runs repeatable.
+    const fn wants<M: Media>() -> [bool; 3] {
+        [M::COUNTS_READS, M::SCHEDULED, M::REPEATABLE]
+    }
+
+    #[test]
+    fn threads_block_on_every_media_but_the_one_that_schedules_them() {
+        assert_eq!(wants::<Hardware>(), [false; 3]);
+        assert_eq!(wants::<Dram>(), [false; 3]);
+        assert_eq!(wants::<Emulated>(), [true, false, false]);
+        assert_eq!(wants::<Counted>(), [true, false, true]);
+        assert_eq!(wants::<Traced>(), [true; 3]);
+    }
+
+    #[test]
+    fn lines_of_an_epoch_are_flushed_one_by_one_under_one_name() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.flush_lines(site!("test.lines"), [0, 640, 64].into_iter());
+        let flush = |line| Event::Flush { site: site!("test.lines"), line };
+        assert_eq!(media.take_events(), [flush(0), flush(10), flush(1)]);
+        let region = Region::anonymous(4096, 4096).unwrap();
+        let counted = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+        counted.flush_lines(site!("test.lines"), (0..5).map(|line| line * 64));
+        assert_eq!(counted.counts().flushes[&site!("test.lines")], 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "noted as they are written")]
+    fn a_line_outside_the_region_is_not_flushed() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.flush_lines(site!("test.lines"), [4096].into_iter());
+    }
+
+    #[test]
+    fn what_is_fenced_on_a_strict_media_is_durable() {
+        let region = Region::anonymous(4096, 4096).unwrap();
+        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        media.fence(site!("test.fence"));
+        assert_eq!(media.durable_point(), DurablePoint::REACHED);
+        assert!(media.wait_durable(media.durable_point()).is_ok() && media.sync().is_ok());
+    }
+
+    #[test]
+    fn recorded_memory_promises_what_it_is_told_to() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        let line = |media: &Traced| {
+            let line = media.region().at::<Line>(64).unwrap();
+            media.write_line(site!("test.line"), line, [1; 8])
+        };
+        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Words, line(&media)));
+        let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
+        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Line, line(&media)));
+    }
 }

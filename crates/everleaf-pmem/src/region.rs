@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Medium, PCell, PPtr, Persistent, WORD};
+use crate::{MediaError, Medium, PCell, PPtr, Persistent, SyncLatch, WORD};
 
 /// Bytes of a huge page; bases and large growth steps are aligned to it.
 const HUGE_PAGE: u64 = 2 << 20;
@@ -114,6 +114,7 @@ pub struct Region {
     file: Option<File>,
     mapping: Mapping,
     medium: Medium,
+    syncs: SyncLatch,
 }
 
 // SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as
@@ -209,6 +210,7 @@ impl Region {
                 file,
                 mapping,
                 medium,
+                syncs: SyncLatch::default(),
             });
         }
     }
@@ -403,10 +405,12 @@ impl Region {
     /// mapping is private.
     ///
     /// # Errors
-    /// What the operating system says; the data must then be taken as not synced.
-    pub fn sync(&self) -> io::Result<()> {
+    /// [`MediaError`]; after the first failure always, see [`SyncLatch`].
+    pub fn sync(&self) -> Result<(), MediaError> {
         match (&self.file, self.mapping) {
-            (Some(file), Mapping::Shared) if self.medium != Medium::Dax => file.sync_all(),
+            (Some(file), Mapping::Shared) if self.medium != Medium::Dax => {
+                self.syncs.attempt("syncing the file", || file.sync_all())
+            }
             _ => Ok(()),
         }
     }

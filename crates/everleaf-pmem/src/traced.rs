@@ -10,8 +10,8 @@ use crate::dram_arena::SpareArenas;
 use crate::hardware::lines_of;
 use crate::watch::Watch;
 use crate::{
-    DramSource, Event, LINE, Line, MapError, Media, PCell, Persistent, Region, Scheduler, Site,
-    WORD, Word, simd,
+    DramSource, Event, LINE, Line, LineAtomicity, MapError, Media, PCell, Persistent, Region,
+    Scheduler, Site, WORD, Word, simd,
 };
 
 /// Memory whose every access is recorded. Words that were never written through the media hold
@@ -34,6 +34,7 @@ struct Shared {
     records_loads: AtomicBool,
     watch: Watch,
     accesses_left: AtomicU64,
+    line_atomicity: LineAtomicity,
     /// DRAM for the next tree.
     spare: Arc<SpareArenas>,
 }
@@ -71,6 +72,7 @@ impl Traced {
             records_loads: AtomicBool::new(false),
             watch: Watch::default(),
             accesses_left: AtomicU64::new(u64::MAX),
+            line_atomicity: LineAtomicity::Words,
             spare: Arc::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -80,6 +82,14 @@ impl Traced {
     /// lives.
     pub fn with_scheduler(mut self, scheduler: Arc<dyn Scheduler>) -> Option<Self> {
         Arc::get_mut(&mut self.shared)?.scheduler = Some(scheduler);
+        Some(self)
+    }
+
+    /// The same memory, which tells its users that line writes promise so much: `Words` at first.
+    /// To be told `Line` only where crashes are explored under the assumption `atomic-line`.
+    /// Refused (`None`) while another handle lives.
+    pub fn with_line_atomicity(mut self, promised: LineAtomicity) -> Option<Self> {
+        Arc::get_mut(&mut self.shared)?.line_atomicity = promised;
         Some(self)
     }
 
@@ -223,7 +233,8 @@ fn garbage(seed: u64, place: u64) -> u64 {
 }
 
 impl Media for Traced {
-    const OBSERVES_READS: bool = true;
+    const COUNTS_READS: bool = true;
+    const SCHEDULED: bool = true;
 
     fn region(&self) -> &Region {
         &self.shared.region
@@ -282,7 +293,10 @@ impl Media for Traced {
         let thread = self.turn(false);
         self.push(thread, Event::Order { site });
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
+    fn line_atomicity(&self) -> LineAtomicity {
+        self.shared.line_atomicity
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let thread = self.turn(false);
         for (cell, new) in line.0.iter().zip(words) {
             let old = cell.load(Ordering::Acquire);
@@ -293,6 +307,7 @@ impl Media for Traced {
                 Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new },
             );
         }
+        self.line_atomicity()
     }
     fn relax(&self) {
         self.turn(true);

@@ -41,11 +41,11 @@ impl<M: Media> Workers<M> {
     }
 
     /// The seat that this thread tries first. Stacks of threads lie megabytes apart, so the address
-    /// of what is on one tells them apart, without anything global. The crash explorer runs a
-    /// program many times over and wants the same seats each time: there it is the first.
+    /// of what is on one tells them apart, without anything global. Counting and
+    /// exploring want the same seats in every run: there it is the first.
     #[inline(always)]
     fn first_seat(&self) -> usize {
-        if M::OBSERVES_READS {
+        if M::REPEATABLE {
             return 0;
         }
         let on_stack = 0_u8;

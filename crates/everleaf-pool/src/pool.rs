@@ -291,10 +291,10 @@ impl<M: Media> Pool<M> {
     /// As the system reports; what was not synced before must then be taken as lost by a crash of
     /// the system.
     pub fn sync(&self) -> Result<(), PoolError> {
-        self.media.region().sync().map_err(|source| PoolError::Io {
+        self.media.sync().map_err(|error| PoolError::Io {
             action: "syncing",
             path: "the pool".into(),
-            source,
+            source: error.into(),
         })
     }
 

@@ -286,7 +286,7 @@ impl<M: Media> Pool<M> {
     /// Lets counting and tracing media know of the lines behind a lent slice.
     #[inline(always)]
     fn note_record_read(&self, offset: u64, bytes: u64) {
-        if M::OBSERVES_READS {
+        if M::COUNTS_READS {
             let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
             for cell in self.media().region().cells(offset, words).unwrap_or_default() {
                 self.media().load(cell);

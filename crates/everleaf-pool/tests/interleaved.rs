@@ -6,7 +6,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use everleaf_pmem::{
-    Cpu, Hardware, Line, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site, Word, persistent,
+    Cpu, Hardware, Line, LineAtomicity, Media, PCell, PPtr, Persistent, Region, SimdLevel, Site,
+    Word, persistent,
 };
 use everleaf_pool::{Format, KeyType, Pool, Record};
 
@@ -62,8 +63,8 @@ impl Media for Interleaved {
     fn order(&self, site: Site) {
         self.hardware.order(site);
     }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) {
-        self.hardware.write_line(site, line, words);
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        self.hardware.write_line(site, line, words)
     }
     fn relax(&self) {
         self.hardware.relax();

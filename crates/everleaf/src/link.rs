@@ -129,12 +129,12 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// readers in, else those of a key that is always being read would keep it waiting for ever.
     /// Under the explorer, which schedules, nobody may block.
     fn shared<'l>(&self, lock: &'l RwLock<()>) -> RwLockReadGuard<'l, ()> {
-        if M::OBSERVES_READS { self.wait_for(|| lock.try_read()) } else { lock.read() }
+        if M::SCHEDULED { self.wait_for(|| lock.try_read()) } else { lock.read() }
     }
 
     /// Takes a lock alone.
     fn exclusive<'l>(&self, lock: &'l RwLock<()>) -> RwLockWriteGuard<'l, ()> {
-        if M::OBSERVES_READS { self.wait_for(|| lock.try_write()) } else { lock.write() }
+        if M::SCHEDULED { self.wait_for(|| lock.try_write()) } else { lock.write() }
     }
 
     /// Spins, then yields: the media must hear of every turn.

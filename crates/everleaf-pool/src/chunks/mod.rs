@@ -489,7 +489,7 @@ impl Chunks {
 /// so there a thread must not block while the holder waits for its turn: it says that it waits.
 /// Elsewhere the operating system schedules, and blocking is right.
 pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> MutexGuard<'l, T> {
-    if !M::OBSERVES_READS {
+    if !M::SCHEDULED {
         return mutex.lock();
     }
     loop {

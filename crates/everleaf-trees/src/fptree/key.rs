@@ -309,7 +309,7 @@ impl LeafKey for BytesKeys {
     }
     #[inline(always)]
     fn prefetch_value<M: Media>(media: &M, value: &PCell) {
-        if !M::OBSERVES_READS {
+        if !M::COUNTS_READS {
             let offset = media.load(value);
             Self::prefetch(media, offset);
             Self::prefetch(media, offset.wrapping_add(LINE as u64));

@@ -89,7 +89,7 @@ pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
 /// Asks for the records of a leaf's keys. What it reads may be changing: nothing depends on it.
 #[inline(always)]
 fn ask_for_keys<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
-    if K::RECORDS && !M::OBSERVES_READS {
+    if K::RECORDS && !M::COUNTS_READS {
         let slots = leaf.live(media).and(leaf.shape().all());
         slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
     }

@@ -93,7 +93,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     #[inline(always)]
     fn ask_for_next(&self, node: Node<'_>) {
         let media = self.pool.media();
-        if M::OBSERVES_READS {
+        if M::COUNTS_READS {
             return;
         }
         let next = media.load(&node.head.next).offset();
