@@ -8,7 +8,7 @@ use everleaf_pmem::{Media, Site, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 pub use everleaf_trees::fptree::Opening;
 use everleaf_trees::fptree::{self, Variant};
-use everleaf_trees::{circtree, fastfair, sorted};
+use everleaf_trees::sorted;
 
 use crate::options::GROUP_UNIT;
 use crate::{Engine, EngineParameters, Error, StoreKey};
@@ -200,8 +200,7 @@ pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
         Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
         Ok(Kind::FpTree(_)) => fptree::SITES,
-        Ok(Kind::Sorted(sorted::Variant::FastFair)) => fastfair::SITES,
-        Ok(Kind::Sorted(_)) => circtree::SITES,
+        Ok(Kind::Sorted(variant)) => sorted::sites(variant),
         Ok(Kind::BTreeMap) | Err(_) => &[],
     }
 }

@@ -1,13 +1,13 @@
-//! What depends on how a node keeps its entries, each a door of [`Node`]: what stands behind it is
-//! in the room of the design.
+//! What depends on how a node keeps its entries: methods of [`Node`] that choose between [`ring`]
+//! and [`shifted`], where each operation stands.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr};
 
 use super::key::NodeKey;
 use super::layout::{Discipline, NodeHead, State, StateWord, Step};
 use super::node::Node;
-use crate::{circtree, fastfair};
+use super::{ring, shifted};
 
 impl Node<'_> {
     /// Whether what a crash has left is to be ended first ([`end_step`](Self::end_step)).
@@ -33,9 +33,9 @@ impl Node<'_> {
         value: u64,
     ) {
         if self.is_shifted() {
-            fastfair::insert_entry::<K, M>(media, self, state, at, key, value);
+            shifted::insert_entry::<K, M>(media, self, state, at, key, value);
         } else {
-            circtree::insert_entry::<K, M>(media, self, state, at, key, value);
+            ring::insert_entry::<K, M>(media, self, state, at, key, value);
         }
     }
 
@@ -44,18 +44,18 @@ impl Node<'_> {
     #[inline]
     pub fn remove<K: NodeKey, M: Media>(self, media: &M, state: State, at: usize) {
         if self.is_shifted() {
-            fastfair::remove_entry::<K, M>(media, self, state, at);
+            shifted::remove_entry::<K, M>(media, self, state, at);
         } else {
-            circtree::remove_entry::<K, M>(media, self, state, at);
+            ring::remove_entry::<K, M>(media, self, state, at);
         }
     }
 
     /// Ends what a crash has left of the node's last step; its state at rest.
     pub fn end_step<M: Media>(self, media: &M, state: State) -> Result<State, IndexError> {
         if self.is_shifted() {
-            fastfair::settle(media, self, state)
+            shifted::end_step(media, self, state)
         } else {
-            Ok(circtree::end_step(media, self, state))
+            Ok(ring::end_step(media, self, state))
         }
     }
 
@@ -66,39 +66,26 @@ impl Node<'_> {
         state: State,
     ) -> Result<Vec<(u64, u64)>, IndexError> {
         if self.is_shifted() {
-            fastfair::resolved(media, self, state)
+            shifted::resolved(media, self, state)
         } else {
-            Ok(circtree::resolved(media, self, state))
+            Ok(ring::resolved(media, self, state))
         }
     }
 
     /// Marks where the entries end, if slots say so, in a node that holds so many, at least one,
     /// from slot 0 on. Returns how many of its slots mean something then. No flush.
     pub fn terminate<M: Media>(self, media: &M, count: usize) -> usize {
-        if self.is_shifted() && count < self.slots() {
-            media.store(self.key(count), 0);
-            return count + 1;
-        }
-        count
+        count + usize::from(self.is_shifted() && shifted::terminate(media, self, count))
     }
 
     /// Lets `next` follow a full node, which keeps its first `middle` entries. The last flush is
     /// not fenced.
     pub fn cut<M: Media>(self, media: &M, state: State, middle: usize, next: PPtr<NodeHead>) {
         let after = self.at_rest(state.level, state.base, middle);
-        // C2 COMMIT: the new node follows the old one. Crash: it is there, and recovery cuts the
-        // old one if that is still full.
-        media.store(&self.head.next, next);
         if self.is_shifted() {
-            media.flush(site!("sorted.split.C2.next"), &self.head.next);
-            media.fence(site!("sorted.split.C2.fence"));
-            media.store(self.key(middle), 0);
-            media.flush(site!("sorted.split.C2.cut"), self.key(middle));
-            media.store(&self.head.state, after.seal());
+            shifted::cut(media, self, after, middle, next);
         } else {
-            media.order(site!("sorted.split.C2.order"));
-            media.store(&self.head.state, after.seal());
-            media.flush(site!("sorted.split.C2.header"), &self.head.state);
+            ring::cut(media, self, after, next);
         }
     }
 
@@ -107,28 +94,15 @@ impl Node<'_> {
     pub fn cut_again<M: Media>(self, media: &M, state: State, middle: usize) {
         let after = self.at_rest(state.level, state.base, middle);
         if self.is_shifted() {
-            // R1. Crash: it is full, or it is done.
-            media.store(self.key(middle), 0);
-            media.flush(site!("sorted.recover.R1.cut"), self.key(middle));
-            media.fence(site!("sorted.recover.R1.fence"));
-            media.store(&self.head.state, after.seal());
+            shifted::cut_again(media, self, after, middle);
         } else {
-            // R1. Crash: it is full, or it is done. Fenced with the entry above, which is missing
-            // still.
-            media.store(&self.head.state, after.seal());
-            media.flush(site!("sorted.recover.R1.header"), &self.head.state);
+            ring::cut_again(media, self, after);
         }
     }
 
-    /// Sees to it that a node's dead slots may be written, before entries of a neighbour are put
-    /// there.
+    /// Allows a node's dead slots to be written, before entries of a neighbour are put there.
     pub fn open_dead_slots<M: Media>(self, media: &M, state: State) {
-        if state.vacated {
-            // M0: as E0 of an insertion into a ring.
-            media.store(&self.head.state, state.without_step().seal());
-            media.flush(site!("sorted.merge.M0.header"), &self.head.state);
-            media.fence(site!("sorted.merge.M0.fence"));
-        }
+        ring::open_dead_slots(media, self, state); // No other node is ever marked as vacated.
     }
 
     /// Whether the key of the first entry that a node with `count` entries takes over from a
@@ -140,9 +114,7 @@ impl Node<'_> {
 
     /// Makes that key an entry's, and with it those that stand behind it, durably.
     pub fn commit_taken<M: Media>(self, media: &M, count: usize, key: u64) {
-        media.store(self.key(count), key);
-        media.flush(site!("sorted.merge.M2.key"), self.key(count));
-        media.fence(site!("sorted.merge.M2.taken"));
+        shifted::commit_taken(media, self, count, key);
     }
 
     /// Whether the node that a log of a merge speaks of has the entries of both; `absorbed`: its
@@ -152,12 +124,10 @@ impl Node<'_> {
         media: &M,
         absorbed: StateWord,
     ) -> Result<bool, IndexError> {
-        if !self.is_shifted() {
-            return Ok(media.load(&self.head.state) == absorbed);
+        if self.is_shifted() {
+            shifted::has_absorbed(media, self, self.state(media)?, absorbed)
+        } else {
+            Ok(media.load(&self.head.state) == absorbed)
         }
-        let damaged =
-            IndexError::Corrupt { offset: self.offset, what: "the log of a merge is damaged" };
-        let count = absorbed.open(self.slots()).ok_or(damaged)?.count;
-        Ok(self.resolved(media, self.state(media)?)?.len() == usize::from(count))
     }
 }

@@ -126,12 +126,12 @@ pub struct Shape {
 /// How a node keeps its entries sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
-    /// In a ring, whose entries move to the nearer side ([`crate::circtree`]).
+    /// In a ring, whose entries move to the nearer side (`ring`).
     Ring,
     /// In a ring whose first entry stays in slot 0, so that all move to one side: the volatile twin
     /// that rings are compared with.
     Array,
-    /// In an array with a terminator ([`crate::fastfair`]); this is which opening of the tree, from
+    /// In an array with a terminator (`shifted`); this is which opening of the tree, from
     /// 1 on.
     Shifted { session: u32 },
 }

@@ -2,13 +2,13 @@
 //! FAST+FAIR.
 //!
 //! # The idea
-//! What makes the two differ is how a node opens and closes a gap among its entries:
-//! [`circtree`](crate::circtree) does it in a ring, [`fastfair`](crate::fastfair) in an array. All
-//! else is the same and here: the way from the root to a leaf, locks, scans, the changes of the
-//! structure with their one line of log, opening, checking. Nodes are the same bytes. What depends
-//! on the design stands in `discipline`, a door for each thing, and behind the doors are the
-//! designs' own rooms. A tree knows at run time which it is, so that there is one copy of the code
-//! for every kind of key and memory; a branch that always goes the same way is cheap beside a
+//! What makes the two differ is how a node opens and closes a gap among its entries: Circ-Tree does
+//! it in a [`ring`], FAST+FAIR in an array whose entries are [`shifted`]. All else is the same and
+//! here: the way from the root to a leaf, locks, scans, the changes of the structure with their one
+//! line of log, opening, checking. Nodes are the same bytes. What depends on the design goes
+//! through the methods in `discipline`, one for each thing that differs, and stands in the folder
+//! of the design. A tree knows at run time which design it has, so that there is one copy of the
+//! code for every kind of key and memory; a branch that always goes the same way is cheap beside a
 //! flush.
 //!
 //! The whole tree is persistent: opening it reads the root's address and nothing else.
@@ -46,23 +46,24 @@
 //! the designs do differently) · `key` (what a key word means) · `parameters` (sizes on offer, the
 //! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
 //! operation each) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
-//! (for docs/format.md) · `sites` (the barriers that both designs have).
+//! (for docs/format.md) · [`ring`] [`shifted`] (the two designs, the same files each).
 
 mod check;
 mod discipline;
 mod format;
 mod insert;
 mod key;
-pub(crate) mod layout;
+mod layout;
 mod many;
 mod merge;
-pub(crate) mod node;
+mod node;
 mod parameters;
 mod recover;
 mod remove;
+pub mod ring;
 mod scan;
 mod search;
-mod sites;
+pub mod shifted;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -85,8 +86,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub use format::layouts;
 pub use key::NodeKey;
 use layout::{Anchor, Shape, node_bytes};
-pub use parameters::{Parameters, Variant, create, open};
-pub(crate) use sites::with_shared;
+pub use parameters::{Parameters, Variant, create, open, sites};
 
 use crate::support::count::Count;
 use crate::support::version_locks::VersionLocks;

@@ -3,26 +3,34 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
 use super::SortedTree;
 use super::key::NodeKey;
 use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
-use crate::fastfair;
+use super::{ring, shifted};
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// Rings: searched by halves, in the one contiguous part that can hold the key
-    /// ([`circtree`](crate::circtree)).
+    /// ([`ring`](super::ring)).
     CircTree,
     /// Rings: searched from the first entry on.
     Linear,
     /// Rings whose first entry stays where it is: the volatile twin of an ordinary B+-tree.
     Array,
-    /// Shifted arrays with a terminator ([`fastfair`](crate::fastfair)).
+    /// Shifted arrays with a terminator ([`shifted`](super::shifted)).
     FastFair,
+}
+
+/// Every barrier of a tree, in the order of the code.
+pub const fn sites(variant: Variant) -> &'static [Site] {
+    match variant {
+        Variant::CircTree | Variant::Linear | Variant::Array => ring::SITES,
+        Variant::FastFair => shifted::SITES,
+    }
 }
 
 /// Sizes, fixed when the pool is created.
@@ -113,7 +121,7 @@ pub fn open<K: NodeKey, M: Media>(
     let discipline = match variant {
         Variant::CircTree | Variant::Linear => Discipline::Ring,
         Variant::Array => Discipline::Array,
-        Variant::FastFair => fastfair::begin_session(pool)?,
+        Variant::FastFair => shifted::begin_session(pool)?,
     };
     let shape = Shape { slots: parameters.node_slots as usize, discipline };
     Ok(Box::new(SortedTree::<K, M>::open(pool, shape, variant == Variant::Linear, shutdown)?))

@@ -12,7 +12,7 @@ use super::super::search::{Path, Spot, Way};
 use super::super::{NodeKey, SortedTree};
 use super::model::TestKey;
 use super::{assert_sound, format};
-use crate::fastfair;
+use crate::sorted::shifted;
 
 const SLOTS: usize = 4;
 const KEYS: u16 = 100;
@@ -20,8 +20,7 @@ const KEYS: u16 = 100;
 type Strings<M> = SortedTree<BytesKeys, M>;
 
 fn shape<M: Media>(pool: &Arc<Pool<M>>, shifted: bool) -> Shape {
-    let discipline =
-        if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
+    let discipline = if shifted { shifted::begin_session(pool).unwrap() } else { Discipline::Ring };
     Shape { slots: SLOTS, discipline }
 }
 

@@ -15,14 +15,13 @@ use super::super::SortedTree;
 use super::super::layout::{Anchor, Discipline, Shape, State};
 use super::super::node::Node;
 use super::format;
-use crate::fastfair;
+use crate::sorted::shifted;
 
 const SLOTS: usize = 8;
 
 /// How the nodes are kept; of arrays in the next session.
 fn shape(pool: &Arc<Pool<Traced>>, shifted: bool) -> Shape {
-    let discipline =
-        if shifted { fastfair::begin_session(pool).unwrap() } else { Discipline::Ring };
+    let discipline = if shifted { shifted::begin_session(pool).unwrap() } else { Discipline::Ring };
     Shape { slots: SLOTS, discipline }
 }
 

@@ -7,14 +7,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use crate::sorted::NodeKey;
-use crate::sorted::layout::State;
-use crate::sorted::node::Node;
+use super::super::key::NodeKey;
+use super::super::layout::State;
+use super::super::node::Node;
 
 /// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for
 /// himself.
 #[inline]
-pub(crate) fn insert_entry<K: NodeKey, M: Media>(
+pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -64,6 +64,16 @@ pub(crate) fn insert_entry<K: NodeKey, M: Media>(
     media.count(Counter::EntriesShifted, (count - at) as u64);
 }
 
+/// Stores the terminator of a node that has so many entries, at least one; false if it is full and
+/// has none. No flush.
+pub(in crate::sorted) fn terminate<M: Media>(media: &M, node: Node<'_>, count: usize) -> bool {
+    let has_room = count < node.slots();
+    if has_room {
+        media.store(node.key(count), 0);
+    }
+    has_room
+}
+
 /// The first entry of an empty node.
 fn insert_first<K: NodeKey, M: Media>(
     media: &M,
@@ -75,7 +85,7 @@ fn insert_first<K: NodeKey, M: Media>(
     // Z1: the entry and the terminator. Crash: the header says that there is nothing.
     media.store(node.value(0), value);
     media.store(node.key(0), key);
-    node.terminate(media, 1);
+    terminate(media, node, 1);
     media.flush(site!("fastfair.insert.Z1.entry"), node.key(0));
     media.fence(site!("fastfair.insert.Z1.fence"));
     // Z2 COMMIT: not empty.

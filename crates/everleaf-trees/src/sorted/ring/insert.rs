@@ -6,14 +6,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
+use super::super::key::NodeKey;
+use super::super::layout::{State, Step};
+use super::super::node::Node;
 use super::shift::{Moves, rings, shift};
-use crate::sorted::NodeKey;
-use crate::sorted::layout::{State, Step};
-use crate::sorted::node::Node;
 
 /// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for
 /// himself.
-pub(crate) fn insert_entry<K: NodeKey, M: Media>(
+pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,

@@ -61,7 +61,7 @@
 //!
 //! An almost full node has one dead slot, beside both ends: a step moves entries into it from one
 //! side, and reads it on no other. A full one is split before anything is moved. What a crash
-//! leaves of splits, merges and the two changes of the root is listed in `sorted::recover`.
+//! leaves of splits, merges and the two changes of the root is listed in `recover` of [`sorted`](super).
 //!
 //! # Deviations from the paper, and why
 //! * **The announcement** stands in for duplicates and NULLs; nothing is cleared, so a removal at
@@ -110,59 +110,35 @@
 //! `volatile-std`, whose nodes are arrays, that is rings whose entries all move to one side.
 //!
 //! # Map of the files
-//! `insert` `remove` (one operation each, in a node) · `shift` (the moves of a step, and what tells
-//! how far they came) · `settle` (crash states of a node). The tree around the nodes, with its
-//! threads, invariants and changes of structure, is [`sorted`](crate::sorted).
+//! `insert` `remove` `split` `merge` (what each operation does in a node) · `shift` (the moves of a
+//! step, and what tells how far they came) · `recover` (crash states of a node). The tree around
+//! the nodes, with its threads, invariants and changes of structure, is [`sorted`](super).
 
 mod insert;
+mod merge;
+mod recover;
 mod remove;
-mod settle;
 mod shift;
+mod split;
 
-use everleaf_pmem::{Site, site};
+use everleaf_pmem::{Site, declared_sites};
 
-pub(crate) use insert::insert_entry;
-pub(crate) use remove::remove_entry;
-pub(crate) use settle::{end_step, resolved};
-
-use crate::sorted::with_shared;
+pub(super) use insert::insert_entry;
+pub(super) use merge::open_dead_slots;
+pub(super) use recover::{end_step, resolved};
+pub(super) use remove::remove_entry;
+pub(super) use split::{cut, cut_again};
 
 /// Every barrier of the index.
-pub const SITES: &[Site] = &with_shared::<36, 67>([
-    site!("circtree.shift.S1.order"),
-    site!("circtree.shift.S2.order"),
-    site!("circtree.shift.S2.line"),
-    site!("circtree.shift.S2.fence"),
-    site!("circtree.insert.P1.order"),
-    site!("circtree.insert.P1.header"),
-    site!("circtree.insert.P1.fence"),
-    site!("circtree.insert.P3.order"),
-    site!("circtree.insert.P3.entry"),
-    site!("circtree.insert.P3.fence"),
-    site!("circtree.insert.P4.order"),
-    site!("circtree.insert.E0.header"),
-    site!("circtree.insert.E0.fence"),
-    site!("circtree.insert.E1.entry"),
-    site!("circtree.insert.E1.fence"),
-    site!("circtree.insert.E2.header"),
-    site!("circtree.insert.E2.fence"),
-    site!("circtree.remove.P1.order"),
-    site!("circtree.remove.E1.header"),
-    site!("circtree.remove.E1.fence"),
-    site!("circtree.remove.P1.header"),
-    site!("circtree.remove.P1.fence"),
-    site!("circtree.remove.P2.entry"),
-    site!("circtree.remove.P2.fence"),
-    site!("sorted.split.C2.order"),
-    site!("sorted.split.C2.header"),
-    site!("sorted.merge.M0.header"),
-    site!("sorted.merge.M0.fence"),
-    site!("sorted.recover.B1.order"),
-    site!("sorted.recover.B2.order"),
-    site!("sorted.recover.B2.line"),
-    site!("sorted.recover.B2.fence"),
-    site!("sorted.recover.B3.undone"),
-    site!("sorted.recover.B3.header"),
-    site!("sorted.recover.B3.fence"),
-    site!("sorted.recover.R1.header"),
-]);
+pub(super) const SITES: &[Site] = declared_sites![
+    "shift.rs",
+    "insert.rs",
+    "remove.rs",
+    "split.rs",
+    "merge.rs",
+    "recover.rs",
+    "../update.rs",
+    "../split.rs",
+    "../merge.rs",
+    "../recover.rs",
+];

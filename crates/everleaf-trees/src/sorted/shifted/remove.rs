@@ -6,14 +6,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use crate::sorted::NodeKey;
-use crate::sorted::layout::State;
-use crate::sorted::node::Node;
+use super::super::key::NodeKey;
+use super::super::layout::State;
+use super::super::node::Node;
 
 /// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's
 /// then, and is to be freed. The caller has the node for himself.
 #[inline]
-pub(crate) fn remove_entry<K: NodeKey, M: Media>(
+pub(in crate::sorted) fn remove_entry<K: NodeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,

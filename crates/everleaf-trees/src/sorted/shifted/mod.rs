@@ -110,56 +110,33 @@
 //!   nowhere.
 //!
 //! # Map of the files
-//! `insert` `remove` (one operation each, in a node) · `settle` (what slots say, sessions). The
-//! second half of a split and the commit of a merge are in `sorted::discipline`. The tree around
-//! the nodes, with its threads, invariants and changes of structure, is [`sorted`](crate::sorted).
+//! `insert` `remove` `split` `merge` (what each operation does in a node) · `recover` (what slots
+//! say, sessions). The tree around the nodes, with its threads, invariants and changes of
+//! structure, is [`sorted`](super).
 
 mod insert;
+mod merge;
+mod recover;
 mod remove;
-mod settle;
+mod split;
 
-use everleaf_pmem::{Site, site};
+use everleaf_pmem::{Site, declared_sites};
 
-pub(crate) use insert::insert_entry;
-pub(crate) use remove::remove_entry;
-pub(crate) use settle::{begin_session, resolved, settle};
-
-use crate::sorted::with_shared;
+pub(super) use insert::{insert_entry, terminate};
+pub(super) use merge::{commit_taken, has_absorbed};
+pub(super) use recover::{begin_session, end_step, resolved};
+pub(super) use remove::remove_entry;
+pub(super) use split::{cut, cut_again};
 
 /// Every barrier of the index.
-pub const SITES: &[Site] = &with_shared::<34, 65>([
-    site!("fastfair.insert.F0.terminator"),
-    site!("fastfair.insert.F0.fence"),
-    site!("fastfair.insert.F1.key"),
-    site!("fastfair.insert.F1.order"),
-    site!("fastfair.insert.F1.line"),
-    site!("fastfair.insert.F1.fence"),
-    site!("fastfair.insert.F2.order"),
-    site!("fastfair.insert.F2.entry"),
-    site!("fastfair.insert.F2.fence"),
-    site!("fastfair.insert.Z1.entry"),
-    site!("fastfair.insert.Z1.fence"),
-    site!("fastfair.insert.Z2.order"),
-    site!("fastfair.insert.Z2.header"),
-    site!("fastfair.insert.Z2.fence"),
-    site!("fastfair.remove.X1.order"),
-    site!("fastfair.remove.X1.header"),
-    site!("fastfair.remove.X1.fence"),
-    site!("fastfair.remove.D0.header"),
-    site!("fastfair.remove.D0.fence"),
-    site!("fastfair.remove.D1.order"),
-    site!("fastfair.remove.D2.order"),
-    site!("fastfair.remove.D2.line"),
-    site!("fastfair.remove.D2.fence"),
-    site!("fastfair.remove.D3.terminator"),
-    site!("fastfair.remove.D3.fence"),
-    site!("fastfair.open.O1.session"),
-    site!("fastfair.open.O1.fence"),
-    site!("sorted.split.C2.next"),
-    site!("sorted.split.C2.fence"),
-    site!("sorted.split.C2.cut"),
-    site!("sorted.merge.M2.key"),
-    site!("sorted.merge.M2.taken"),
-    site!("sorted.recover.R1.cut"),
-    site!("sorted.recover.R1.fence"),
-]);
+pub(super) const SITES: &[Site] = declared_sites![
+    "insert.rs",
+    "remove.rs",
+    "split.rs",
+    "merge.rs",
+    "recover.rs",
+    "../update.rs",
+    "../split.rs",
+    "../merge.rs",
+    "../recover.rs",
+];

@@ -2,13 +2,13 @@
 
 use everleaf_pmem::{Media, site};
 
+use super::super::layout::{State, Step};
+use super::super::node::Node;
 use super::remove::finish_removal;
 use super::shift::{Moves, shift_back};
-use crate::sorted::layout::{State, Step};
-use crate::sorted::node::Node;
 
 /// Ends a step.
-pub(crate) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> State {
+pub(in crate::sorted) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> State {
     let moves = Moves::of(node, state);
     let settled = if !state.step.inserts() {
         finish_removal(media, node, moves, moves.done(media, node));
@@ -27,7 +27,11 @@ pub(crate) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> Sta
 }
 
 /// The entries of a node as they are once its step is ended.
-pub(crate) fn resolved<M: Media>(media: &M, node: Node<'_>, state: State) -> Vec<(u64, u64)> {
+pub(in crate::sorted) fn resolved<M: Media>(
+    media: &M,
+    node: Node<'_>,
+    state: State,
+) -> Vec<(u64, u64)> {
     let moves = Moves::of(node, state);
     let done = moves.done(media, node);
     let inserted =

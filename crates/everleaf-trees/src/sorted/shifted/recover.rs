@@ -7,9 +7,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Pool;
 
+use super::super::layout::{Anchor, Discipline, State};
+use super::super::node::Node;
 use super::remove::close_hole;
-use crate::sorted::layout::{Anchor, Discipline, State};
-use crate::sorted::node::Node;
 
 /// What the slots say.
 struct Extent {
@@ -44,7 +44,7 @@ fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent, I
 }
 
 /// Counts, closes the hole that a crash has left, and notes the count for this session.
-pub(crate) fn settle<M: Media>(
+pub(in crate::sorted) fn end_step<M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -61,7 +61,7 @@ pub(crate) fn settle<M: Media>(
 }
 
 /// The entries, without the hole.
-pub(crate) fn resolved<M: Media>(
+pub(in crate::sorted) fn resolved<M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -74,7 +74,9 @@ pub(crate) fn resolved<M: Media>(
 }
 
 /// Begins a session: from here on the copies of former ones count no more.
-pub(crate) fn begin_session<M: Media>(pool: &Arc<Pool<M>>) -> Result<Discipline, IndexError> {
+pub(in crate::sorted) fn begin_session<M: Media>(
+    pool: &Arc<Pool<M>>,
+) -> Result<Discipline, IndexError> {
     let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
     let session = match media.load(&anchor.session).open_session() {
         // After four thousand million openings the numbers begin again.

@@ -23,8 +23,8 @@
 
 use everleaf_pmem::{Media, site};
 
-use crate::sorted::layout::{Discipline, State, Step};
-use crate::sorted::node::Node;
+use super::super::layout::{Discipline, State, Step};
+use super::super::node::Node;
 
 /// Whether entries move to the nearer side.
 #[inline(always)]
