@@ -45,7 +45,7 @@ impl Subject for List {
 
     fn run(&self, media: &mut Traced, operation: usize) -> Result<(), String> {
         let (head, at) = (head(media)?, PPtr::at(128 + 64 * operation as u64));
-        // P1: the node. Crash: nobody points to it.
+        // P1: the node. Crash: nothing points to it.
         let new = node(media, at)?;
         media.store(&new.value, operation as u64);
         media.store(&new.next, media.load(&head.next));

@@ -10,7 +10,7 @@ use crate::known::Known;
 use crate::mutant::Mutant;
 use crate::redundant::{Redundant, redundant_barriers};
 use crate::shrink::fewer_operations;
-use crate::trace::{ExploreError, Recording, Step, barrier, record};
+use crate::trace::{ExploreError, RecordedOperation, Recording, barrier, record};
 use crate::violation::{During, Violation};
 use crate::{Options, Progress, Report, Subject};
 
@@ -130,7 +130,9 @@ fn mutate<S: Subject>(
 
 /// The first operation whose trace has this barrier.
 fn first_use(recording: &Recording, site: Site) -> usize {
-    let uses = |step: &Step| step.trace.events.iter().any(|event| barrier(event) == Some(site));
+    let uses = |step: &RecordedOperation| {
+        step.trace.events.iter().any(|event| barrier(event) == Some(site))
+    };
     recording.steps.iter().position(uses).unwrap_or(0)
 }
 

@@ -1,4 +1,4 @@
-//! Choosing outcomes: all combinations, the telling ones, or some by chance.
+//! Choosing outcomes: all combinations, the extremes, or some by chance.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -47,16 +47,16 @@ pub(crate) fn visit_all(ranges: &[Range], each: &mut dyn FnMut(&[usize]) -> Cont
 
 /// Nothing durable, everything durable, each domain the only durable one, each the only one that is
 /// not.
-pub(crate) fn telling(ranges: &[Range]) -> impl Iterator<Item = Vec<usize>> {
+pub(crate) fn extremes(ranges: &[Range]) -> impl Iterator<Item = Vec<usize>> {
     let least: Vec<usize> = ranges.iter().map(|range| range.from).collect();
     let most: Vec<usize> = ranges.iter().map(|range| range.fullest).collect();
-    let extremes = [least.clone(), most.clone()];
+    let both = [least.clone(), most.clone()];
     let alone = (0..ranges.len()).flat_map(move |i| {
         let (mut only, mut missing) = (least.clone(), most.clone());
         (only[i], missing[i]) = (most[i], least[i]);
         [only, missing]
     });
-    extremes.into_iter().chain(alone)
+    both.into_iter().chain(alone)
 }
 
 /// One of some outcomes of each range. Extremes are likelier than what lies between: most errors

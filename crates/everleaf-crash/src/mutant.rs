@@ -254,7 +254,7 @@ mod tests {
             [0, 1, 2, 4, 5, 6, 7],
             "after the third event is promised what was promised after the `order`"
         );
-        // Never past a store to the same word, whosever it is.
+        // Never past a store to the same word, of whichever thread.
         let (events, _) =
             without(&[(1, store(1)), (2, store(3)), (1, store(2)), (1, ORDER), (1, store(3))]);
         assert_eq!(events, [(1, store(1)), (2, store(3)), (1, store(3)), (1, store(2))]);

@@ -39,7 +39,7 @@ pub struct Options {
     /// points of their recoveries; what would cost more is left out.
     pub recoveries: u64,
     /// Operations run and explored after a recovery that returned before all it wrote was durable,
-    /// or left work to whoever comes next.
+    /// or left work for the next operation.
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,

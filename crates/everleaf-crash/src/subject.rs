@@ -64,7 +64,7 @@ pub trait Subject: Sized {
 
     /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has
     /// happened. With this the explorer goes on from a recovery that returned before its own writes
-    /// were durable, and from one that leaves work to whoever touches the structure first: a crash
+    /// were durable, and from one that leaves work for the first access to the structure: a crash
     /// right then must not undo these operations, and the next one is run, on a recovery of its
     /// own, and crashed in. Whether work was left is seen by whether this writes; otherwise it must
     /// not. `None` (the default) where the question has no answer.

@@ -85,8 +85,8 @@ pub(crate) struct Trace {
     pub fresh: Vec<u64>,
 }
 
-/// One step of a recording.
-pub(crate) struct Step {
+/// One operation of a recording.
+pub(crate) struct RecordedOperation {
     /// The operation was a crash, and this is what it left.
     pub restart: Option<Vec<u64>>,
     pub trace: Trace,
@@ -96,7 +96,7 @@ pub(crate) struct Step {
 pub(crate) struct Recording {
     pub start: Vec<u64>,
     pub prepare: Trace,
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecordedOperation>,
 }
 
 impl Trace {
@@ -198,7 +198,7 @@ pub(crate) fn record<S: Subject>(
         }
         let trace = Trace::take(&media).on_thread(thread);
         machine.feed(&trace);
-        steps.push(Step { restart, trace });
+        steps.push(RecordedOperation { restart, trace });
     }
     Ok(Recording { start, prepare, steps })
 }

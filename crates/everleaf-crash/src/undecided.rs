@@ -29,7 +29,7 @@ fn size_of(product: &Product) -> u128 {
 
 /// A line that a crash may have left in several ways (under eADR: all lines together).
 #[derive(Clone, Debug)]
-pub(crate) struct Undecided {
+pub(crate) struct UndecidedLine {
     /// Which line of the crash point it is.
     pub line: usize,
     /// The words in which its outcomes differ.
@@ -40,7 +40,7 @@ pub(crate) struct Undecided {
     contents: Vec<Vec<u64>>,
 }
 
-impl Undecided {
+impl UndecidedLine {
     /// The outcomes of a line of a crash point.
     fn of(machine: &Machine, line: usize, range: &Range) -> Self {
         let outcomes: Vec<usize> = (range.from..range.to).collect();
@@ -114,29 +114,29 @@ impl Undecided {
 }
 
 /// All images of a crash point.
-pub(crate) struct Space {
-    lines: Vec<Undecided>,
+pub(crate) struct ImageSet {
+    lines: Vec<UndecidedLine>,
     /// By word: its line, and its place there.
     places: BTreeMap<usize, (usize, usize)>,
     whole: Product,
 }
 
-impl Space {
+impl ImageSet {
     /// The lines that the machine has pending stores for, then those that were left undecided by
     /// the crash before.
-    pub fn new(machine: &Machine, inherited: &[Undecided], ranges: &[Range]) -> Self {
+    pub fn new(machine: &Machine, inherited: &[UndecidedLine], ranges: &[Range]) -> Self {
         let pending = ranges.len() - inherited.len();
         let of_machine = ranges[..pending]
             .iter()
             .enumerate()
-            .map(|(line, range)| Undecided::of(machine, line, range));
-        let numbered = |(i, line): (usize, &Undecided)| {
+            .map(|(line, range)| UndecidedLine::of(machine, line, range));
+        let numbered = |(i, line): (usize, &UndecidedLine)| {
             let outcomes = (0..line.outcomes.len()).collect();
-            Undecided { line: pending + i, outcomes, ..line.clone() }
+            UndecidedLine { line: pending + i, outcomes, ..line.clone() }
         };
-        let lines: Vec<Undecided> =
+        let lines: Vec<UndecidedLine> =
             of_machine.chain(inherited.iter().enumerate().map(numbered)).collect();
-        let place = |line: &Undecided| -> Vec<(usize, (usize, usize))> {
+        let place = |line: &UndecidedLine| -> Vec<(usize, (usize, usize))> {
             line.words.iter().enumerate().map(|(place, word)| (*word, (line.line, place))).collect()
         };
         let places = lines.iter().flat_map(place).collect();
@@ -159,7 +159,7 @@ impl Space {
     ) -> (Product, Vec<Product>) {
         let mut rests = Vec::new();
         for (line, place) in decided.iter().filter_map(|word| self.places.get(word).copied()) {
-            let Undecided { outcomes, contents, .. } = &self.lines[line];
+            let UndecidedLine { outcomes, contents, .. } = &self.lines[line];
             let content = |outcome: usize| contents[outcome - outcomes[0]][place];
             let (same, other): (Vec<usize>, Vec<usize>) = within[line]
                 .iter()
@@ -181,7 +181,7 @@ impl Space {
         within: &Product,
         choice: &[usize],
         decided: &[usize],
-    ) -> Vec<Undecided> {
+    ) -> Vec<UndecidedLine> {
         let (class, _) = self.divide(within.clone(), choice, decided);
         let lines = self.lines.iter().zip(&class).filter(|(_, left)| left.len() > 1);
         lines.map(|(line, left)| line.narrowed(left, choice[line.line])).collect()
@@ -197,7 +197,7 @@ impl Space {
                 .fold(0, |hash: u128, (word, value)| hash ^ word_hash(*word, *value))
         };
         // Whatever their order.
-        let outcomes = |line: &Undecided| {
+        let outcomes = |line: &UndecidedLine| {
             line.contents
                 .iter()
                 .fold(0, |sum: u128, outcome| sum.wrapping_add(content(&line.words, outcome)))
@@ -220,7 +220,7 @@ pub(crate) struct Rests {
 
 impl Rests {
     /// Everything is left.
-    pub fn all(space: &Space) -> Self {
+    pub fn all(space: &ImageSet) -> Self {
         let mut rests = Self { products: BTreeMap::new(), added: 0, given_up: 0 };
         rests.push(space.whole.clone());
         rests
@@ -248,7 +248,7 @@ impl Rests {
     /// Puts back what a run of `choice` does not stand for.
     pub fn put_back(
         &mut self,
-        space: &Space,
+        space: &ImageSet,
         within: Product,
         choice: &[usize],
         decided: &[usize],

@@ -120,13 +120,13 @@ const MARK: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settling {
     Right,
-    /// Only who asks how far it came looks.
+    /// Only the question how far it came looks.
     Never,
     /// The log is gone before what it says is done.
     ResetFirst,
 }
 
-/// A counter behind a log, whose recovery leaves the log to whoever looks first.
+/// A counter behind a log, whose recovery leaves the log to the first access.
 struct Lazy {
     settling: Settling,
     /// Whether what the recovery itself writes is durable when it returns.

@@ -139,7 +139,7 @@ fn where_everything_is_read_the_rest_is_a_sample_and_said_to_be() {
 }
 
 /// Two writes of one line with no fence between them have 2^16 outcomes, which are too many to
-/// list. Nobody reads them.
+/// list. Nothing reads them.
 struct Rewritten;
 
 impl Subject for Rewritten {

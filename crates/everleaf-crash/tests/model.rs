@@ -182,9 +182,9 @@ fn a_fence_waits_for_the_flushes_of_its_own_thread_only() {
     assert_eq!(
         then(&[(2, flush(0)), (2, fence())]),
         1,
-        "another thread's flush and fence make durable what anybody stored"
+        "another thread's flush and fence make durable what any thread stored"
     );
-    // A flush captures what stood there, whoever stored it, and nothing that came later.
+    // A flush captures what stood there, whichever thread stored it, and nothing that came later.
     assert_eq!(then(&[(2, store(1, 1)), (1, fence())]), 2);
     assert_eq!(then(&[(2, store(1, 1)), (2, flush(0)), (1, fence())]), 2);
     assert_eq!(then(&[(2, store(1, 1)), (2, flush(0)), (1, fence()), (2, fence())]), 1);

@@ -1,4 +1,4 @@
-//! Operations that run one after another, on one thread or on several: whose fence completes whose
+//! Operations that run one after another, on one thread or on several: which fence completes which
 //! flush. And barriers that are spared.
 
 mod toys;

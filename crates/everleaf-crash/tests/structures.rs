@@ -139,7 +139,7 @@ fn folding_into_the_other_sum_is_sound() {
 
 #[test]
 fn a_leak_on_crash_is_caught() {
-    assert_caught(Allocator(allocator::Fault::Leak), "that nobody owns");
+    assert_caught(Allocator(allocator::Fault::Leak), "without an owner");
 }
 
 #[test]

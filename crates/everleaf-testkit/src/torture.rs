@@ -95,13 +95,13 @@ pub enum TortureError {
 type Change = (u64, Option<Vec<u8>>);
 
 /// One operation of a child.
-enum Step {
+enum ChildOperation {
     Single(Change),
     /// All or nothing.
     Batch(Vec<Change>),
 }
 
-impl Step {
+impl ChildOperation {
     fn changes(&self) -> &[Change] {
         match self {
             Self::Single(change) => std::slice::from_ref(change),
@@ -121,24 +121,24 @@ pub struct Course {
     pub seed: u64,
 }
 
-/// The operations of one thread of one child, the same for whoever draws them.
-struct Steps {
+/// The operations of one thread of one child, the same whichever process draws them.
+struct OperationsOfThread {
     rng: StdRng,
     thread: u8,
     course: Course,
 }
 
-impl Steps {
+impl OperationsOfThread {
     fn new(course: Course, thread: u8) -> Self {
         Self { rng: StdRng::seed_from_u64(course.seed ^ u64::from(thread) << 48), thread, course }
     }
 
-    fn next(&mut self) -> Step {
+    fn next(&mut self) -> ChildOperation {
         if self.rng.random_range(0..100) < self.course.batches {
             let writes = self.rng.random_range(1..=MAX_BATCH);
-            return Step::Batch((0..writes).map(|_| self.change()).collect());
+            return ChildOperation::Batch((0..writes).map(|_| self.change()).collect());
         }
-        Step::Single(self.change())
+        ChildOperation::Single(self.change())
     }
 
     fn change(&mut self) -> Change {
@@ -176,9 +176,9 @@ pub fn torture_child(
     let store = Store::open(pool)?;
     let acknowledge = Mutex::new(acknowledge);
     let write = |thread: u8| -> Result<(), TortureError> {
-        let mut steps = Steps::new(course, thread);
+        let mut operations = OperationsOfThread::new(course, thread);
         loop {
-            do_step(&store, &steps.next())?;
+            perform(&store, &operations.next())?;
             let mut pipe = acknowledge.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             // Unbuffered: an acknowledgement that waits in a buffer would die with the process.
             pipe.write_all(&[thread]).and_then(|()| pipe.flush()).map_err(TortureError::Child)?;
@@ -194,12 +194,12 @@ pub fn torture_child(
 }
 
 /// Does one operation; it is durable afterwards.
-fn do_step(store: &Store, step: &Step) -> Result<(), Error> {
+fn perform(store: &Store, operation: &ChildOperation) -> Result<(), Error> {
     let key = |number: &u64| key(store.key_type(), *number);
-    match step {
-        Step::Single((number, Some(value))) => store.put(&key(number), value).map(drop),
-        Step::Single((number, None)) => store.delete(&key(number)).map(drop),
-        Step::Batch(changes) => {
+    match operation {
+        ChildOperation::Single((number, Some(value))) => store.put(&key(number), value).map(drop),
+        ChildOperation::Single((number, None)) => store.delete(&key(number)).map(drop),
+        ChildOperation::Batch(changes) => {
             let mut batch = store.batch();
             for (number, value) in changes {
                 match value {
@@ -215,8 +215,8 @@ fn do_step(store: &Store, step: &Step) -> Result<(), Error> {
 /// What one thread's keys should hold.
 type State = BTreeMap<u64, Vec<u8>>;
 
-fn apply(state: &mut State, step: &Step) {
-    for (number, value) in step.changes() {
+fn apply(state: &mut State, operation: &ChildOperation) {
+    for (number, value) in operation.changes() {
         match value {
             Some(value) => drop(state.insert(*number, value.clone())),
             None => drop(state.remove(number)),
@@ -297,25 +297,25 @@ fn replay(
     acknowledged: &[u64],
     course: Course,
     report: &mut TortureReport,
-) -> Vec<Step> {
+) -> Vec<ChildOperation> {
     let mut cuts = Vec::new();
     for (thread, (state, count)) in states.iter_mut().zip(acknowledged).enumerate() {
-        let mut steps = Steps::new(course, thread as u8);
+        let mut operations = OperationsOfThread::new(course, thread as u8);
         for _ in 0..*count {
-            let step = steps.next();
-            report.batches += u64::from(matches!(step, Step::Batch(_)));
-            apply(state, &step);
+            let operation = operations.next();
+            report.batches += u64::from(matches!(operation, ChildOperation::Batch(_)));
+            apply(state, &operation);
         }
-        let cut = steps.next();
-        report.cut_batches += u64::from(matches!(cut, Step::Batch(_)));
+        let cut = operations.next();
+        report.cut_batches += u64::from(matches!(cut, ChildOperation::Batch(_)));
         cuts.push(cut);
     }
     cuts
 }
 
-/// Whether the store holds of the keys that `step` writes exactly what `state` says.
-fn holds(store: &Store, state: &State, step: &Step) -> bool {
-    step.changes().iter().all(|(number, _)| {
+/// Whether the store holds of the keys that `operation` writes exactly what `state` says.
+fn holds(store: &Store, state: &State, operation: &ChildOperation) -> bool {
+    operation.changes().iter().all(|(number, _)| {
         let found = store.get(key(store.key_type(), *number).as_ref()).ok().flatten();
         found.as_ref() == state.get(number)
     })
@@ -323,7 +323,12 @@ fn holds(store: &Store, state: &State, step: &Step) -> bool {
 
 /// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations
 /// did.
-fn examine(pool: &Path, states: &mut [State], cuts: Vec<Step>, report: &mut TortureReport) {
+fn examine(
+    pool: &Path,
+    states: &mut [State],
+    cuts: Vec<ChildOperation>,
+    report: &mut TortureReport,
+) {
     let start = Instant::now();
     let store = match Store::open(pool) {
         Ok(store) => store,

@@ -12,14 +12,14 @@ use everleaf_testkit::{
     Target,
 };
 
-/// A target behind one lock, whose holder others wait for as the scheduler wants it.
-struct Locked {
+/// A target behind one lock, whose holder the others wait for in a loop of `relax`.
+struct BehindLock {
     target: Box<dyn Target>,
     media: Traced,
     taken: AtomicBool,
 }
 
-impl Locked {
+impl BehindLock {
     fn alone<R>(&self, run: impl FnOnce(&dyn Target) -> R) -> R {
         while self.taken.swap(true, Ordering::Acquire) {
             self.media.relax();
@@ -30,7 +30,7 @@ impl Locked {
     }
 }
 
-impl Target for Locked {
+impl Target for BehindLock {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
         self.alone(|target| target.apply(operation))
     }
@@ -49,7 +49,7 @@ impl Target for Locked {
 }
 
 fn behind_a_lock(target: Box<dyn Target>, media: &Traced) -> Box<dyn Target> {
-    Box::new(Locked { target, media: media.clone(), taken: AtomicBool::new(false) })
+    Box::new(BehindLock { target, media: media.clone(), taken: AtomicBool::new(false) })
 }
 
 fn explored(scenario: Scenario, options: &Options) -> Report {

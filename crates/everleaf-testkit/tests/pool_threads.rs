@@ -196,7 +196,7 @@ fn a_freed_block_is_not_taken_while_an_intent_still_speaks_of_it() {
         &[&[Act::Link(2, 20)], &[Act::Link(0, 20)]],
         2,
     );
-    // The same with a chunk of two blocks that nobody owns: it becomes empty, and would be one of
+    // The same with a chunk of two blocks without an owner: it becomes empty, and would be one of
     // smaller blocks next.
     let full = [Act::Alloc(0, 1800), Act::Alloc(1, 1800), Act::Alloc(2, 1800)];
     explored(&full, &[&[Act::Free(0)], &[Act::Free(1), Act::Alloc(3, 20)]], 2);

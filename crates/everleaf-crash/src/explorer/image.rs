@@ -9,14 +9,14 @@ use crate::known::Moment;
 use crate::machine::{Machine, Scope};
 use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier, caught};
-use crate::undecided::{Product, Space, Undecided};
+use crate::undecided::{ImageSet, Product, UndecidedLine};
 use crate::violation::During;
 use crate::{Options, Subject};
 
 /// The images that one is tried for: it may stand for some of them.
 #[derive(Clone, Copy)]
 pub(super) struct Among<'s> {
-    pub space: &'s Space,
+    pub space: &'s ImageSet,
     pub within: &'s Product,
 }
 
@@ -45,7 +45,7 @@ impl Walk<'_> {
             .fold(machine.hash_of(choice), |hash, (line, outcome)| hash ^ line.delta(outcome))
     }
 
-    fn inherited(&self, choice: &[usize]) -> impl Iterator<Item = (&Undecided, usize)> {
+    fn inherited(&self, choice: &[usize]) -> impl Iterator<Item = (&UndecidedLine, usize)> {
         self.inherited.iter().zip(choice[choice.len() - self.inherited.len()..].to_vec())
     }
 }
@@ -124,7 +124,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok((recovery, watched_loads(&media)))
     }
 
-    /// Memory that holds `image`: the same mapping as last time, where nobody kept it.
+    /// Memory that holds `image`: the mapping of last time, unless the subject kept it.
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         let restored = self.scratch.as_mut().is_some_and(|media| media.restore(image));
         if !restored {
@@ -177,7 +177,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Crashes right after a recovery, which has promised what it found by returning, and in the
     /// operations after it: where it returned before all that it wrote was durable, or has left
-    /// work to whoever touches the structure first. Where neither is so, these operations begin
+    /// work for the first access to the structure. Where neither is so, these operations begin
     /// with what any other begins with.
     fn crash_behind_recovery(
         &mut self,
@@ -235,8 +235,8 @@ impl<S: Subject> Explorer<'_, S> {
         })
     }
 
-    /// Recovers once more and runs the operations from `next` on, on what a recovery that nobody
-    /// has asked anything has left. What they depend on and what they store is decided too.
+    /// Recovers once more and runs the operations from `next` on, on what a recovery
+    /// has left that was asked nothing. What they depend on and what they store is decided too.
     fn follow_up(
         &mut self,
         first: &First,
@@ -299,7 +299,7 @@ struct First<'s> {
 
 impl First<'_> {
     /// The lines that are undecided still.
-    fn undecided(&self, decided: &[usize]) -> Vec<Undecided> {
+    fn undecided(&self, decided: &[usize]) -> Vec<UndecidedLine> {
         self.among
             .map_or(Vec::new(), |among| among.space.undecided(among.within, self.choice, decided))
     }

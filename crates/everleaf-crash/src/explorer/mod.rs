@@ -16,7 +16,7 @@ use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
 use crate::mutant::{Mutant, OperationOf};
 use crate::trace::{Recording, Trace, barrier, new_machine};
-use crate::undecided::Undecided;
+use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
 use crate::{Options, Progress, Subject};
 
@@ -95,7 +95,7 @@ struct Walk<'t> {
     until: u64,
     /// Lines that the crash before has left undecided. No store of the trace is to a word in which
     /// their outcomes differ.
-    inherited: &'t [Undecided],
+    inherited: &'t [UndecidedLine],
 }
 
 impl Walk<'_> {

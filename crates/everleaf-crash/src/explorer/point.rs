@@ -7,7 +7,7 @@ use super::image::Among;
 use super::{Explorer, Failure, Fresh, Walk};
 use crate::domain::Range;
 use crate::machine::{Machine, Scope};
-use crate::undecided::{Product, Rests, Space};
+use crate::undecided::{ImageSet, Product, Rests};
 use crate::violation::Crash;
 use crate::{Subject, images};
 
@@ -101,7 +101,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Each run stands for all images that it could not have told from its own. First come the
-    /// telling ones, then one out of the largest set that no run stands for yet, drawn by chance;
+    /// extremes, then one out of the largest set that no run stands for yet, drawn by chance;
     /// where the budget ends before the images do, that is the sample.
     fn try_what_differs(
         &mut self,
@@ -109,7 +109,7 @@ impl<S: Subject> Explorer<'_, S> {
         walk: &Walk,
         ranges: &[Range],
     ) -> Result<u64, Broken> {
-        let space = Space::new(machine, walk.inherited, ranges);
+        let space = ImageSet::new(machine, walk.inherited, ranges);
         let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
         let hash = space.hash(walk.hash_of(machine, &first));
         let left = if self.is_known_point(walk, hash) {
@@ -129,18 +129,18 @@ impl<S: Subject> Explorer<'_, S> {
         machine: &Machine,
         walk: &Walk,
         ranges: &[Range],
-        space: &Space,
+        space: &ImageSet,
     ) -> Result<u128, Broken> {
         let mut rests = Rests::all(space);
-        let mut telling = images::telling(ranges);
+        let mut extremes = images::extremes(ranges);
         for runs_left in (0..walk.budget).rev() {
-            let told = telling.find_map(|choice| Some((rests.take_with(&choice)?, choice)));
-            let is_drawn = told.is_none();
+            let extreme = extremes.find_map(|choice| Some((rests.take_with(&choice)?, choice)));
+            let is_drawn = extreme.is_none();
             let mut drawn = |within: Product| {
                 let choice = images::draw(ranges, &within, &mut self.rng);
                 (within, choice)
             };
-            let Some((within, choice)) = told.or_else(|| rests.take_largest().map(&mut drawn))
+            let Some((within, choice)) = extreme.or_else(|| rests.take_largest().map(&mut drawn))
             else {
                 break;
             };

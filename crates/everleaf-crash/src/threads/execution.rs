@@ -52,7 +52,7 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
         })
     }
 
-    /// Memory that holds `image`: the same mapping as last time, where nobody kept it.
+    /// Memory that holds `image`: the mapping of last time, unless the subject kept it.
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         if !self.media.as_mut().is_some_and(|media| media.restore(image)) {
             let media = Traced::from_image(image, self.options.max_len, self.options.seed)

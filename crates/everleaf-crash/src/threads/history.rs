@@ -181,7 +181,7 @@ mod tests {
         // And one that was read without it must be explained too: the set comes later, or never.
         let other = history.invoke(2, 0, 1);
         history.returns(other, 0, 1);
-        assert_eq!(legal(&history, 1), [] as [u64; 0], "nobody sets it back");
+        assert_eq!(legal(&history, 1), [] as [u64; 0], "no operation sets it back");
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! from its last preemption on are its own; and an image that was judged by the same promise before
 //! is not judged again.
 //!
-//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (whose
-//! turn it is) · `processor` (where threads run) · `execution` (one run) · `history`
+//! Map of the files: `subject` (what is explored) · `interleaving` (names) · `scheduler` (which
+//! thread runs) · `processor` (where threads run) · `execution` (one run) · `history`
 //! (linearizations) · `judge` (promises) · `explore` (steps, verdicts, the report) · `worklist`
 //! (which interleavings) · `mutants` · `reduce` (fewer preemptions) · `shrink` (fewer operations) ·
 //! `counterexample`.

@@ -28,7 +28,7 @@ const STUCK: Duration = Duration::from_secs(10);
 /// Where chance decides, one access in so many is preempted.
 const CHANCE: u32 = 8;
 
-/// Who runs when. Threads are slots here: places in the list of the step's threads.
+/// Which thread runs when. Threads are slots here: places in the list of the step's threads.
 pub(crate) struct Plan {
     pub first: usize,
     pub preemptions: Vec<Preemption>,
@@ -59,10 +59,10 @@ pub(crate) struct Schedule {
 }
 
 #[derive(Default)]
-struct Turn {
+struct StepState {
     names: Vec<u16>,
     current: usize,
-    /// Who runs was not chosen: the one before has ended, or waits.
+    /// The running thread was not chosen: the one before has ended, or waits.
     handed_on: bool,
     living: u64,
     accesses: Vec<u32>,
@@ -80,7 +80,7 @@ pub(crate) struct SeededScheduler {
     running: AtomicBool,
     /// The thread that runs while no step is.
     alone: AtomicU16,
-    turn: Mutex<Turn>,
+    turn: Mutex<StepState>,
     wakeups: [Condvar; MAX_THREADS],
     /// All threads have ended, or are about to.
     over: Condvar,
@@ -106,7 +106,7 @@ impl SeededScheduler {
     pub fn begin(&self, names: Vec<u16>, plan: Plan) {
         let mut planned = plan.preemptions;
         planned.reverse();
-        *self.turn.lock() = Turn {
+        *self.turn.lock() = StepState {
             current: plan.first,
             living: (1 << names.len()) - 1,
             accesses: vec![0; names.len()],
@@ -114,7 +114,7 @@ impl SeededScheduler {
             names,
             planned,
             chance: plan.chance,
-            ..Turn::default()
+            ..StepState::default()
         };
         self.running.store(true, Ordering::Relaxed);
     }
@@ -150,7 +150,7 @@ impl SeededScheduler {
         turn.schedule.stopped.is_none()
     }
 
-    /// The thread has returned from an operation: nobody is deadlocked.
+    /// The thread has returned from an operation: there is no deadlock.
     pub fn progress(&self) {
         self.turn.lock().spins.fill((0, 0));
     }
@@ -175,12 +175,12 @@ impl SeededScheduler {
         self.stop_all(&mut self.turn.lock(), reason);
     }
 
-    fn stop_all(&self, turn: &mut Turn, reason: &str) {
+    fn stop_all(&self, turn: &mut StepState, reason: &str) {
         turn.schedule.stopped.get_or_insert_with(|| reason.to_owned());
         self.wakeups.iter().chain([&self.over]).for_each(|wakeup| _ = wakeup.notify_one());
     }
 
-    fn wait(&self, turn: &mut MutexGuard<'_, Turn>, slot: usize) {
+    fn wait(&self, turn: &mut MutexGuard<'_, StepState>, slot: usize) {
         while turn.current != slot && turn.schedule.stopped.is_none() {
             self.wakeups[slot].wait(turn);
         }
@@ -204,7 +204,7 @@ impl Scheduler for SeededScheduler {
                 turn.handed_on = relaxes;
                 self.wakeups[next].notify_one();
                 self.wait(&mut turn, slot);
-                // Among three and more, who goes on in place of one that ended or waits is to be
+                // Among three and more, which one goes on in place of one that ended or waits is to be
                 // chosen, before the access that was pending.
                 if turn.handed_on && !relaxes && turn.names.len() > 2 {
                     continue;
@@ -221,7 +221,7 @@ impl Scheduler for SeededScheduler {
     }
 }
 
-impl Turn {
+impl StepState {
     fn next_living(&self, after: usize) -> Option<usize> {
         let slots = self.names.len();
         (1..=slots).map(|step| (after + step) % slots).find(|slot| self.living >> slot & 1 == 1)
@@ -235,7 +235,7 @@ impl Turn {
             .all(|(slot, (spins, _))| *spins >= DEADLOCK_SPINS || self.living >> slot & 1 == 0)
     }
 
-    /// Who makes the next access.
+    /// The thread that makes the next access.
     fn choose(&mut self, relaxes: bool, events: usize) -> usize {
         let slot = self.current;
         let access = self.accesses[slot];

@@ -98,7 +98,7 @@ pub trait ConcurrentSubject: Sized + Sync {
     fn content(&self, state: &Self::State) -> Result<Self::Content, String>;
 
     /// Runs some more operations on a recovered state and checks again: a state may look right and
-    /// be a trap (a lock that nobody will ever release). What it writes is not explored.
+    /// be a trap (a lock that is never released). What it writes is not explored.
     ///
     /// # Errors
     /// What went wrong: a violation. So is a panic.

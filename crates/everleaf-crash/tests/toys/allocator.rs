@@ -13,7 +13,7 @@ const SLOT_COUNT: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// First the bitmap, then the slot: what is lost in between belongs to nobody.
+    /// First the bitmap, then the slot: what is lost in between has no owner.
     Leak,
     /// First the slot, then the bitmap: what is taken in between is handed out again.
     DoubleAllocation,
@@ -91,7 +91,7 @@ impl Structure for Allocator {
         }
         let leaked = bitmap & !owned;
         if leaked != 0 {
-            return Err(format!("blocks are allocated that nobody owns: {leaked:#b}"));
+            return Err(format!("blocks are allocated without an owner: {leaked:#b}"));
         }
         Ok(blocks.len())
     }

@@ -42,7 +42,7 @@ impl Structure for Published {
     fn operate(&self, media: &Traced, i: usize) {
         let Published(fault) = *self;
         let flushes = !matches!(fault, Fault::NoFlushes | Fault::NoBarriers);
-        // P1: the node. Crash: nobody points to it.
+        // P1: the node. Crash: nothing points to it.
         let line = node(i + 1);
         store(media, line, 0, i as u64 * 3);
         store(media, line, 7, !(i as u64 * 3));

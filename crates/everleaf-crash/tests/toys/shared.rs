@@ -149,7 +149,7 @@ pub enum Fault {
     FencesForAnother,
     /// It takes no lock, and makes what it saw durable itself.
     FlushesWhatItReads,
-    /// Nobody takes the lock.
+    /// No operation takes the lock.
     NoLock,
 }
 
@@ -249,7 +249,7 @@ impl Shared for LockFree {
                 continue;
             }
             // What was read may be another thread's, not durable yet: it is made durable before
-            // anybody hears of it.
+            // the caller hears of it.
             persist(media);
             return Ok(if matches!(act, Act::Set(_)) { 0 } else { old });
         }
@@ -338,7 +338,7 @@ impl Shared for Versioned {
 /// The lock is a word of the persistent node, as in so many published trees.
 #[derive(Clone)]
 pub struct PersistentLock {
-    /// Recovery lets it go, whoever had it.
+    /// Recovery lets it go, whichever thread had it.
     pub recovery_clears: bool,
 }
 

@@ -5,19 +5,19 @@
 //! persists is there for others, which may have a block that was freed a moment ago. Here they have
 //! it.
 //!
-//! Map of the files: `operation` (what is done, and the model of it) · `live` (an opened pool) ·
+//! Map of the files: `operation` (what is done, and the model of it) · `state` (an opened pool) ·
 //! `paths` (which ways there are).
 
-mod live;
 mod operation;
 mod paths;
+mod state;
 
 use everleaf_crash::Subject;
 use everleaf_pmem::{Site, Traced};
 use everleaf_pool::Shutdown;
 
-use live::Live;
 use operation::Content;
+use state::AllocatorState;
 
 use crate::subject::{operation_of, part_of};
 pub use operation::{Action, AllocatorOperation};
@@ -61,13 +61,13 @@ impl AllocatorSubject {
 }
 
 impl Subject for AllocatorSubject {
-    type State = Live;
+    type State = AllocatorState;
 
-    fn prepare(&self, media: Traced) -> Result<Live, String> {
+    fn prepare(&self, media: Traced) -> Result<AllocatorState, String> {
         if self.creates() {
-            return Ok(Live::without_pool(media));
+            return Ok(AllocatorState::without_pool(media));
         }
-        let mut live = Live::create(media)?;
+        let mut live = AllocatorState::create(media)?;
         self.prepare.iter().try_for_each(|operation| live.run(operation))?;
         Ok(live)
     }
@@ -76,7 +76,7 @@ impl Subject for AllocatorSubject {
         self.explore.len()
     }
 
-    fn run(&self, state: &mut Live, operation: usize) -> Result<(), String> {
+    fn run(&self, state: &mut AllocatorState, operation: usize) -> Result<(), String> {
         state.run(&self.explore[operation])
     }
 
@@ -84,13 +84,17 @@ impl Subject for AllocatorSubject {
         1 + self.explore[operation].worker as u16
     }
 
-    fn recover(&self, image: Traced) -> Result<Live, String> {
-        if crate::holds_a_pool(&image) { Live::open(image) } else { Ok(Live::without_pool(image)) }
+    fn recover(&self, image: Traced) -> Result<AllocatorState, String> {
+        if crate::holds_a_pool(&image) {
+            AllocatorState::open(image)
+        } else {
+            Ok(AllocatorState::without_pool(image))
+        }
     }
 
     fn verify(
         &self,
-        state: &mut Live,
+        state: &mut AllocatorState,
         acknowledged: usize,
         cut: Option<usize>,
     ) -> Result<(), String> {
@@ -114,7 +118,7 @@ impl Subject for AllocatorSubject {
 
     fn completed(
         &self,
-        state: &mut Live,
+        state: &mut AllocatorState,
         acknowledged: usize,
         cut: Option<usize>,
     ) -> Option<usize> {

@@ -64,7 +64,7 @@ impl AllocatorOperation {
         match self.action {
             Action::Record(slot, bytes) => _ = content.insert((Kind::Record, slot), bytes),
             Action::FreeRecord(slot) => _ = content.remove(&(Kind::Record, slot)),
-            Action::Node(slot) => _ = content.insert((Kind::Node, slot), super::live::NODE_BYTES),
+            Action::Node(slot) => _ = content.insert((Kind::Node, slot), super::state::NODE_BYTES),
             Action::FreeNode(slot) => _ = content.remove(&(Kind::Node, slot)),
             Action::Link(slot, bytes) => _ = content.insert((Kind::Link, slot), bytes),
             Action::Unlink(slot) => _ = content.remove(&(Kind::Link, slot)),

@@ -2,7 +2,7 @@
 
 use everleaf_pmem::{Event, LINE, Line, Media, Traced, WORD, site};
 
-use super::{EngineSubject, Live, sentence};
+use super::{EngineState, EngineSubject, sentence};
 use crate::Cut;
 
 /// The words of a line.
@@ -14,8 +14,12 @@ impl EngineSubject {
     pub(super) fn prepare_cut(&self, media: &Traced, cut: &Cut) -> Result<(), String> {
         let scratch =
             Traced::new(media.region().len(), media.region().max_len(), 0).map_err(sentence)?;
-        let mut state =
-            Live { target: None, shutdown: None, is_recovered: false, media: scratch.clone() };
+        let mut state = EngineState {
+            target: None,
+            shutdown: None,
+            is_recovered: false,
+            media: scratch.clone(),
+        };
         self.prepare_whole(&mut state)?;
         scratch.take_events();
         self.step(&mut state, &cut.operation)?;

@@ -233,10 +233,10 @@ fn open_index<K: ScriptKind>(media: Traced, transactions: Transactions) -> Resul
 }
 
 impl Subject for EngineSubject {
-    type State = Live;
+    type State = EngineState;
 
     fn prepare(&self, media: Traced) -> Result<Self::State, String> {
-        let mut state = Live { target: None, shutdown: None, is_recovered: false, media };
+        let mut state = EngineState { target: None, shutdown: None, is_recovered: false, media };
         match &self.scenario.cut {
             Some(cut) => self.prepare_cut(&state.media, cut)?,
             None => self.prepare_whole(&mut state)?,
@@ -263,10 +263,15 @@ impl Subject for EngineSubject {
 
     fn recover(&self, image: Traced) -> Result<Self::State, String> {
         if !holds_a_pool(&image) {
-            return Ok(Live { target: None, shutdown: None, is_recovered: true, media: image });
+            return Ok(EngineState {
+                target: None,
+                shutdown: None,
+                is_recovered: true,
+                media: image,
+            });
         }
         let (target, shutdown) = self.open(image.clone())?;
-        Ok(Live { target: Some(target), shutdown, is_recovered: true, media: image })
+        Ok(EngineState { target: Some(target), shutdown, is_recovered: true, media: image })
     }
 
     fn verify(
@@ -349,7 +354,7 @@ impl Subject for EngineSubject {
 }
 
 /// An opened target, or none before it is made and between a close and an open.
-pub struct Live {
+pub struct EngineState {
     target: Option<Box<dyn Target>>,
     /// How the recovered pool was left.
     shutdown: Option<Shutdown>,
@@ -358,7 +363,7 @@ pub struct Live {
     media: Traced,
 }
 
-impl Live {
+impl EngineState {
     fn target(&self) -> Result<&dyn Target, String> {
         self.target.as_deref().ok_or_else(|| "the pool is not open".to_owned())
     }
@@ -367,19 +372,19 @@ impl Live {
 impl EngineSubject {
     /// What the preparation has opened.
     pub(crate) fn prepared(&self, media: Traced) -> Result<Box<dyn Target>, String> {
-        let mut state = Live { target: None, shutdown: None, is_recovered: false, media };
+        let mut state = EngineState { target: None, shutdown: None, is_recovered: false, media };
         self.prepare_whole(&mut state)?;
         state.target.ok_or_else(|| "the pool is not open".to_owned())
     }
 
-    fn prepare_whole(&self, state: &mut Live) -> Result<(), String> {
+    fn prepare_whole(&self, state: &mut EngineState) -> Result<(), String> {
         if self.begins_with_a_pool() {
             state.target = Some(self.create(state.media.clone())?);
         }
         self.scenario.prepare.iter().try_for_each(|operation| self.step(state, operation))
     }
 
-    fn step(&self, state: &mut Live, operation: &Operation) -> Result<(), String> {
+    fn step(&self, state: &mut EngineState, operation: &Operation) -> Result<(), String> {
         match operation {
             Operation::Open if state.target.is_some() => {
                 return Err("the pool is open already".to_owned());

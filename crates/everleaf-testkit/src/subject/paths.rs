@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Event, Media, Site, Traced};
 
-use super::{EngineSubject, Level, Live, sentence};
+use super::{EngineState, EngineSubject, Level, sentence};
 use crate::Operation;
 
 /// An operation and the way it takes: `("insert", "split of a leaf")`.
@@ -66,7 +66,7 @@ impl EngineSubject {
         }
         let media = Traced::new(len, max_len, 0).map_err(sentence)?;
         let mut state =
-            Live { target: None, shutdown: None, is_recovered: false, media: media.clone() };
+            EngineState { target: None, shutdown: None, is_recovered: false, media: media.clone() };
         match &self.scenario.cut {
             Some(cut) => self.prepare_cut(&media, cut)?,
             None => self.prepare_whole(&mut state)?,
@@ -136,6 +136,6 @@ impl EngineSubject {
     }
 }
 
-fn shape(state: &Live) -> Option<IndexStatistics> {
+fn shape(state: &EngineState) -> Option<IndexStatistics> {
     state.target.as_ref().and_then(|target| target.shape())
 }

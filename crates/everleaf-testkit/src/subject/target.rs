@@ -165,7 +165,7 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
 }
 
 /// What is no operation on the content: nothing to do on a strict engine, or the business of
-/// whoever holds the target.
+/// the target's owner.
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Sync | Operation::Crash => Ok(()),

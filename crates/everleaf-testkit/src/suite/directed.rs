@@ -205,7 +205,7 @@ fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
     grown.map_or_else(|| panic!("400 keys do not fill a pool of 64 KiB"), |at| at as u64 + 1)
 }
 
-/// Whoever closes it must find it closed.
+/// What was closed must be found closed.
 fn closing(mut case: Case) -> Case {
     if let super::CaseSubject::Engine(subject) = case.subject {
         case.subject = super::CaseSubject::Engine(Box::new(subject.demanding_clean_shutdown()));

@@ -141,7 +141,7 @@ impl SuiteReport {
     }
 
     /// Paths through an index, and through the allocator, that no explored operation took.
-    pub fn untrodden(&self) -> Vec<Path> {
+    pub fn paths_not_taken(&self) -> Vec<Path> {
         let of = |kind, paths: &'static [Path]| {
             paths.iter().filter(move |path| self.times(kind, path) == 0).copied()
         };
@@ -182,7 +182,7 @@ impl SuiteReport {
             sentences.push(format!("`{mutant}` is argued for and breaks something"));
         }
         sentences.extend(
-            self.untrodden()
+            self.paths_not_taken()
                 .iter()
                 .map(|(operation, path)| format!("no {operation} took the path `{path}`")),
         );

@@ -29,7 +29,7 @@ const RUN_STAMP: u64 = 0x5eaf_0000_0000_0000;
 const CHUNK: u64 = 4096;
 
 /// An opened pool.
-pub struct Live {
+pub struct AllocatorState {
     media: Traced,
     /// None before there is a pool, and between a close and an open that failed.
     open: Option<Open>,
@@ -51,7 +51,7 @@ fn content_of(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + bytes) as u8).collect()
 }
 
-impl Live {
+impl AllocatorState {
     /// Memory without a pool.
     pub fn without_pool(media: Traced) -> Self {
         Self { media, open: None, shutdown: None }
