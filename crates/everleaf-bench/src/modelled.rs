@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::{
     Counted, Counter, Counts, LINE, Line, LineAtomicity, Media, PCell, PPtr, Persistent, Region,
-    SimdLevel, Site, Word,
+    Rtm, SimdLevel, Site, Word,
 };
 
 /// Bytes of the modelled cache: those of the cache that [`Emulated`](everleaf_pmem::Emulated)
@@ -72,8 +72,8 @@ impl Media for Modelled {
     fn simd(&self) -> SimdLevel {
         self.counted.simd()
     }
-    fn has_rtm(&self) -> bool {
-        self.counted.has_rtm()
+    fn rtm(&self) -> Option<Rtm> {
+        self.counted.rtm()
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.touch((cell as *const PCell<T>).addr());

@@ -20,8 +20,7 @@ mod sides {
     use std::time::Instant;
 
     use everleaf_pmem::{
-        Cpu, FlushInstruction, Hardware, Line, MapError, Media, PCell, PPtr, Region, SimdLevel,
-        site,
+        Cpu, FlushInstruction, Hardware, Line, MapError, Media, PCell, PPtr, Region, site,
     };
 
     /// Slots of a leaf, and how many of them are live before insertions; bytes of a leaf, and of
@@ -236,7 +235,7 @@ mod sides {
             argument(2).unwrap_or(12).max(1) as usize,
         );
         let cpu = Cpu::detect();
-        assert!(cpu.simd == SimdLevel::Avx512, "the raw side is written for AVX-512");
+        assert!(cpu.simd().bytes() == 64, "the raw side is written for AVX-512");
         let bytes = (leaves + 1) * LEAF_BYTES;
         let memory =
             || Hardware::forced(Region::anonymous(bytes, bytes)?, &cpu, FlushInstruction::Clwb);

@@ -8,7 +8,7 @@ use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
 use crate::tally::{Barrier, LineStates, SiteTotals};
 use crate::{
-    Counter, Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word,
+    Counter, Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Rtm, Site, Word,
 };
 
 /// What happened on a [`Counted`] media since it was made or last reset.
@@ -120,8 +120,8 @@ impl Media for Counted {
     fn simd(&self) -> SimdLevel {
         self.hardware.simd()
     }
-    fn has_rtm(&self) -> bool {
-        self.hardware.has_rtm()
+    fn rtm(&self) -> Option<Rtm> {
+        self.hardware.rtm()
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.read(cell.address());

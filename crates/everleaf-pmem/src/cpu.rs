@@ -26,38 +26,116 @@ pub enum LineWriteMethod {
     Words,
 }
 
-/// The widest vector compare.
+/// Vector instructions, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SimdLevel {
-    /// Word by word.
+pub(crate) enum Vectors {
+    /// None: word by word.
     Scalar,
     /// 16 bytes at a time (the x86-64 baseline).
+    #[cfg(target_arch = "x86_64")]
     Sse2,
     /// 32 bytes at a time.
+    #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 64 bytes, a whole line, at a time (AVX-512 BW and DQ).
+    /// 64 bytes, a whole line, at a time (AVX-512 F, BW and DQ).
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
-/// The features of a processor that Everleaf uses. [`Cpu::detect`] reads them once; the value is
-/// then handed on.
+/// The widest vector compare that may be executed. Only [`Cpu::detect`] finds one out, so whoever
+/// has a level has a processor that knows its instructions. A lower one is always at hand.
+///
+/// ```
+/// use everleaf_pmem::{Cpu, SimdLevel};
+///
+/// let level = Cpu::detect().simd();
+/// assert!(SimdLevel::SCALAR <= level && level.and_lower().any(|it| it == SimdLevel::SCALAR));
+/// ```
+///
+/// It cannot be made up:
+/// ```compile_fail
+/// let level = everleaf_pmem::SimdLevel::Avx512;
+/// ```
+/// ```compile_fail
+/// let level = everleaf_pmem::SimdLevel(3);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SimdLevel(pub(crate) Vectors);
+
+impl SimdLevel {
+    /// Word by word: what every processor can do.
+    pub const SCALAR: Self = Self(Vectors::Scalar);
+
+    /// Bytes that are compared at once.
+    pub const fn bytes(self) -> usize {
+        match self.0 {
+            Vectors::Scalar => 8,
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Sse2 => 16,
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => 32,
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => 64,
+        }
+    }
+
+    /// The next lower level, which every processor with this one has.
+    pub const fn lower(self) -> Option<Self> {
+        match self.0 {
+            Vectors::Scalar => None,
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Sse2 => Some(Self::SCALAR),
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => Some(Self(Vectors::Sse2)),
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => Some(Self(Vectors::Avx2)),
+        }
+    }
+
+    /// This level and all lower ones, descending.
+    pub fn and_lower(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |level| level.lower())
+    }
+}
+
+impl std::fmt::Debug for SimdLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// That the processor has transactions (RTM), and does not abort each at once. Only
+/// [`Cpu::detect`] finds that out.
+///
+/// ```compile_fail
+/// let rtm = everleaf_pmem::Rtm(());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rtm(());
+
+/// The instructions of a processor that Everleaf uses. [`Cpu::detect`] asks for them once; the
+/// value is then handed on. Nobody else can make one, or change it, so what executes an instruction
+/// because of it executes none that is not there.
+///
+/// ```compile_fail
+/// let mut cpu = everleaf_pmem::Cpu::detect();
+/// cpu.clwb = true;
+/// ```
+/// ```compile_fail
+/// let cpu = everleaf_pmem::Cpu { clwb: true, ..everleaf_pmem::Cpu::detect() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// `clwb` (aarch64: `dc cvap`) is there.
-    pub clwb: bool,
-    /// `clflushopt` is there.
-    pub clflushopt: bool,
-    /// `clflush` (aarch64: `dc civac`) is there.
-    pub clflush: bool,
-    /// `movdir64b` is there.
-    pub movdir64b: bool,
-    /// Restricted transactional memory is there, and does not abort every transaction.
-    pub rtm: bool,
-    /// The persistence domain includes the caches, as the kernel reports it for every NVDIMM region
-    /// of the machine.
-    pub eadr: bool,
-    /// The widest vector compare.
-    pub simd: SimdLevel,
+    /// `clwb` (aarch64: `dc cvap`).
+    clwb: bool,
+    clflushopt: bool,
+    /// `clflush` (aarch64: `dc civac`).
+    clflush: bool,
+    movdir64b: bool,
+    rtm: Option<Rtm>,
+    /// See [`Cpu::eadr`].
+    eadr: bool,
+    simd: SimdLevel,
 }
 
 impl Cpu {
@@ -66,6 +144,22 @@ impl Cpu {
         let mut cpu = detect_instructions();
         cpu.eadr = eadr_by_sysfs();
         cpu
+    }
+
+    /// The widest vector compare.
+    pub const fn simd(&self) -> SimdLevel {
+        self.simd
+    }
+
+    /// Restricted transactional memory, if it is there and does not abort every transaction.
+    pub const fn rtm(&self) -> Option<Rtm> {
+        self.rtm
+    }
+
+    /// Whether the persistence domain includes the caches, as the kernel reports it for every
+    /// NVDIMM region of the machine.
+    pub const fn eadr(&self) -> bool {
+        self.eadr
     }
 
     /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap`
@@ -98,7 +192,7 @@ impl Cpu {
     pub fn best_line_write(&self, flush: FlushInstruction) -> LineWriteMethod {
         if self.movdir64b && flush != FlushInstruction::None {
             LineWriteMethod::Movdir64b
-        } else if self.rtm {
+        } else if self.rtm.is_some() {
             LineWriteMethod::Transaction
         } else {
             LineWriteMethod::Words
@@ -119,25 +213,26 @@ fn detect_instructions() -> Cpu {
     } else {
         (0, 0, 0)
     };
-    let avx512 = is_x86_feature_detected!("avx512bw")
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("popcnt");
-    let simd = if avx512 {
-        SimdLevel::Avx512
+    let vectors = if avx512 {
+        Vectors::Avx512
     } else if is_x86_feature_detected!("avx2") {
-        SimdLevel::Avx2
+        Vectors::Avx2
     } else {
-        SimdLevel::Sse2
+        Vectors::Sse2
     };
     Cpu {
         clflush: basic.edx & (1 << 19) != 0,
         clflushopt: ebx & (1 << 23) != 0,
         clwb: ebx & (1 << 24) != 0,
         // Some have it and were told by their firmware to abort every transaction at once.
-        rtm: ebx & (1 << 11) != 0 && edx & (1 << 11) == 0,
+        rtm: (ebx & (1 << 11) != 0 && edx & (1 << 11) == 0).then_some(Rtm(())),
         movdir64b: ecx & (1 << 28) != 0,
         eadr: false,
-        simd,
+        simd: SimdLevel(vectors),
     }
 }
 
@@ -147,10 +242,10 @@ fn detect_instructions() -> Cpu {
         clwb: std::arch::is_aarch64_feature_detected!("dpb"),
         clflushopt: false,
         clflush: true,
-        rtm: false,
+        rtm: None,
         movdir64b: false,
         eadr: false,
-        simd: SimdLevel::Scalar,
+        simd: SimdLevel::SCALAR,
     }
 }
 
@@ -169,4 +264,23 @@ fn eadr_by_sysfs() -> bool {
         })
         .peekable();
     domains.peek().is_some() && domains.all(|domain| domain.trim() == "cpu_cache")
+}
+
+#[cfg(test)]
+impl Rtm {
+    /// For a test under a program that emulates the instructions.
+    pub(crate) const EMULATED: Self = Self(());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_descend_to_the_one_that_every_processor_has() {
+        let levels: Vec<SimdLevel> = Cpu::detect().simd().and_lower().collect();
+        assert!(levels.is_sorted_by(|one, next| one > next && one.bytes() == 2 * next.bytes()));
+        assert_eq!(levels.last(), Some(&SimdLevel::SCALAR));
+        assert_eq!(levels.last().unwrap().lower(), None);
+    }
 }

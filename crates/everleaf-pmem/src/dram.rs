@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::cpu::{Cpu, SimdLevel};
+use crate::cpu::{Cpu, Rtm, SimdLevel};
 use crate::{
     Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word, instructions, simd,
 };
@@ -12,13 +12,13 @@ use crate::{
 pub struct Dram {
     region: Region,
     simd: SimdLevel,
-    rtm: bool,
+    rtm: Option<Rtm>,
 }
 
 impl Dram {
     /// Any region will do; an anonymous one is natural.
     pub fn new(region: Region, cpu: &Cpu) -> Self {
-        Self { region, simd: cpu.simd, rtm: cpu.rtm }
+        Self { region, simd: cpu.simd(), rtm: cpu.rtm() }
     }
 }
 
@@ -31,7 +31,7 @@ impl Media for Dram {
     fn simd(&self) -> SimdLevel {
         self.simd
     }
-    fn has_rtm(&self) -> bool {
+    fn rtm(&self) -> Option<Rtm> {
         self.rtm
     }
     #[inline(always)]

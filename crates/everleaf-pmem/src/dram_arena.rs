@@ -229,15 +229,15 @@ impl DramArena {
     /// `count` lines that follow one another; none if the arena is shorter. One comparison.
     #[inline(always)]
     pub fn get(&self, index: u32, count: usize) -> Option<&[DramLine]> {
-        let start = index as usize * LINE;
-        if start + count * LINE > self.region.len() as usize {
+        let start = index as usize;
+        if start.checked_add(count)? > self.lines() {
             return None;
         }
         // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to
         // a huge page, so every line is aligned; DramLine is eight atomic words, for which any bit
         // pattern is valid and racing accesses are defined.
         Some(unsafe {
-            std::slice::from_raw_parts(self.region.base().add(start).cast::<DramLine>(), count)
+            std::slice::from_raw_parts(self.region.base().cast::<DramLine>().add(start), count)
         })
     }
 
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn an_arena_that_was_kept_is_zero_again() {
         let spare = Arc::default();
-        let source = DramSource::with_spare(SimdLevel::Scalar, &spare);
+        let source = DramSource::with_spare(SimdLevel::SCALAR, &spare);
         let first = source.reserve(4 << 20).unwrap();
         let other = source.reserve(4 << 20).unwrap();
         for arena in [&first, &other] {
@@ -332,6 +332,18 @@ mod tests {
         arena.ensure(1).unwrap();
         assert!(arena.ensure((4 << 20) / LINE + 1).is_err());
         arena.ensure((4 << 20) / LINE).unwrap();
+    }
+
+    #[test]
+    fn no_count_of_lines_is_so_large_that_it_looks_small() {
+        let arena = DramArena::reserve(4 << 20).unwrap();
+        arena.ensure(256).unwrap();
+        // So many bytes are 64, and 0, of what fits into a word.
+        for count in [usize::MAX / LINE + 2, usize::MAX / LINE + 1, usize::MAX, 1 << 60] {
+            assert!(arena.get(1, count).is_none(), "{count}");
+        }
+        assert_eq!(arena.get(0, arena.lines()).map(<[_]>::len), Some(arena.lines()));
+        assert!(arena.get(u32::MAX, 0).is_none() && arena.get(0, 0).is_some());
     }
 
     #[test]

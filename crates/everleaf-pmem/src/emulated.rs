@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::cpu::SimdLevel;
 use crate::hardware::lines_of;
 use crate::{
-    Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word, instructions,
+    Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Rtm, Site, Word,
+    instructions,
 };
 
 /// Nanoseconds that are added to each instruction.
@@ -92,8 +93,8 @@ impl Media for Emulated {
     fn simd(&self) -> SimdLevel {
         self.hardware.simd()
     }
-    fn has_rtm(&self) -> bool {
-        self.hardware.has_rtm()
+    fn rtm(&self) -> Option<Rtm> {
+        self.hardware.rtm()
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         self.touch(cell.address());

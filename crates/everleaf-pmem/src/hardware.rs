@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
+use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 use crate::{
     LINE, Line, LineAtomicity, MapError, Media, Medium, PCell, Persistent, Region, Site, Word,
     instructions, simd,
@@ -23,7 +23,7 @@ pub struct Hardware {
     fence: bool,
     line_write: LineWriteMethod,
     simd: SimdLevel,
-    rtm: bool,
+    rtm: Option<Rtm>,
 }
 
 impl Hardware {
@@ -34,7 +34,7 @@ impl Hardware {
     /// none.
     pub fn new(region: Region, cpu: &Cpu) -> Result<Self, MapError> {
         let flush = match region.medium() {
-            Medium::Dax if !cpu.eadr => {
+            Medium::Dax if !cpu.eadr() => {
                 let purpose = "power-fail durability";
                 cpu.best_flush()
                     .ok_or(MapError::Unsupported { instruction: "flush instruction", purpose })?
@@ -47,8 +47,8 @@ impl Hardware {
             flush,
             fence,
             line_write: cpu.best_line_write(flush),
-            simd: cpu.simd,
-            rtm: cpu.rtm,
+            simd: cpu.simd(),
+            rtm: cpu.rtm(),
         })
     }
 
@@ -72,8 +72,8 @@ impl Hardware {
             flush,
             fence,
             line_write: cpu.best_line_write(flush),
-            simd: cpu.simd,
-            rtm: cpu.rtm,
+            simd: cpu.simd(),
+            rtm: cpu.rtm(),
         })
     }
 
@@ -103,7 +103,7 @@ impl Media for Hardware {
     fn simd(&self) -> SimdLevel {
         self.simd
     }
-    fn has_rtm(&self) -> bool {
+    fn rtm(&self) -> Option<Rtm> {
         self.rtm
     }
     #[inline(always)]

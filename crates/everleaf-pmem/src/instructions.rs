@@ -237,10 +237,11 @@ mod tests {
     fn every_method_of_this_processor_writes_the_line_and_says_what_it_promised() {
         let cpu = Cpu::detect();
         let line = Line([const { PCell::zeroed() }; 8]);
+        let direct = cpu.best_line_write(FlushInstruction::Clflush) == LineWriteMethod::Movdir64b;
         let methods = [
             (LineWriteMethod::Words, true, LineAtomicity::Words),
-            (LineWriteMethod::Movdir64b, cpu.movdir64b, LineAtomicity::Line),
-            (LineWriteMethod::Transaction, cpu.rtm, LineAtomicity::Line),
+            (LineWriteMethod::Movdir64b, direct, LineAtomicity::Line),
+            (LineWriteMethod::Transaction, cpu.rtm().is_some(), LineAtomicity::Line),
         ];
         for (i, (method, available, promises)) in methods.into_iter().enumerate() {
             if !available {
@@ -263,7 +264,8 @@ mod tests {
     fn movdir64b_is_taken_only_where_lines_are_flushed() {
         let cpu = Cpu::detect();
         assert_ne!(cpu.best_line_write(FlushInstruction::None), LineWriteMethod::Movdir64b);
-        let flushed = cpu.best_line_write(FlushInstruction::Clflush);
-        assert_eq!(flushed == LineWriteMethod::Movdir64b, cpu.movdir64b);
+        let region = crate::Region::anonymous(4096, 4096).unwrap();
+        let unflushed = crate::Hardware::new(region, &cpu).unwrap();
+        assert_ne!(unflushed.line_write_method(), LineWriteMethod::Movdir64b);
     }
 }

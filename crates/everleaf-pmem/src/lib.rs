@@ -50,7 +50,7 @@ mod watch;
 pub use cell::{Line, PCell, Persistent, Word};
 pub use counted::{Counted, Counts};
 pub use counter::Counter;
-pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, SimdLevel};
+pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 pub use dram::Dram;
 pub use dram_arena::{DramArena, DramSource};
 pub use durability::{DurablePoint, MediaError, SyncLatch};

@@ -1,7 +1,7 @@
 //! The operations on persistent memory.
 
 use crate::{
-    Counter, DramSource, DurablePoint, Line, MapError, MediaError, PCell, Persistent, Region,
+    Counter, DramSource, DurablePoint, Line, MapError, MediaError, PCell, Persistent, Region, Rtm,
     SimdLevel, Site, Word,
 };
 
@@ -46,11 +46,11 @@ pub trait Media: Send + Sync + 'static {
     /// The widest vector compare that this media may use.
     fn simd(&self) -> SimdLevel;
 
-    /// Whether trees on this media may run transactions of the processor on their volatile parts,
-    /// and it has them. Not where accesses are recorded: the processor aborts a transaction when it
-    /// likes, and a recording must be the same every time.
-    fn has_rtm(&self) -> bool {
-        false
+    /// The transactions of the processor, where it has them and trees on this media may run them on
+    /// their volatile parts. Not where accesses are recorded: the processor aborts a transaction
+    /// when it likes, and a recording must be the same every time.
+    fn rtm(&self) -> Option<Rtm> {
+        None
     }
 
     /// Where the volatile parts of a tree take their memory from.

@@ -3,6 +3,7 @@
 //! which is what sorting so few costs by the usual ways.
 
 use crate::SimdLevel;
+use crate::cpu::Vectors;
 
 /// The most words that are put in order.
 pub const MOST_RANKED: usize = 64;
@@ -18,10 +19,10 @@ const TOGETHER: usize = 16;
 /// use everleaf_pmem::{Cpu, MOST_RANKED, ranks};
 ///
 /// let mut places = [0; MOST_RANKED];
-/// if ranks(Cpu::detect().simd, &[30, 10, 20], &mut places) {
+/// if ranks(Cpu::detect().simd(), &[30, 10, 20], &mut places) {
 ///     assert_eq!(places[..3], [2, 0, 1]);
 /// }
-/// assert!(!ranks(Cpu::detect().simd, &[30, 10, 30], &mut places));
+/// assert!(!ranks(Cpu::detect().simd(), &[30, 10, 30], &mut places));
 /// ```
 #[inline]
 pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) -> bool {
@@ -31,17 +32,15 @@ pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) ->
     // The compares are signed ones.
     let mut signed = [i64::MAX; MOST_RANKED];
     signed.iter_mut().zip(words).for_each(|(signed, word)| *signed = (word ^ 1 << 63) as i64);
-    match level {
+    match level.0 {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX-512 BW and DQ, hence F;
-        // whoever makes a level up vouches for it.
-        SimdLevel::Avx512 => unsafe { count_avx512(&signed, words.len(), places) },
+        // SAFETY: only `Cpu::detect` makes this level, where the CPU has AVX-512 F.
+        Vectors::Avx512 => unsafe { count_avx512(&signed, words.len(), places) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Cpu::detect` gives this level only where the CPU has AVX2; whoever makes a level
-        // up vouches for it.
-        SimdLevel::Avx2 => unsafe { count_avx2(&signed, words.len(), places) },
+        // SAFETY: only `Cpu::detect` makes this level, where the CPU has AVX2.
+        Vectors::Avx2 => unsafe { count_avx2(&signed, words.len(), places) },
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::Scalar => count(&signed, words.len(), places),
+        Vectors::Scalar => count(&signed, words.len(), places),
         _ => return false,
     }
     let taken = places[..words.len()]
@@ -126,9 +125,7 @@ mod tests {
     use crate::Cpu;
 
     fn levels() -> impl Iterator<Item = SimdLevel> {
-        [SimdLevel::Avx2, SimdLevel::Avx512]
-            .into_iter()
-            .filter(|level| *level <= Cpu::detect().simd)
+        Cpu::detect().simd().and_lower().filter(|level| level.bytes() >= 32)
     }
 
     fn words(seed: u64, count: usize) -> Vec<u64> {
@@ -172,7 +169,7 @@ mod tests {
 
     #[test]
     fn equal_words_and_too_many_are_told() {
-        for level in levels().chain([SimdLevel::Scalar, SimdLevel::Sse2]) {
+        for level in Cpu::detect().simd().and_lower() {
             for count in 2..=MOST_RANKED {
                 let mut equal = words(7, count);
                 equal[count - 1] = equal[count / 3];

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cpu::Vectors;
 use crate::{Line, SimdLevel};
 
 /// A cache line of DRAM as eight atomic words: the material of the volatile parts of trees.
@@ -30,9 +31,9 @@ impl DramLine {
     /// `key` within the line.
     #[inline(always)]
     pub fn count_at_most(&self, level: SimdLevel, key: u64) -> usize {
-        match level {
+        match level.0 {
             #[cfg(target_arch = "x86_64")]
-            SimdLevel::Avx512 => self.count_at_most_avx512(key),
+            Vectors::Avx512 => self.count_at_most_avx512(key),
             _ => self.count_at_most_by_words(key),
         }
     }
@@ -47,9 +48,9 @@ impl DramLine {
     #[inline(always)]
     fn count_at_most_avx512(&self, key: u64) -> usize {
         let count: u64;
-        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; the level is Avx512
-        // only when the CPU has it, and every CPU with AVX-512 has popcnt (which the baseline that
-        // Rust compiles for does not, so `count_ones` would be a dozen instructions).
+        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; only `Cpu::detect`
+        // makes this level, where the CPU has AVX-512 and popcnt (which the baseline that Rust
+        // compiles for has not, so `count_ones` would be a dozen instructions).
         unsafe {
             std::arch::asm!(
                 "vpbroadcastq zmm16, {key}",
@@ -80,11 +81,11 @@ pub fn prefetch_to_write<T>(object: &T) {
 /// The first word of the line, and the mask of its bytes that equal `byte`.
 #[inline(always)]
 pub(crate) fn match_line(level: SimdLevel, line: &Line, byte: u8) -> (u64, u64) {
-    match level {
+    match level.0 {
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx512 => match_line_avx512(line, byte),
+        Vectors::Avx512 => match_line_avx512(line, byte),
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx2 | SimdLevel::Sse2 => match_line_sse2(line, byte),
+        Vectors::Avx2 | Vectors::Sse2 => match_line_sse2(line, byte),
         _ => match_line_scalar(|i| line.0[i].load(Ordering::Acquire), byte),
     }
 }
@@ -106,8 +107,8 @@ pub(crate) fn match_line_scalar(word: impl Fn(usize) -> u64, byte: u8) -> (u64, 
 #[inline(always)]
 fn match_line_avx512(line: &Line, byte: u8) -> (u64, u64) {
     let (first, mask): (u64, u64);
-    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; the level is Avx512 only
-    // when the CPU has AVX-512 BW.
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; only `Cpu::detect` makes
+    // this level, where the CPU has AVX-512 BW.
     unsafe {
         std::arch::asm!(
             "vmovdqa64 zmm16, zmmword ptr [{line}]",
@@ -163,11 +164,8 @@ mod tests {
     use super::*;
     use crate::{Cpu, PCell};
 
-    fn levels() -> Vec<SimdLevel> {
-        [SimdLevel::Scalar, SimdLevel::Sse2, SimdLevel::Avx2, SimdLevel::Avx512]
-            .into_iter()
-            .filter(|level| *level <= Cpu::detect().simd)
-            .collect()
+    fn levels() -> impl Iterator<Item = SimdLevel> {
+        Cpu::detect().simd().and_lower()
     }
 
     fn words(seed: u64) -> [u64; 8] {

@@ -240,7 +240,7 @@ impl Media for Traced {
         &self.shared.region
     }
     fn simd(&self) -> SimdLevel {
-        SimdLevel::Scalar
+        SimdLevel::SCALAR
     }
     fn dram(&self) -> DramSource<'_> {
         DramSource::with_spare(self.simd(), &self.shared.spare)

@@ -80,7 +80,7 @@ where
                     .unwrap();
             let model = Conformance::new(&*index, seed).run(2000);
             audited(&pool, &*index);
-            told(&*index, transactions, pool.media().has_rtm());
+            told(&*index, transactions, pool.media().rtm().is_some());
             drop(index);
             let opening = registry::Opening { transactions, ..Shutdown::Crash.into() };
             let (index, _) = registry::open_index_with::<K, _>(&pool, opening).unwrap();

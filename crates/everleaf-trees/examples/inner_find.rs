@@ -35,7 +35,7 @@ fn ns(operations: u64, mut work: impl FnMut()) -> f64 {
 }
 
 fn u64_keys<const CAPACITY: usize>(children: u64, leaves: &DramArena) -> Result<(), InnerError> {
-    let simd = Cpu::detect().simd;
+    let simd = Cpu::detect().simd();
     let mut inner = Inner::<U64Keys, CAPACITY>::new(simd, 0)?;
     let start = Instant::now();
     for child in 1..children {
@@ -97,7 +97,7 @@ fn byte_keys<const CAPACITY: usize>(
     children: u64,
     key: impl Fn(u64) -> [u8; 16],
 ) -> Result<(), InnerError> {
-    let mut inner = Inner::<BytesKeys, CAPACITY>::new(Cpu::detect().simd, 0)?;
+    let mut inner = Inner::<BytesKeys, CAPACITY>::new(Cpu::detect().simd(), 0)?;
     let start = Instant::now();
     for child in 1..children {
         inner.insert(&key(mix(child)), child)?;

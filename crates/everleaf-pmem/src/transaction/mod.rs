@@ -28,13 +28,15 @@ use counts::Tally;
 use simulated::Simulator;
 use status::AbortStatus;
 
+use crate::Rtm;
+
 /// Which transactions are to be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transactions {
     /// Those of the processor, where it has them.
-    #[default]
     Auto,
     /// None.
+    #[default]
     Off,
     /// Simulated ones, one at a time: for tests, on any processor.
     Simulated(Simulation),
@@ -54,7 +56,7 @@ const LOCK_TURNS: u32 = 1000;
 /// use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// use everleaf_pmem::{Simulation, TransactionalMemory, Transactions};
 ///
-/// let memory = TransactionalMemory::new(Transactions::Simulated(Simulation::default()), false);
+/// let memory = TransactionalMemory::new(Transactions::Simulated(Simulation::default()), None);
 /// let (lock, account) = (AtomicBool::new(false), AtomicU64::new(5));
 /// let relax = std::hint::spin_loop;
 /// let withdrawn = memory.change(&|| lock.load(Relaxed), &relax, |step| {
@@ -77,7 +79,7 @@ pub struct TransactionalMemory {
 #[derive(Debug)]
 enum Kind {
     Off,
-    Rtm,
+    Rtm(Rtm),
     Simulated(Simulator),
 }
 
@@ -116,12 +118,12 @@ impl Drop for Open {
 }
 
 impl TransactionalMemory {
-    /// As chosen; `has_rtm` says whether the processor has transactions that may be used
-    /// ([`Media::has_rtm`](crate::Media::has_rtm)).
-    pub fn new(choice: Transactions, has_rtm: bool) -> Self {
+    /// As chosen; `rtm` are the transactions of the processor, if they may be used
+    /// ([`Media::rtm`](crate::Media::rtm)).
+    pub fn new(choice: Transactions, rtm: Option<Rtm>) -> Self {
         let kind = match choice {
-            Transactions::Auto if has_rtm => Kind::Rtm,
-            Transactions::Auto | Transactions::Off => Kind::Off,
+            Transactions::Auto => rtm.map_or(Kind::Off, Kind::Rtm),
+            Transactions::Off => Kind::Off,
             Transactions::Simulated(simulation) => Kind::Simulated(Simulator::new(simulation)),
         };
         Self { kind, tally: Box::default() }
@@ -200,7 +202,7 @@ impl TransactionalMemory {
     ) -> Result<T, AbortStatus> {
         match &self.kind {
             Kind::Off => Err(AbortStatus::of(AbortCause::Unknown)),
-            Kind::Rtm => attempt_by_processor(held, body),
+            Kind::Rtm(rtm) => attempt_by_processor(*rtm, held, body),
             Kind::Simulated(simulator) => simulator.attempt(held, body),
         }
     }
@@ -222,6 +224,7 @@ impl TransactionalMemory {
 /// One attempt by RTM.
 #[inline(always)]
 fn attempt_by_processor<T>(
+    _: Rtm,
     held: &impl Fn() -> bool,
     body: &mut impl FnMut(&Step) -> Result<T, Aborted>,
 ) -> Result<T, AbortStatus> {
@@ -259,7 +262,7 @@ mod tests {
     use crate::Cpu;
 
     fn simulated(seed: u64, aborts: InjectedAborts) -> TransactionalMemory {
-        TransactionalMemory::new(Transactions::Simulated(Simulation { seed, aborts }), false)
+        TransactionalMemory::new(Transactions::Simulated(Simulation { seed, aborts }), None)
     }
 
     fn relax() {
@@ -268,13 +271,18 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_used() {
-        let kinds =
-            |choice| [false, true].map(|has_rtm| TransactionalMemory::new(choice, has_rtm).is_on());
+        let kinds = |choice| {
+            [None, Some(Rtm::EMULATED)].map(|rtm| TransactionalMemory::new(choice, rtm).is_on())
+        };
         assert_eq!(kinds(Transactions::Auto), [false, true]);
         assert_eq!(kinds(Transactions::Off), [false, false]);
         assert_eq!(kinds(Transactions::Simulated(Simulation::default())), [true, true]);
         assert_eq!(
-            TransactionalMemory::new(Transactions::Off, true).read(&|| false, &relax, || 7),
+            TransactionalMemory::new(Transactions::Off, Some(Rtm::EMULATED)).read(
+                &|| false,
+                &relax,
+                || 7
+            ),
             None
         );
     }
@@ -396,11 +404,12 @@ mod tests {
 
     #[test]
     fn transactions_of_the_processor_and_holders_of_the_lock_exclude_each_other() {
-        if !Cpu::detect().rtm {
+        let rtm = Cpu::detect().rtm();
+        if rtm.is_none() {
             println!("not run: this processor has no RTM");
             return;
         }
-        let memory = TransactionalMemory::new(Transactions::Auto, true);
+        let memory = TransactionalMemory::new(Transactions::Auto, rtm);
         words_change_together(&memory);
         println!("{:?}", memory.counts());
     }
@@ -411,7 +420,7 @@ mod tests {
     #[ignore = "to be run by valgrind, as `valgrind target/debug/deps/everleaf_pmem-.. --ignored \
         emulated`"]
     fn transactions_that_are_emulated_and_aborted_lead_to_the_other_way() {
-        let memory = TransactionalMemory::new(Transactions::Auto, true);
+        let memory = TransactionalMemory::new(Transactions::Auto, Some(Rtm::EMULATED));
         let word = AtomicU64::new(5);
         let changed = memory.change(&|| false, &relax, |step| {
             step.decided()?;

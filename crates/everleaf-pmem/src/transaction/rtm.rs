@@ -17,8 +17,8 @@ mod imp {
         let status: u32;
         // SAFETY: an abort goes on behind `xbegin`, within this block, with all memory and
         // registers as they were there but for eax, an output. The memory clobber (no `nomem`)
-        // keeps loads and stores on their side. The CPU has the instruction: checked by whoever
-        // chose RTM.
+        // keeps loads and stores on their side. The CPU has the instruction: the caller holds
+        // an `Rtm`.
         unsafe { asm!("mov eax, -1", "xbegin 2f", "2:", out("eax") status, options(nostack)) }
         status
     }

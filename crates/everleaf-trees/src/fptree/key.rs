@@ -360,7 +360,7 @@ mod tests {
 
     /// With the fastest sort of this processor, and without.
     const LEVELS: [fn() -> SimdLevel; 2] =
-        [|| everleaf_pmem::Cpu::detect().simd, || SimdLevel::Scalar];
+        [|| everleaf_pmem::Cpu::detect().simd(), || SimdLevel::SCALAR];
 
     #[test]
     fn near_and_far_keys_are_sorted() {

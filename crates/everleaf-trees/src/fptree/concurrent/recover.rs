@@ -97,7 +97,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             Leaf::at(pool.media().region(), leftmost, shape)?,
         )?;
         drop(worker);
-        let transactions = TransactionalMemory::new(transactions, pool.media().has_rtm());
+        let transactions = TransactionalMemory::new(transactions, pool.media().rtm());
         let transactional = transactions.is_on();
         let concurrency = match (transactional, transactions.is_simulated()) {
             (false, _) => Concurrency::VersionLocks,

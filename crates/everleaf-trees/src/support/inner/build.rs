@@ -39,7 +39,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 /// use everleaf_pmem::Cpu;
 /// use everleaf_trees::support::inner::Building;
 ///
-/// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 85)?;
+/// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd(), 85)?;
 /// building.plan(1000, 3, 2)?;
 /// let (low, high) = (building.bottom(0, 1, [(50, 2000)].into_iter())?, building.bottom(1, 1, [(90, 3000)].into_iter())?);
 /// let inner = building.end(vec![low, high])?;
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn memory_is_faulted_in_as_children_are_expected() {
-        let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd, 85).unwrap();
+        let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd(), 85).unwrap();
         let pages = || (building.page.load(Relaxed), building.inner.nodes.arena.huge_pages());
         building.expect(1000);
         assert_eq!(pages(), (0, 0), "so few are not worth it");

@@ -109,7 +109,7 @@ pub enum InnerError {
 /// use everleaf_pmem::Cpu;
 /// use everleaf_trees::support::inner::Inner;
 ///
-/// let mut inner = Inner::<U64Keys, 64>::new(Cpu::detect().simd, 1000)?;
+/// let mut inner = Inner::<U64Keys, 64>::new(Cpu::detect().simd(), 1000)?;
 /// inner.insert(50, 2000)?;
 /// assert_eq!((inner.find(49), inner.find(50), inner.find(u64::MAX)), (1000, 2000, 2000));
 /// assert!(inner.remove(70), "the child that covers 70 goes, its range falls to the one before");

@@ -249,7 +249,7 @@ mod tests {
 
     /// How many of a thousand random keys have the lines that are foreseen of the bottom node.
     fn foreseen<K: InnerKey, const CAPACITY: usize>(key: impl Fn(u64) -> K::Owned) -> usize {
-        let mut inner = Inner::<K, CAPACITY>::new(Cpu::detect().simd, 0).unwrap();
+        let mut inner = Inner::<K, CAPACITY>::new(Cpu::detect().simd(), 0).unwrap();
         let random = |number: u64| (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for number in 1..20_000 {
             inner.insert(K::borrow(&key(random(number))), number).unwrap();

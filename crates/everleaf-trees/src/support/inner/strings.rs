@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn kept_strings_read_back_compare_and_are_reused() {
-        let strings = BytesKeys::separators(SimdLevel::Scalar.into()).unwrap();
+        let strings = BytesKeys::separators(SimdLevel::SCALAR.into()).unwrap();
         let keys: Vec<Vec<u8>> =
             (0..200usize).map(|i| (0..i).map(|j| (i * j % 7 * 40) as u8).collect()).collect();
         let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();

@@ -28,7 +28,7 @@ enum Step<T> {
 }
 
 fn simd() -> SimdLevel {
-    Cpu::detect().simd
+    Cpu::detect().simd()
 }
 
 impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn u64_separators_behave_like_a_sorted_map(steps in steps(u64_key())) {
         run::<U64Keys, 4>(0, &steps, simd());
-        run::<U64Keys, 8>(0, &steps, SimdLevel::Scalar);
+        run::<U64Keys, 8>(0, &steps, SimdLevel::SCALAR);
         run::<U64Keys, 16>(0, &steps, simd());
         run::<U64Keys, 128>(0, &steps, simd());
     }
@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn byte_string_separators_behave_like_a_sorted_map(steps in steps(bytes_key())) {
         run::<BytesKeys, 4>(Box::default(), &steps, simd());
-        run::<BytesKeys, 16>(Box::default(), &steps, SimdLevel::Scalar);
+        run::<BytesKeys, 16>(Box::default(), &steps, SimdLevel::SCALAR);
         run::<BytesKeys, 64>(Box::default(), &steps, simd());
     }
 

@@ -74,7 +74,7 @@ use crate::support::latch::{self, LatchWord};
 /// use everleaf_trees::support::inner::SharedInner;
 ///
 /// let relax = std::hint::spin_loop;
-/// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd, 1000)?;
+/// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd(), 1000)?;
 /// let (leaf, ticket) = inner.find(&relax, 70);
 /// // The leaf at 1000 is full. Before its upper half is durable at 2000, everything that can fail is done:
 /// let prepared = inner.prepare(&relax, 50, leaf)?;
@@ -153,7 +153,7 @@ impl<'t> Stand<'t> {
 
 impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
     fn from(tree: Inner<K, CAPACITY>) -> Self {
-        let transactions = TransactionalMemory::new(Transactions::Off, false);
+        let transactions = TransactionalMemory::new(Transactions::Off, None);
         Self {
             tree,
             transactions,

@@ -18,7 +18,7 @@ mod steps;
 mod stress;
 
 fn simd() -> SimdLevel {
-    Cpu::detect().simd
+    Cpu::detect().simd()
 }
 
 fn relax() {
@@ -70,7 +70,7 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
 
     fn with(smallest: K::Owned, transactions: Transactions) -> Self {
         let inner = SharedInner::new(simd(), 1).unwrap();
-        let inner = inner.with_transactions(TransactionalMemory::new(transactions, false));
+        let inner = inner.with_transactions(TransactionalMemory::new(transactions, None));
         Self { inner, model: BTreeMap::from([(smallest, 1)]), next_child: 2 }
     }
 
@@ -304,7 +304,7 @@ fn the_same_moves_by_transactions() {
 fn transactions_give_up_while_the_structure_is_locked() {
     let inner = SharedInner::<U64Keys, 4>::new(simd(), 7).unwrap();
     let inner = inner
-        .with_transactions(TransactionalMemory::new(simulated(1, InjectedAborts::Nothing), false));
+        .with_transactions(TransactionalMemory::new(simulated(1, InjectedAborts::Nothing), None));
     let structure = inner.lock_structure();
     let (looked, turns) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let relax = || turns.set(turns.get() + 1);

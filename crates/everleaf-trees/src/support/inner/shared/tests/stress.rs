@@ -45,7 +45,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         key: fn(u64) -> K::Owned,
     ) -> Self {
         let inner = SharedInner::new(simd(), !0).unwrap();
-        let inner = inner.with_transactions(TransactionalMemory::new(transactions, false));
+        let inner = inner.with_transactions(TransactionalMemory::new(transactions, None));
         for range in 1..ranges {
             insert(&inner, K::borrow(&key(range * WIDTH)), !(range * WIDTH)).unwrap();
         }
