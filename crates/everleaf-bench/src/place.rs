@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use everleaf::Engine;
 use everleaf_pmem::{Durability, Medium, Region};
-use everleaf_pool::create_file;
+use everleaf_pool::{PoolError, create_file};
 use rustix::fs::{statfs, statvfs};
 
 use crate::options::BenchKeyType;
@@ -159,6 +159,11 @@ fn file_system(folder: &Path) -> Result<FileSystem, BenchError> {
     Ok(FileSystem { free_bytes, is_memory })
 }
 
+/// A new file that holds nothing yet.
+fn new_file(path: &Path, bytes: u64, max_bytes: u64) -> Result<Region, PoolError> {
+    create_file(path, bytes, max_bytes, Ok)
+}
+
 /// The folder that a file is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -237,11 +242,11 @@ impl Place {
         match &self.at {
             At::Folder(folder) => {
                 let own = self.scratch.folder_in(folder, "everleaf-bench-")?;
-                Ok(own.fill(|path| create_file(&path.join("pool"), pool_bytes, max_bytes))?)
+                Ok(own.fill(|path| new_file(&path.join("pool"), pool_bytes, max_bytes))?)
             }
             At::File(path) => {
                 let own = self.scratch.file_at(path);
-                let created = own.fill(|path| create_file(path, pool_bytes, max_bytes));
+                let created = own.fill(|path| new_file(path, pool_bytes, max_bytes));
                 if created.is_err() {
                     own.leave(); // It may be somebody else's by now.
                 }

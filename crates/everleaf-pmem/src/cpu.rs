@@ -133,17 +133,13 @@ pub struct Cpu {
     clflush: bool,
     movdir64b: bool,
     rtm: Option<Rtm>,
-    /// See [`Cpu::eadr`].
-    eadr: bool,
     simd: SimdLevel,
 }
 
 impl Cpu {
-    /// Asks the processor, and the kernel for eADR.
+    /// Asks the processor.
     pub fn detect() -> Self {
-        let mut cpu = detect_instructions();
-        cpu.eadr = eadr_by_sysfs();
-        cpu
+        detect_instructions()
     }
 
     /// The widest vector compare.
@@ -154,12 +150,6 @@ impl Cpu {
     /// Restricted transactional memory, if it is there and does not abort every transaction.
     pub const fn rtm(&self) -> Option<Rtm> {
         self.rtm
-    }
-
-    /// Whether the persistence domain includes the caches, as the kernel reports it for every
-    /// NVDIMM region of the machine.
-    pub const fn eadr(&self) -> bool {
-        self.eadr
     }
 
     /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap`
@@ -231,7 +221,6 @@ fn detect_instructions() -> Cpu {
         // Some have it and were told by their firmware to abort every transaction at once.
         rtm: (ebx & (1 << 11) != 0 && edx & (1 << 11) == 0).then_some(Rtm(())),
         movdir64b: ecx & (1 << 28) != 0,
-        eadr: false,
         simd: SimdLevel(vectors),
     }
 }
@@ -244,27 +233,12 @@ fn detect_instructions() -> Cpu {
         clflush: true,
         rtm: None,
         movdir64b: false,
-        eadr: false,
         simd: SimdLevel::SCALAR,
     }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("Everleaf knows the persistence instructions of x86_64 and aarch64 only");
-
-/// The kernel reports a region's persistence domain; eADR holds only if there is a region and all
-/// of them say so.
-fn eadr_by_sysfs() -> bool {
-    let Ok(regions) = std::fs::read_dir("/sys/bus/nd/devices") else { return false };
-    let mut domains = regions
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with("region"))
-        .map(|entry| {
-            std::fs::read_to_string(entry.path().join("persistence_domain")).unwrap_or_default()
-        })
-        .peekable();
-    domains.peek().is_some() && domains.all(|domain| domain.trim() == "cpu_cache")
-}
 
 #[cfg(test)]
 impl Rtm {

@@ -34,7 +34,7 @@ impl Hardware {
     /// none.
     pub fn new(region: Region, cpu: &Cpu) -> Result<Self, MapError> {
         let flush = match region.medium() {
-            Medium::Dax if !cpu.eadr() => {
+            Medium::Dax if !region.caches_persist() => {
                 let purpose = "power-fail durability";
                 cpu.best_flush()
                     .ok_or(MapError::Unsupported { instruction: "flush instruction", purpose })?

@@ -52,6 +52,16 @@ pub enum PoolError {
         /// The file.
         path: PathBuf,
     },
+    /// The DAX device to make a pool on holds one.
+    #[error(
+        "{path} holds a pool already; to give it up, wipe its header with `daxio --zero --len 4096 \
+        --output {path}`, or make the namespace anew with `ndctl create-namespace --force`",
+        path = .path.display()
+    )]
+    DeviceInUse {
+        /// The device.
+        path: PathBuf,
+    },
     /// The file is no pool, or its creation was cut off.
     #[error("{path} is not an Everleaf pool", path = .path.display())]
     NotAPool {

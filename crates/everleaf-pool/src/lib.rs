@@ -1,8 +1,8 @@
 //! The pool: one file of persistent memory with a header, a crash-safe allocator, and an audit.
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
-//! and the chunk table) · `header` (identity) · `file` (creating, opening, locking pool files) ·
-//! `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table
+//! and the chunk table) · `header` (identity) · `file` (opening and locking pool files) ·
+//! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table
 //! and its DRAM shadow) · `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the
 //! order of persistence) · `batch` (many links with one commit point) · `lease` (workers for many
 //! threads) · `recover` (crash states of a worker's intent) · `record` (byte strings) · `audit`
@@ -11,6 +11,7 @@
 
 mod audit;
 mod batch;
+mod boot;
 mod chunks;
 mod classes;
 mod error;
@@ -20,6 +21,7 @@ mod header;
 mod layout;
 mod lease;
 mod listing;
+mod new_file;
 mod pool;
 mod record;
 mod recover;
@@ -30,11 +32,12 @@ mod worker;
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
 pub use error::{Corruption, PoolError};
-pub use file::{DEFAULT_MAX_BYTES, OpenMode, create_file, open_damaged_file, open_file};
+pub use file::{DEFAULT_MAX_BYTES, OpenMode, open_damaged_file, open_file};
 pub use header::{Format, KeyType};
 pub use layout::{POOL_MAGIC, layouts};
 pub use lease::{Lease, Workers};
 pub use listing::TablePart;
+pub use new_file::create_file;
 pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use sites::SITES;

@@ -6,8 +6,8 @@ use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Wo
 use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
+use crate::boot::{UNKNOWN_BOOT, boot_id, is_this_boot};
 use crate::chunks::{Chunks, Extent};
-use crate::file::boot_id;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
     ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC,
@@ -250,8 +250,12 @@ impl<M: Media> Pool<M> {
                 let kept = matches!(medium, Medium::Dax | Medium::Anonymous);
                 let left_by: [Option<u64>; 3] =
                     std::array::from_fn(|i| self.media.load(&header.boot_id[i]).open());
-                if !kept && left_by != boot_id().map(Some) {
-                    let medium = if medium == Medium::Tmpfs { "tmpfs" } else { "an ordinary file" };
+                if !kept && !is_this_boot(left_by) {
+                    let medium = match medium {
+                        Medium::Tmpfs => "tmpfs",
+                        Medium::VolatileDax => "volatile memory",
+                        _ => "an ordinary file",
+                    };
                     return Err(PoolError::OtherBoot { medium });
                 }
                 Ok(Shutdown::Crash)
@@ -263,7 +267,8 @@ impl<M: Media> Pool<M> {
     /// Boot id first, then the state. Where the boot id matters only the process can die, so the
     /// order of the program suffices.
     fn write_state(&self, header: &Header, state: u64) {
-        let boot_id = if self.media.region().file().is_some() { boot_id() } else { [0; 3] };
+        let has_file = self.media.region().file().is_some();
+        let boot_id = if has_file { boot_id() } else { None }.unwrap_or(UNKNOWN_BOOT);
         for (cell, part) in header.boot_id.iter().zip(boot_id) {
             self.media.store(cell, Sealed::of(part));
         }

@@ -55,8 +55,8 @@ fn in_the_second_process() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let path = Path::new(&folder).join("full.pool");
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
-    let pool =
-        Pool::create(hardware(create_file(&path, 1 << 20, 1 << 30).unwrap()), &format).unwrap();
+    let make = |region| Pool::create(hardware(region), &format);
+    let pool = create_file(&path, 1 << 20, 1 << 30, make).unwrap();
     let sizes = fill(&pool);
     let (limit, last) = (file_size_limit(), *sizes.last().unwrap());
     assert!(

@@ -30,6 +30,10 @@ fn created(region: Region) -> Arc<Pool<Hardware>> {
     .unwrap()
 }
 
+fn created_at(path: &Path) -> Arc<Pool<Hardware>> {
+    create_file(path, MIB, 1 << 30, |region| Ok::<_, PoolError>(created(region))).unwrap()
+}
+
 fn opened(path: &Path) -> Arc<Pool<Hardware>> {
     Pool::open(hardware(open_file(path, OpenMode::ReadWrite).unwrap())).unwrap().0
 }
@@ -79,7 +83,7 @@ fn a_pool_grows_in_portions_and_takes_few_places_for_extents() {
 fn a_pool_that_was_cut_off_between_two_portions_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.pool");
-    let pool = created(create_file(&path, MIB, 1 << 30).unwrap());
+    let pool = created_at(&path);
     let mut reached = Vec::new();
     let mut pool = Some(pool);
     for to_bytes in [5, 6, 7, 9, 10, 14, 15].map(|size| size * MIB) {
@@ -110,7 +114,7 @@ fn a_pool_that_was_cut_off_between_two_portions_goes_on_where_it_was() {
 fn what_a_growth_that_was_cut_off_left_behind_is_used_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.pool");
-    let pool = created(create_file(&path, MIB, 1 << 30).unwrap());
+    let pool = created_at(&path);
     grow(&pool, 20_000, MIB + 1);
     let (extents, length) = (common::extents(&path), std::fs::metadata(&path).unwrap().len());
     drop(pool);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
@@ -200,13 +201,16 @@ fn hardware(region: Region) -> Hardware {
     Hardware::new(region, &Cpu::detect()).unwrap()
 }
 
+fn create(path: &Path, bytes: u64, max_bytes: u64) -> Result<Arc<Pool<Hardware>>, PoolError> {
+    create_file(path, bytes, max_bytes, |region| Pool::create(hardware(region), &format()))
+}
+
 #[test]
 fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    let created =
-        Pool::create(hardware(create_file(&path, 64 << 10, 64 << 20).unwrap()), &format()).unwrap();
-    assert!(matches!(create_file(&path, 64 << 10, 64 << 10), Err(PoolError::Exists { .. })));
+    let created = create(&path, 64 << 10, 64 << 20).unwrap();
+    assert!(matches!(create(&path, 64 << 10, 64 << 10), Err(PoolError::Exists { .. })));
     assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
     let mut worker = created.worker().unwrap();
     let cell = &created.anchor::<Slots>().unwrap().records[5];
@@ -248,17 +252,14 @@ fn files_that_are_no_pools_are_refused() {
         open_file(directory.path(), OpenMode::ReadOnly),
         Err(PoolError::NotAFile { .. })
     ));
-    assert!(matches!(create_file(&path, 100, 100), Err(PoolError::TooSmall { .. })));
+    assert!(matches!(create(&path, 100, 100), Err(PoolError::TooSmall { .. })));
     assert!(!path.exists());
     for junk in [&b""[..], b"hello", &[0; 8192], &[0xff; 100_000]] {
         std::fs::write(&path, junk).unwrap();
         assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::NotAPool { .. })));
     }
     std::fs::remove_file(&path).unwrap();
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
-        .unwrap()
-        .close()
-        .unwrap();
+    create(&path, 64 << 10, 1 << 20).unwrap().close().unwrap();
     let good = std::fs::read(&path).unwrap();
 
     std::fs::write(&path, &good[..40_000]).unwrap();
@@ -280,8 +281,7 @@ fn files_that_are_no_pools_are_refused() {
 fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    let pool =
-        Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format()).unwrap();
+    let pool = create(&path, 64 << 10, 1 << 20).unwrap();
     let forge = |path| {
         // The boot id stands after the state word; an id of zeros is nobody's.
         let mut bytes = std::fs::read(path).unwrap();
@@ -294,10 +294,7 @@ fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
     assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{:?}", refused.err());
 
     std::fs::remove_file(&path).unwrap();
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
-        .unwrap()
-        .close()
-        .unwrap();
+    create(&path, 64 << 10, 1 << 20).unwrap().close().unwrap();
     forge(&path);
     Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).expect("closed cleanly");
 }
@@ -307,10 +304,7 @@ fn a_pool_that_has_lost_its_name_is_opened_through_its_descriptor() {
     use std::os::fd::AsRawFd;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
-    Pool::create(hardware(create_file(&path, 64 << 10, 1 << 20).unwrap()), &format())
-        .unwrap()
-        .close()
-        .unwrap();
+    create(&path, 64 << 10, 1 << 20).unwrap().close().unwrap();
     let kept = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let path = format!("/proc/self/fd/{}", kept.as_raw_fd());

@@ -140,16 +140,11 @@ impl CreateOptions {
     /// a store.
     fn create_at(&self, path: &Path) -> Result<Store, Error> {
         self.format()?; // Before a file is made.
-        let region =
-            create_file(path, self.size_bytes, self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES))?;
-        let is_file = region
-            .file()
-            .is_some_and(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
-        let created = hardware(region, FlushChoice::Auto).and_then(|media| self.create_on(media));
-        if created.is_err() && is_file {
-            let _ = std::fs::remove_file(path); // The reason is what matters to the caller.
-        }
-        created.map(|(store, _)| store)
+        let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
+        create_file(path, self.size_bytes, max_bytes, |region| {
+            let media = hardware(region, FlushChoice::Auto)?;
+            Ok(self.create_on(media)?.0)
+        })
     }
 
     fn format(&self) -> Result<Format, Error> {

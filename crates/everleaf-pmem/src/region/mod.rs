@@ -1,0 +1,353 @@
+//! Mapped memory: an address range reserved once, backed by a file (or by nothing) up to a length
+//! that can grow in place.
+//!
+//! Map of the files: this one (the region, and what is reached in it) · `reservation` (addresses) ·
+//! `growth` (mapping and lengthening) · `file` (length, room and holes of a file) · `device` (what
+//! the kernel tells of the memory behind it) · `error`.
+
+mod device;
+mod error;
+mod file;
+mod growth;
+mod reservation;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use self::device::Backing;
+pub use self::error::MapError;
+use self::reservation::Reservation;
+use crate::{DaxHint, MediaError, Medium, PCell, PPtr, Persistent, SyncLatch, WORD};
+
+/// Bytes of a huge page; bases and large growth steps are aligned to it.
+const HUGE_PAGE: u64 = 2 << 20;
+/// Bytes of an ordinary page.
+const PAGE: u64 = 4096;
+/// The largest region, and the most that one can ask to grow to: 16 TiB. More than that, or "no
+/// limit", means this.
+pub const MAX_REGION_BYTES: u64 = 16 << 40;
+
+/// How a file is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Stores reach the file.
+    Shared,
+    /// Stores stay in this process: the file is never written (read-only opening, `check`).
+    Private,
+}
+
+/// A range of memory in which persistent structures live.
+///
+/// All accesses go through [`PCell`]s handed out by [`get`](Region::get) and
+/// [`cells`](Region::cells) after a check of bounds and alignment, so no damaged pointer leads
+/// outside.
+#[derive(Debug)]
+pub struct Region {
+    reservation: Reservation,
+    max_len: u64,
+    len: AtomicU64,
+    /// Held by the thread that lengthens the region: two would map over each other's part.
+    growing: Mutex<()>,
+    file: Option<File>,
+    mapping: Mapping,
+    backing: Backing,
+    syncs: SyncLatch,
+}
+
+// SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as
+// bytes that no thread writes); the mapping lives as long as the region.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Memory of this process, zeroed, `len` bytes that can grow to `max_len`.
+    ///
+    /// # Errors
+    /// [`MapError::System`] when the system has no memory or address space.
+    pub fn anonymous(len: u64, max_len: u64) -> Result<Self, MapError> {
+        let region = Self::reserve(None, Mapping::Private, Backing::ANONYMOUS, 0, max_len)?;
+        region.extend(len)?;
+        Ok(region)
+    }
+
+    /// The memory of a new file, or of a DAX device, whatever it holds: `len` bytes are allocated
+    /// for it (never a hole, so never a SIGBUS), and it can grow to `max_len`.
+    ///
+    /// # Errors
+    /// [`MapError::NoRoom`] or [`MapError::DiskFull`] when there is no room,
+    /// [`MapError::TooLarge`], [`MapError::System`] otherwise.
+    pub fn create(file: File, len: u64, max_len: u64) -> Result<Self, MapError> {
+        let backing = Backing::of(&file)?;
+        let free_bytes = match backing.device {
+            Some(device) => Some(device.bytes),
+            None => file::free_bytes(&file)?,
+        };
+        match free_bytes {
+            // On tmpfs all memory would be taken before the last page is refused.
+            Some(free_bytes) if len > free_bytes => {
+                return Err(MapError::NoRoom { requested_bytes: len, free_bytes });
+            }
+            _ => {}
+        }
+        let region = Self::reserve(Some(file), Mapping::Shared, backing, len, max_len)?;
+        region.extend(len)?;
+        Ok(region)
+    }
+
+    /// The first `len` bytes of an existing file or DAX device.
+    ///
+    /// A file that was copied with holes gets room for them before it is mapped to be written. One
+    /// that is only read needs no room, not even in a tmpfs that is full.
+    ///
+    /// # Errors
+    /// [`MapError::Truncated`] when the file is shorter, [`MapError::Sparse`] when it has holes
+    /// that cannot be filled, [`MapError::TooLarge`]. The file is unchanged then.
+    pub fn open(file: File, len: u64, max_len: u64, mapping: Mapping) -> Result<Self, MapError> {
+        let backing = Backing::of(&file)?;
+        let found_bytes = match backing.device {
+            Some(device) => device.bytes,
+            None => file::length(&file)?,
+        };
+        if found_bytes < len {
+            return Err(MapError::Truncated { found_bytes, expected_bytes: len });
+        }
+        if mapping == Mapping::Shared && backing.device.is_none() {
+            file::fill_holes(&file, len)?;
+        }
+        let region = Self::reserve(Some(file), mapping, backing, len, max_len.max(len))?;
+        region.map_existing(len)?;
+        Ok(region)
+    }
+
+    fn reserve(
+        file: Option<File>,
+        mapping: Mapping,
+        backing: Backing,
+        len: u64,
+        max_len: u64,
+    ) -> Result<Self, MapError> {
+        let align = backing.device.map_or(PAGE, |device| device.align);
+        let reservation = Reservation::new(len, max_len, align)?;
+        let max_len = reservation.usable_bytes();
+        let (len, growing) = (AtomicU64::new(0), Mutex::new(()));
+        let syncs = SyncLatch::default();
+        let region = Self { reservation, max_len, len, growing, file, mapping, backing, syncs };
+        region.map_device()?;
+        Ok(region)
+    }
+
+    /// Takes the end of a region without a file away again; what was there is forgotten. There are
+    /// no references to it: `self` is exclusive.
+    pub(crate) fn shorten(&mut self, new_len: u64) {
+        debug_assert!(self.file.is_none(), "a file would keep its length");
+        let len = self.len.get_mut();
+        *len = round_up(new_len, PAGE).min(*len);
+    }
+
+    /// Where the region begins; aligned to a huge page.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *const u8 {
+        self.reservation.base()
+    }
+
+    /// Bytes that may be used now.
+    #[inline(always)]
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is mapped yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the region can grow to.
+    pub fn max_len(&self) -> u64 {
+        self.max_len
+    }
+
+    /// What the memory is.
+    pub fn medium(&self) -> Medium {
+        self.backing.medium
+    }
+
+    /// Whether the persistence domain of the memory includes the processor's caches (eADR), as the
+    /// kernel tells of the device that the region lies on. False where it does not tell.
+    pub fn caches_persist(&self) -> bool {
+        self.backing.caches_persist
+    }
+
+    /// What could be done to have persistent memory here, where the device below the file offers
+    /// it.
+    pub fn dax_hint(&self) -> Option<DaxHint> {
+        self.backing.hint
+    }
+
+    /// How the file is mapped.
+    pub fn mapping(&self) -> Mapping {
+        self.mapping
+    }
+
+    /// The file behind the region, if there is one.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Writes everything to the file's medium (fsync). Nothing to do on DAX, where there is no file,
+    /// or where the mapping is private.
+    ///
+    /// # Errors
+    /// [`MediaError`]; after the first failure always, see [`SyncLatch`].
+    pub fn sync(&self) -> Result<(), MediaError> {
+        match (&self.file, self.mapping) {
+            (Some(file), Mapping::Shared) if self.reaches_page_cache() => {
+                self.syncs.attempt("syncing the file", || file.sync_all())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether stores wait in the page cache to be written back. A DAX device refuses to be synced.
+    fn reaches_page_cache(&self) -> bool {
+        !matches!(self.backing.medium, Medium::Dax | Medium::VolatileDax)
+    }
+
+    /// The object that `pointer` leads to; none if it is null, misaligned, or not wholly inside the
+    /// region.
+    #[inline(always)]
+    pub fn get<T: Persistent>(&self, pointer: PPtr<T>) -> Option<&T> {
+        let offset = pointer.offset();
+        let aligned = offset.is_multiple_of(align_of::<T>() as u64);
+        let inside = offset.checked_add(size_of::<T>() as u64).is_some_and(|end| end <= self.len());
+        if offset == 0 || !aligned || !inside {
+            return None;
+        }
+        // SAFETY: inside the mapping, aligned, and T is made of atomic cells for which any bit
+        // pattern is valid.
+        Some(unsafe { self.base().add(offset as usize).cast::<T>().as_ref().unwrap_unchecked() })
+    }
+
+    /// Like [`get`](Region::get), but offset 0 (the header) is allowed.
+    pub fn at<T: Persistent>(&self, offset: u64) -> Option<&T> {
+        if offset == 0 && self.len() >= size_of::<T>() as u64 {
+            // SAFETY: as in `get`; the base is aligned to a huge page.
+            return Some(unsafe { &*self.base().cast::<T>() });
+        }
+        self.get(PPtr::at(offset))
+    }
+
+    /// `count` cells starting at `offset`; none unless aligned and inside.
+    #[inline(always)]
+    pub fn cells(&self, offset: u64, count: usize) -> Option<&[PCell]> {
+        let bytes = (count as u64).checked_mul(WORD as u64)?;
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
+        if !offset.is_multiple_of(WORD as u64) || !inside {
+            return None;
+        }
+        // SAFETY: inside the mapping, aligned, atomic cells.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.base().add(offset as usize).cast::<PCell>(), count)
+        })
+    }
+
+    /// `count` bytes starting at `offset`; none unless inside.
+    ///
+    /// # Safety
+    /// No thread may store into these bytes while the slice is alive: they belong to a published
+    /// record, and a guard keeps the record's block from being reused.
+    #[inline(always)]
+    pub unsafe fn bytes(&self, offset: u64, count: usize) -> Option<&[u8]> {
+        if offset.checked_add(count as u64).is_none_or(|end| end > self.len()) {
+            return None;
+        }
+        // SAFETY: inside the mapping; the caller keeps writers away.
+        Some(unsafe { std::slice::from_raw_parts(self.base().add(offset as usize), count) })
+    }
+
+    /// The persistent pointer to an object of this region.
+    ///
+    /// # Panics
+    /// If `object` lies elsewhere: a mistake of the programmer, never of data.
+    #[inline(always)]
+    pub fn pointer_to<T: Persistent>(&self, object: &T) -> PPtr<T> {
+        PPtr::at(self.offset_of((object as *const T).addr()))
+    }
+
+    /// The offset of an address inside the region.
+    #[inline(always)]
+    pub(crate) fn offset_of(&self, address: usize) -> u64 {
+        let offset = (address as u64).wrapping_sub(self.base().addr() as u64);
+        assert!(offset < self.max_len, "the object does not live in this region");
+        offset
+    }
+}
+
+/// Bytes that a file has, or a DAX device.
+///
+/// # Errors
+/// [`MapError::System`].
+pub fn length_of(file: &File) -> Result<u64, MapError> {
+    match Backing::of(file)?.device {
+        Some(device) => Ok(device.bytes),
+        None => file::length(file),
+    }
+}
+
+/// Reads the first bytes of a file, or of a DAX device, which knows no other way than a mapping.
+///
+/// # Errors
+/// [`MapError::Truncated`] where there are fewer, [`MapError::System`].
+pub fn read_start(file: &File, bytes: &mut [u8]) -> Result<(), MapError> {
+    let (expected_bytes, found_bytes) = (bytes.len() as u64, length_of(file)?);
+    if found_bytes < expected_bytes {
+        return Err(MapError::Truncated { found_bytes, expected_bytes });
+    }
+    match Backing::of(file)?.device {
+        Some(device) => growth::copy_from_device(file, device, bytes),
+        None => file.read_exact_at(bytes, 0).map_err(MapError::system("reading the file")),
+    }
+}
+
+/// Up to a multiple of `to`; down, where no greater one fits.
+const fn round_up(bytes: u64, to: u64) -> u64 {
+    match bytes.checked_next_multiple_of(to) {
+        Some(rounded) => rounded,
+        None => u64::MAX / to * to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Line;
+
+    #[test]
+    fn references_are_given_only_inside_and_aligned() {
+        let region = Region::anonymous(8192, 1 << 20).unwrap();
+        assert!(region.get::<Line>(PPtr::NULL).is_none());
+        assert!(region.get::<Line>(PPtr::at(64)).is_some());
+        assert!(region.get::<Line>(PPtr::at(72)).is_none(), "misaligned");
+        assert!(region.get::<Line>(PPtr::at(8192 - 64)).is_some());
+        assert!(region.get::<Line>(PPtr::at(8192)).is_none(), "outside");
+        assert!(region.get::<Line>(PPtr::at(u64::MAX - 63)).is_none(), "overflow");
+        assert!(
+            region.cells(8184, 1).is_some()
+                && region.cells(8184, 2).is_none()
+                && region.cells(0, usize::MAX).is_none()
+        );
+        region.grow(16384).unwrap();
+        assert!(region.get::<Line>(PPtr::at(8192)).is_some());
+        assert!(matches!(region.grow(2 << 20), Err(MapError::MaxSize { .. })));
+    }
+
+    #[test]
+    fn pointers_round_trip() {
+        let region = Region::anonymous(8192, 8192).unwrap();
+        let line = region.get::<Line>(PPtr::at(128)).unwrap();
+        assert_eq!(region.pointer_to(line), PPtr::at(128));
+    }
+}
