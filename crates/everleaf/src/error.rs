@@ -188,7 +188,10 @@ impl Error {
             Self::Pool(
                 PoolError::PoolFull { .. }
                 | PoolError::Map(
-                    MapError::DiskFull { .. } | MapError::NoRoom { .. } | MapError::MaxSize { .. },
+                    MapError::DiskFull { .. }
+                    | MapError::NoRoom { .. }
+                    | MapError::Sparse { .. }
+                    | MapError::MaxSize { .. },
                 ),
             ) => true,
             _ => false,

@@ -322,6 +322,8 @@ const fn round_up(bytes: u64, to: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::Line;
 
@@ -349,5 +351,115 @@ mod tests {
         let region = Region::anonymous(8192, 8192).unwrap();
         let line = region.get::<Line>(PPtr::at(128)).unwrap();
         assert_eq!(region.pointer_to(line), PPtr::at(128));
+    }
+
+    fn new_file() -> File {
+        tempfile::tempfile().unwrap()
+    }
+
+    #[test]
+    fn threads_that_grow_a_region_at_once_lose_nothing_that_was_stored() {
+        const STEP: u64 = 4 * PAGE;
+        for region in [
+            Region::anonymous(STEP, 64 << 20).unwrap(),
+            Region::create(new_file(), STEP, 64 << 20).unwrap(),
+        ] {
+            let grow = |thread: u64| {
+                for round in 1..100 {
+                    region.grow((round * 4 + thread) * STEP).unwrap();
+                    let end = region.len();
+                    let mine = end - STEP + thread * WORD as u64;
+                    region.cells(mine, 1).unwrap()[0].store(mine, Ordering::Release);
+                    assert_eq!(region.cells(mine, 1).unwrap()[0].load(Ordering::Acquire), mine);
+                    // What others stored in what was handed out is there still, or not yet.
+                    for other in 0..4 {
+                        let at = end - STEP + other * WORD as u64;
+                        let there = region.cells(at, 1).unwrap()[0].load(Ordering::Acquire);
+                        assert!(there == 0 || there == at);
+                    }
+                }
+            };
+            std::thread::scope(|scope| (0..4).for_each(|t| _ = scope.spawn(move || grow(t))));
+        }
+    }
+
+    #[test]
+    fn a_maximum_without_limit_is_bounded() {
+        for region in [
+            Region::anonymous(PAGE, u64::MAX).unwrap(),
+            Region::create(new_file(), PAGE, u64::MAX).unwrap(),
+        ] {
+            assert!(region.max_len() <= MAX_REGION_BYTES && region.max_len() >= 64 << 20);
+            assert!(matches!(region.grow(u64::MAX), Err(MapError::MaxSize { .. })));
+            region.grow(2 * PAGE).unwrap();
+            region.cells(PAGE, 1).unwrap()[0].store(7, Ordering::Relaxed);
+        }
+        let file = new_file();
+        file.set_len(PAGE).unwrap();
+        let opened = Region::open(file, PAGE, u64::MAX, Mapping::Private).unwrap();
+        assert!(opened.max_len() <= MAX_REGION_BYTES);
+        let refused = Region::create(new_file(), u64::MAX, u64::MAX);
+        assert!(matches!(refused, Err(MapError::NoRoom { .. } | MapError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_growth_does_not_shorten_a_file_that_is_longer() {
+        for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+            let Ok(file) = tempfile::tempfile_in(&folder) else { continue };
+            file.set_len(64 * PAGE).unwrap();
+            let region =
+                Region::open(file.try_clone().unwrap(), PAGE, 1 << 20, Mapping::Shared).unwrap();
+            region.grow(2 * PAGE).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), 64 * PAGE, "{}", folder.display());
+            file::cut_back(&file, 64 * PAGE);
+            assert_eq!(file.metadata().unwrap().len(), 64 * PAGE);
+            file::cut_back(&file, 2 * PAGE);
+            assert_eq!(file.metadata().unwrap().len(), 2 * PAGE);
+            file::cut_back(&file, 4 * PAGE);
+            assert_eq!(file.metadata().unwrap().len(), 2 * PAGE, "it never lengthens");
+        }
+    }
+
+    /// A file of `pages` pages that has data in every second one.
+    fn with_holes(folder: &std::path::Path, pages: u64) -> File {
+        let file = tempfile::tempfile_in(folder).unwrap();
+        file.set_len(pages * PAGE).unwrap();
+        for page in (0..pages).step_by(2) {
+            file.write_all_at(&[0xa5; PAGE as usize], page * PAGE).unwrap();
+        }
+        file
+    }
+
+    #[test]
+    fn holes_read_as_zeros_and_are_filled_before_a_write() {
+        for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+            if !folder.is_dir() {
+                continue;
+            }
+            // Few holes are mapped one by one, many are not.
+            for pages in [64, 4096] {
+                let file = with_holes(&folder, pages);
+                let open = |mapping| {
+                    let file = file.try_clone().unwrap();
+                    Region::open(file, pages * PAGE, pages * PAGE, mapping).unwrap()
+                };
+                let blocks = || file.metadata().unwrap().blocks();
+                let before = blocks();
+                let region = open(Mapping::Private);
+                let first =
+                    |page: u64| region.cells(page * PAGE, 1).unwrap()[0].load(Ordering::Relaxed);
+                for page in 0..pages {
+                    let expected = if page % 2 == 0 { 0xa5a5_a5a5_a5a5_a5a5 } else { 0 };
+                    assert_eq!(first(page), expected, "page {page} of {pages}");
+                    region.cells(page * PAGE, 1).unwrap()[0].store(1, Ordering::Relaxed);
+                }
+                assert_eq!(blocks(), before, "reading took room in {}", folder.display());
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, 0).unwrap();
+                assert_eq!(byte, [0xa5], "a private mapping writes nothing");
+                open(Mapping::Shared);
+                assert!(blocks() * 512 >= pages * PAGE, "holes are filled in {}", folder.display());
+            }
+        }
     }
 }
