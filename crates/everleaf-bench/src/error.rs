@@ -9,7 +9,7 @@ use everleaf_pool::PoolError;
 
 use crate::peers::PeerError;
 use crate::ycsb::{Record, Workload};
-use crate::{Peer, Phase, Subject};
+use crate::{Phase, Subject};
 
 /// A benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -28,10 +28,12 @@ pub enum BenchError {
         choices: String,
     },
     /// A peer that this build lacks.
-    #[error("{name} is not in this build: build with --features {name}", name = .peer.name())]
+    #[error("{what} is not in this build: build with --features {feature}")]
     NotBuilt {
         /// The peer.
-        peer: Peer,
+        what: &'static str,
+        /// The feature that it needs.
+        feature: &'static str,
     },
     /// A phase that there is not.
     #[error(
@@ -267,6 +269,9 @@ pub enum BenchError {
     /// A plot could not be drawn.
     #[error("the plots of this figure could not be drawn; please report this")]
     Plot,
+    /// This build draws no plots.
+    #[error("plots are not in this build: build with --features plots")]
+    NoPlots,
     /// An operation failed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -296,6 +301,7 @@ impl BenchError {
         match self {
             Self::UnknownEngine { .. }
             | Self::NotBuilt { .. }
+            | Self::NoPlots
             | Self::ValueBytes { .. }
             | Self::RecordWords { .. }
             | Self::UnknownPhase { .. }

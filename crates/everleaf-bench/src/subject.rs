@@ -26,13 +26,13 @@ pub enum Subject {
 pub enum Peer {
     /// crossbeam's concurrent skip list.
     SkipMap,
-    /// LMDB.
+    /// LMDB, by the feature `peers`.
     Lmdb,
-    /// redb.
+    /// redb, likewise.
     Redb,
-    /// fjall.
+    /// fjall, likewise.
     Fjall,
-    /// RocksDB, if this build has it.
+    /// RocksDB, by the feature `rocksdb`.
     RocksDb,
 }
 
@@ -51,9 +51,26 @@ impl Peer {
         }
     }
 
+    /// The feature of this crate that it needs, and whether this build has that.
+    const fn requirement(self) -> Option<(&'static str, bool)> {
+        match self {
+            Peer::SkipMap => None,
+            Peer::Lmdb | Peer::Redb | Peer::Fjall => Some(("peers", cfg!(feature = "peers"))),
+            Peer::RocksDb => Some(("rocksdb", cfg!(feature = "rocksdb"))),
+        }
+    }
+
     /// Whether this build has it.
     pub const fn is_built(self) -> bool {
-        !matches!(self, Peer::RocksDb) || cfg!(feature = "rocksdb")
+        self.missing_feature().is_none()
+    }
+
+    /// The feature by which a build has it, if this build lacks it.
+    pub const fn missing_feature(self) -> Option<&'static str> {
+        match self.requirement() {
+            Some((feature, false)) => Some(feature),
+            _ => None,
+        }
     }
 
     /// What it is run with, and what an acknowledged write survives by that.
@@ -137,10 +154,9 @@ impl FromStr for Subject {
 
     fn from_str(name: &str) -> Result<Self, BenchError> {
         if let Some(peer) = Peer::ALL.into_iter().find(|peer| peer.name() == name) {
-            return if peer.is_built() {
-                Ok(Self::Peer(peer))
-            } else {
-                Err(BenchError::NotBuilt { peer })
+            return match peer.missing_feature() {
+                None => Ok(Self::Peer(peer)),
+                Some(feature) => Err(BenchError::NotBuilt { what: peer.name(), feature }),
             };
         }
         let unknown = || BenchError::UnknownEngine {
@@ -186,13 +202,27 @@ mod tests {
             assert!(error.is_wrong_usage(), "{error}");
             let sentence = error.to_string();
             assert!(
-                sentence.contains("fptree, ") && sentence.contains("lmdb, redb, fjall"),
+                sentence.contains("fptree, ") && sentence.contains("store, skipmap"),
                 "{sentence}"
             );
         }
-        if !Peer::RocksDb.is_built() {
-            let sentence = "rocksdb".parse::<Subject>().unwrap_err().to_string();
-            assert!(sentence.contains("--features rocksdb"), "{sentence}");
+    }
+
+    #[test]
+    fn a_peer_that_is_not_in_this_build_is_refused_with_the_feature_that_it_needs() {
+        for peer in Peer::ALL {
+            let parsed = peer.name().parse::<Subject>();
+            match peer.missing_feature() {
+                None => assert_eq!(parsed.unwrap(), Subject::Peer(peer)),
+                Some(feature) => assert_eq!(
+                    parsed.unwrap_err().to_string(),
+                    format!(
+                        "{} is not in this build: build with --features {feature}",
+                        peer.name()
+                    )
+                ),
+            }
         }
+        assert_eq!(Peer::Lmdb.is_built(), cfg!(feature = "peers"));
     }
 }

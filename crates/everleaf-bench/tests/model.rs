@@ -47,6 +47,6 @@ fn the_model_stands_beside_what_was_measured() {
     let rows = run_model(&options).unwrap();
     assert!(rows[0].costs[0].measured_ns.is_some() && rows[0].costs[0].modelled_ns >= 10_000.0);
     assert_eq!(rows[0].table_row().len(), ModelRow::table_heading(&options.latencies, true).len());
-    let peer = ModelOptions { engines: vec!["lmdb".into()], ..options };
-    assert!(run_model(&peer).unwrap_err().to_string().contains("lmdb"));
+    let peer = ModelOptions { engines: vec!["skipmap".into()], ..options };
+    assert!(run_model(&peer).unwrap_err().to_string().contains("skipmap"));
 }

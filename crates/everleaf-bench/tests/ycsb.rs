@@ -2,7 +2,7 @@
 //! for by the runs themselves.
 
 use everleaf_bench::ycsb::{Distribution, Record, Workload, YcsbOptions, run_ycsb};
-use everleaf_bench::{MicroOptions, Subject};
+use everleaf_bench::{MicroOptions, Peer, Subject};
 
 fn options(engines: &[&str], workload: Workload, record: Record) -> YcsbOptions {
     let engines = engines.iter().map(|engine| engine.to_string()).collect();
@@ -71,8 +71,13 @@ fn keys_of_a_normal_distribution_run_with_every_record() {
 
 #[test]
 fn a_store_says_what_a_record_takes() {
-    let reports =
-        run_ycsb(&options(&["store", "lmdb", "skipmap"], Workload::C, Record::Fields)).unwrap();
-    assert!(reports[0].bytes_per_key > Some(1000.0) && reports[1].bytes_per_key > Some(1000.0));
-    assert_eq!((reports[2].bytes_per_key, &*reports[2].durability), (None, "none"));
+    let of = |engine: &str| {
+        run_ycsb(&options(&[engine], Workload::C, Record::Fields)).unwrap().remove(0)
+    };
+    assert!(of("store").bytes_per_key > Some(1000.0));
+    let skipmap = of("skipmap");
+    assert_eq!((skipmap.bytes_per_key, &*skipmap.durability), (None, "none"));
+    if Peer::Lmdb.is_built() {
+        assert!(of("lmdb").bytes_per_key > Some(1000.0));
+    }
 }

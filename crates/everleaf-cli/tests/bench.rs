@@ -4,6 +4,13 @@ mod common;
 
 use common::{Bench, json};
 
+/// Whether the peers are in this build that a feature brings.
+const HAS_PEERS: bool = cfg!(feature = "peers");
+/// Whether this build draws plots.
+const HAS_PLOTS: bool = cfg!(feature = "plots");
+/// What every build can run with records of any size.
+const IN_EVERY_BUILD: [&str; 3] = ["skipmap", "store", "btreemap"];
+
 const MICRO_KEYS: [&str; 43] = [
     "engine",
     "phase",
@@ -151,7 +158,8 @@ fn leaves_have_their_size_by_entries_as_well_as_by_bytes() {
 #[test]
 fn compare_says_what_a_write_to_each_peer_survives() {
     let bench = Bench::new();
-    let engines = ["store", "lmdb", "redb", "fjall", "skipmap", "btreemap"];
+    let peers: &[&str] = if HAS_PEERS { &["lmdb", "redb", "fjall"] } else { &[] };
+    let engines = [&["store", "skipmap", "btreemap"], peers].concat();
     let given = [
         "bench",
         "compare",
@@ -178,14 +186,21 @@ fn compare_says_what_a_write_to_each_peer_survives() {
             "{engine}"
         );
     }
-    let table = bench.ok(given.iter().chain(&["lmdb", "--phases", "insert"]));
+    let table = bench.ok(given.iter().chain(&["store", "--phases", "insert"]));
     assert!(
         table
             .lines()
             .nth(1)
-            .is_some_and(|row| row.contains("lmdb") && row.contains("process-crash")),
+            .is_some_and(|row| row.contains("store") && row.contains("process-crash")),
         "{table}"
     );
+    if !HAS_PEERS {
+        let refused = bench.refused(given.iter().chain(&["store,lmdb"]));
+        assert_eq!(
+            refused.trim_end(),
+            "everleaf: lmdb is not in this build: build with --features peers"
+        );
+    }
     assert!(bench.refused(given.iter().chain(&["fptree"])).contains("multiple of 8"));
 }
 
@@ -193,13 +208,20 @@ fn compare_says_what_a_write_to_each_peer_survives() {
 fn stores_are_compared_on_one_medium_with_their_settings_beside_them() {
     let bench = Bench::new();
     let given = ["bench", "stores", "--keys", "200", "--rounds", "1", "--pool", "q"];
-    let rows: Vec<_> = bench.ok(given.iter().chain(&["--json"])).lines().map(json).collect();
+    if !HAS_PEERS {
+        assert!(bench.refused(given).contains("--features peers"));
+    }
+    let all: &[&str] =
+        if HAS_PEERS { &[] } else { &["--engines", "store:fptree,store:ptree,skipmap,store"] };
+    let rows: Vec<_> =
+        bench.ok(given.iter().chain(all).chain(&["--json"])).lines().map(json).collect();
     assert_eq!(rows.len(), 2 * 4 * 4, "threads, phases, stores");
     for row in &rows {
         // redb knows no durability between none and that of fsync, which is more where the file is
         // on a disk.
         let more = row["engine"] == "redb" && row["durability"] == "power-fail";
-        assert!(more || row["durability"] == "process-crash", "{row:?}");
+        let right = if row["engine"] == "skipmap" { "none" } else { "process-crash" };
+        assert!(more || row["durability"] == right, "{row:?}");
         assert_eq!(row["medium"], rows[0]["medium"]);
         assert!(
             row["settings"].as_str().is_some_and(|settings| !settings.is_empty())
@@ -207,11 +229,13 @@ fn stores_are_compared_on_one_medium_with_their_settings_beside_them() {
         );
         assert_eq!(row["keys"], if row["phase"] == "scan" { 10 } else { 200 });
     }
-    let table = bench.ok(given.iter().chain(&["--engines", "lmdb,store", "--threads", "2"]));
+    let table = bench.ok(given.iter().chain(&["--engines", "skipmap,store", "--threads", "2"]));
     assert_eq!(table.lines().count(), 1 + 4 * 2, "{table}");
     assert!(!bench.path("q").exists());
     assert!(
-        bench.refused(given.iter().chain(&["--engines", "lmdb,bogus"])).contains("no engine bogus")
+        bench
+            .refused(given.iter().chain(&["--engines", "skipmap,bogus"]))
+            .contains("no engine bogus")
     );
 }
 
@@ -398,11 +422,12 @@ fn ycsb_prints_an_object_an_engine() {
             "--rounds",
             "2",
         ];
-        let rest = ["--engine", "lmdb,store,btreemap", "--pool", "q", "--json"];
+        let engines = if HAS_PEERS { ["lmdb", "store", "btreemap"] } else { IN_EVERY_BUILD };
+        let rest = ["--engine", &*engines.join(","), "--pool", "q", "--json"];
         let rows: Vec<_> = bench.ok(given.iter().chain(&rest)).lines().map(json).collect();
         assert_eq!(
             rows.iter().map(|row| row["engine"].as_str().unwrap()).collect::<Vec<_>>(),
-            ["lmdb", "store", "btreemap"]
+            engines
         );
         for row in &rows {
             assert_eq!(row.keys().collect::<Vec<_>>(), keys);
@@ -534,7 +559,8 @@ fn ycsb_refuses_what_it_does_not_have() {
         let given = ["bench", "ycsb", "--workload", "a", "--record", record, "--engine", engine];
         given.into_iter().chain(["--keys", keys, "--operations", operations])
     };
-    for engine in ["store", "btreemap", "lmdb", "skipmap"] {
+    let peers: &[&str] = if HAS_PEERS { &["lmdb"] } else { &[] };
+    for engine in ["store", "btreemap", "skipmap"].iter().chain(peers) {
         assert!(bench.fails(sized("fields", "1000000000000", "1", engine)).contains("MiB"));
         assert!(
             bench.fails(sized("fields", "1000", "1000000000000", engine)).contains("MiB"),
@@ -588,7 +614,7 @@ fn model_counts_the_same_every_time() {
     assert_eq!(counted(&[]), counted(&[]), "to the last digit");
     assert_ne!(counted(&[]), counted(&["--seed", "2"]));
     assert!(bench.refused(given.iter().chain(&["fast"])).contains("READ/FLUSH/FENCE"));
-    let peer = ["bench", "model", "--engines", "lmdb", "--keys", "10"];
+    let peer = ["bench", "model", "--engines", "skipmap", "--keys", "10"];
     assert!(bench.refused(peer).contains("no pool"));
 }
 
@@ -605,13 +631,16 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
         "{table}"
     );
     for (file, begin) in
-        [("fptree-4.svg", &b"<svg"[..]), ("fptree-4.png", b"\x89PNG"), ("fptree-4.json", b"{")]
+        [("fptree-4.json", &b"{"[..]), ("fptree-4.svg", b"<svg"), ("fptree-4.png", b"\x89PNG")]
     {
-        assert!(
-            std::fs::read(bench.path("plots").join(file)).unwrap().starts_with(begin),
-            "{file}"
-        );
+        match std::fs::read(bench.path("plots").join(file)) {
+            Ok(written) => assert!(written.starts_with(begin), "{file}"),
+            Err(_) => assert!(!HAS_PLOTS && begin != b"{", "{file}"),
+        }
     }
+    let said = bench.run(given).stderr;
+    let sentence = "everleaf: no plots were drawn: build with --features plots\n";
+    assert_eq!(said, if HAS_PLOTS { "" } else { sentence });
     let printed = json(&bench.ok(given.iter().chain(&["--json"])));
     assert_eq!(printed.keys().take(4).collect::<Vec<_>>(), ["name", "title", "source", "command"]);
     assert!(bench.refused(["bench", "figure", "fptree-99"]).contains("choose among"));
@@ -625,11 +654,12 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
     }
     // A picture that cannot be written: known before anything is measured, said in one sentence,
     // and nothing is left.
-    std::fs::create_dir_all(bench.path("taken/fptree-4.png")).unwrap();
+    let last = if HAS_PLOTS { "fptree-4.png" } else { "fptree-4.json" };
+    std::fs::create_dir_all(bench.path("taken").join(last)).unwrap();
     let sentence =
         bench.fails(["bench", "figure", "fptree-4", "--keys", "100000000", "--folder", "taken"]);
     assert!(
-        sentence.contains("fptree-4.png cannot be written") && !sentence.contains("Error("),
+        sentence.contains(&format!("{last} cannot be written")) && !sentence.contains("Error("),
         "{sentence}"
     );
     assert_eq!(std::fs::read_dir(bench.path("taken")).unwrap().count(), 1);
@@ -652,12 +682,12 @@ fn report_is_one_page_that_fetches_nothing() {
         rocksdb,
         "process-crash",
         "fptree-7",
-        "<svg",
         "commit",
         "everleaf bench ycsb",
     ] {
         assert!(page.contains(words), "{words} is not in the page");
     }
+    assert_eq!(page.contains("<svg"), HAS_PLOTS);
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
     assert_eq!(page.matches("http").count(), page.matches("xmlns=\"http").count());
     bench.fails(["bench", "report", "--quick", "--output", "missing/page.html"]);

@@ -30,34 +30,39 @@ const COLOURS: [RGBColor; 8] = [
 
 type Outcome<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
-/// A panel by itself.
-pub fn panel_svg(panel: &Panel) -> String {
+/// A panel by itself, as SVG.
+///
+/// # Errors
+/// [`BenchError::NoPlots`] in a build without the feature `plots`.
+pub fn panel_svg(panel: &Panel) -> Result<String, BenchError> {
     prepare_font();
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, PANEL).into_drawing_area();
-        let _ = draw(&root, panel); // Writing to a string cannot fail.
-        let _ = root.present();
+        let drawn = draw(&root, panel).and_then(|()| root.present());
+        drawn.map_err(|_| BenchError::Plot)?;
     }
-    svg
+    Ok(svg)
 }
 
-/// All panels of a figure.
-pub fn figure_svg(figure: &Figure) -> String {
+/// All panels of a figure, as SVG.
+///
+/// # Errors
+/// [`BenchError::NoPlots`] in a build without the feature `plots`.
+pub fn figure_svg(figure: &Figure) -> Result<String, BenchError> {
     prepare_font();
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, size(figure)).into_drawing_area();
-        let _ = draw_all(&root, figure); // As above.
-        let _ = root.present();
+        draw_all(&root, figure).and_then(|()| root.present()).map_err(|_| BenchError::Plot)?;
     }
-    svg
+    Ok(svg)
 }
 
 /// All panels of a figure, as the bytes of a PNG file.
 ///
 /// # Errors
-/// [`BenchError::Plot`].
+/// [`BenchError::Plot`], and [`BenchError::NoPlots`] in a build without the feature `plots`.
 pub fn figure_png(figure: &Figure) -> Result<Vec<u8>, BenchError> {
     prepare_font();
     let (width, height) = size(figure);
@@ -286,27 +291,27 @@ mod tests {
             panel(names, [false, false]),
         ];
         for panel in &panels {
-            let svg = panel_svg(panel);
+            let svg = panel_svg(panel).unwrap();
             assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
             assert!(
                 svg.contains("first") && svg.contains("second") && svg.contains("a &lt; b"),
                 "{svg}"
             );
         }
-        assert!(panel_svg(&panels[2]).contains("insert"));
-        let svg = figure_svg(&figure(panels));
+        assert!(panel_svg(&panels[2]).unwrap().contains("insert"));
+        let svg = figure_svg(&figure(panels)).unwrap();
         assert!(svg.contains("width=\"960\" height=\"640\""), "{}", &svg[..200]);
     }
 
     #[test]
     fn a_panel_of_engines_that_are_not_there_says_so() {
         let empty = Panel { series: Vec::new(), ..panel(None, [false, false]) };
-        assert!(panel_svg(&empty).contains("no engine of this figure"));
+        assert!(panel_svg(&empty).unwrap().contains("no engine of this figure"));
         let one = Panel {
             series: vec![Series { name: "a".into(), from_paper: false, points: vec![[3.0, 0.0]] }],
             ..empty
         };
-        assert!(panel_svg(&one).contains("circle"), "a single point is drawn too");
+        assert!(panel_svg(&one).unwrap().contains("circle"), "a single point is drawn too");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use everleaf_pmem::Cpu;
 
+use crate::figure::HAS_PLOTS;
+
 /// The facts, each with its name.
 pub fn facts() -> Vec<(&'static str, String)> {
     let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -14,6 +16,7 @@ pub fn facts() -> Vec<(&'static str, String)> {
     let gibibytes = |text: String| {
         text.trim_end_matches(" kB").parse::<u64>().ok().map(|kib| format!("{} GiB", kib >> 20))
     };
+    let plots = if HAS_PLOTS { "drawn" } else { "not in this build, which takes --features plots" };
     vec![
         (
             "processor",
@@ -45,6 +48,7 @@ pub fn facts() -> Vec<(&'static str, String)> {
             "measured on",
             humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
         ),
+        ("plots", plots.into()),
     ]
 }
 

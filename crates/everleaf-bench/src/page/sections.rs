@@ -212,9 +212,9 @@ fn stores(
             .filter(|peer| peer.is_built())
             .map(|peer| format!("{}: {}.", peer.name(), peer.settings())),
     );
-    text.extend(Peer::ALL.into_iter().filter(|peer| !peer.is_built()).map(|peer| {
-        let name = peer.name();
-        format!("{name}: not in this build, which takes --features {name}.")
+    text.extend(Peer::ALL.into_iter().filter_map(|peer| {
+        let feature = peer.missing_feature()?;
+        Some(format!("{}: not in this build, which takes --features {feature}.", peer.name()))
     }));
     let text: Vec<&str> = text.iter().map(String::as_str).collect();
     comparison("Stores", &text, command, &compare, steps)

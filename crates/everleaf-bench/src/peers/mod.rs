@@ -5,19 +5,24 @@
 //! Each lives in a folder of its own, which is on the same file system as the pools of the engines
 //! that it is compared with.
 
+#[cfg(feature = "peers")]
 pub mod fjall;
+#[cfg(feature = "peers")]
 pub mod lmdb;
+#[cfg(feature = "peers")]
 pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 pub mod skipmap;
 pub mod store;
 
+#[cfg(any(feature = "peers", feature = "rocksdb"))]
 use std::path::Path;
 
 use crate::subject::Peer;
 
 /// Bytes of cache for a peer that has one.
+#[cfg(any(feature = "peers", feature = "rocksdb"))]
 const CACHE_BYTES: u64 = 1 << 30;
 
 /// What a peer refused to do.
@@ -36,6 +41,7 @@ impl PeerError {
 }
 
 /// Bytes that the files of a folder take on their medium.
+#[cfg(any(feature = "peers", feature = "rocksdb"))]
 fn bytes_of_folder(folder: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = 0;

@@ -119,20 +119,29 @@ impl Session {
         peer: Peer,
         driver: D,
     ) -> Result<(), BenchError> {
-        let folder = || self.place.create_folder();
         let targets = match peer {
             Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
-            Peer::Lmdb => {
-                self.of_bytes::<K, _>(|| peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2))?
+            #[cfg(feature = "peers")]
+            Peer::Lmdb => self.of_bytes::<K, _>(|| {
+                peers::lmdb::Lmdb::create(self.place.create_folder()?, self.pool_bytes * 2)
+            })?,
+            #[cfg(feature = "peers")]
+            Peer::Redb => {
+                self.of_bytes::<K, _>(|| peers::redb::Redb::create(self.place.create_folder()?))?
             }
-            Peer::Redb => self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?))?,
-            Peer::Fjall => self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?))?,
+            #[cfg(feature = "peers")]
+            Peer::Fjall => {
+                self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(self.place.create_folder()?))?
+            }
             #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => {
-                self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?))?
+            Peer::RocksDb => self.of_bytes::<K, _>(|| {
+                peers::rocksdb::RocksDb::create(self.place.create_folder()?)
+            })?,
+            #[cfg(not(all(feature = "peers", feature = "rocksdb")))]
+            _ => {
+                let feature = peer.missing_feature().unwrap_or_default();
+                return Err(BenchError::NotBuilt { what: peer.name(), feature });
             }
-            #[cfg(not(feature = "rocksdb"))]
-            Peer::RocksDb => return Err(BenchError::NotBuilt { peer }),
         };
         driver.drive(targets)
     }

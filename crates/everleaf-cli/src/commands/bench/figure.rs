@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use everleaf_bench::Made;
 use everleaf_bench::figure::{
-    FigureOptions, check, figure_list, figure_png, figure_svg, run_figure_with_progress,
+    FigureOptions, HAS_PLOTS, check, figure_list, figure_png, figure_svg, run_figure_with_progress,
 };
 
 use super::output::Output;
 use super::{Basics, say, with_bar};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, complain};
 
 /// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG)
 /// and a JSON file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a name, lists the figures. Engines of a figure that this release does not have are left out and named.
+Without a name, lists the figures. Engines of a figure that this release does not have are left
+out and named. Plots are drawn by builds with the feature plots.
 
 Examples:
   everleaf bench figure fptree-7
@@ -29,7 +30,8 @@ pub struct Args {
     /// How often each point is measured; medians are shown.
     #[arg(long, value_name = "R", default_value_t = 3)]
     rounds: u32,
-    /// Where NAME.svg, NAME.png and NAME.json are written; made if it is missing.
+    /// Where NAME.json and, by the feature plots, NAME.svg and NAME.png are written; made if it is
+    /// missing.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
     #[command(flatten)]
@@ -58,13 +60,18 @@ pub fn run(args: &Args) -> Outcome {
     let folders = place.folders_at(&args.folder)?;
     let open = |ending: &str| Output::open(&place, &args.folder.join(format!("{name}.{ending}")));
     // Before the work, not after it.
-    let (svg, png, json) = (open("svg")?, open("png")?, open("json")?);
+    let json = open("json")?;
+    let plots = if HAS_PLOTS { Some((open("svg")?, open("png")?)) } else { None };
     let figure = with_bar(|tell| run_figure_with_progress(&options, tell))?;
     let as_json =
         |text: serde_json::Result<String>| text.map_err(|error| Failure::failed(error.to_string()));
     json.write((as_json(serde_json::to_string_pretty(&figure))? + "\n").as_bytes())?;
-    svg.write(figure_svg(&figure).as_bytes())?;
-    png.write(&figure_png(&figure)?)?;
+    if let Some((svg, png)) = plots {
+        svg.write(figure_svg(&figure)?.as_bytes())?;
+        png.write(&figure_png(&figure)?)?;
+    } else {
+        complain("everleaf: no plots were drawn: build with --features plots");
+    }
     folders.into_iter().for_each(Made::leave);
     let text = if args.json { as_json(serde_json::to_string(&figure))? } else { figure.table() };
     say(text.trim_end())

@@ -39,7 +39,10 @@ Examples:
   everleaf bench model --engines fptree,ptree,store --keys 1000000
   everleaf bench figure fptree-7
   everleaf bench report --quick
-  everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000")]
+  everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000
+
+The peers lmdb, redb and fjall are in builds with the feature peers, plots in builds with the
+feature plots: cargo build --release --features peers,plots")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -66,8 +69,8 @@ enum What {
 Example:
   everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
 struct MicroArgs {
-    /// The engine: an index, btreemap, store (or store:E), skipmap, lmdb, redb, fjall, and rocksdb
-    /// if it was built in.
+    /// The engine: an index, btreemap, store (or store:E), skipmap; by the feature peers lmdb, redb
+    /// and fjall, by the feature rocksdb that.
     #[arg(long, value_name = "E")]
     engine: String,
     #[command(flatten)]
@@ -79,8 +82,10 @@ struct MicroArgs {
 #[command(after_help = "\
 Examples:
   everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
-  everleaf bench compare --engines lmdb,redb,fjall,skipmap,btreemap,store --key-type string16 --value-bytes 100 --keys 1000000
-  everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 --phases insert,find,mixed")]
+  everleaf bench compare --engines lmdb,redb,skipmap,store --key-type string16 --value-bytes 100 \
+    --keys 1000000
+  everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 \
+    --phases insert,find,mixed")]
 struct CompareArgs {
     /// The engines, with commas between. E:separate stands for an index of E for each thread, with
     /// its part of the keys; E:copies for one with all keys for each thread, on which it does all
