@@ -11,7 +11,8 @@
 //! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload`
 //! (the keys of each phase) · `subject` (who is measured, by name) · `target` (what is called, and
 //! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
-//! pools live) · `scratch` (that they go again) · `session` (a run) · `micro` `compare` `stores`
+//! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
+//! engines, cut into turns) · `micro` `compare` `stores`
 //! `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) ·
 //! `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
@@ -40,6 +41,7 @@ mod space;
 mod stores;
 mod subject;
 mod target;
+mod turns;
 mod workload;
 pub mod ycsb;
 

@@ -96,6 +96,15 @@ impl Need {
         Self::bytes(pool_bytes, keys * (key_bytes / 4 + 1) + Self::drawn(plan) + counted + 16 * MIB)
     }
 
+    /// Of both at the same time.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            pool_bytes: self.pool_bytes.saturating_add(other.pool_bytes),
+            dram_bytes: self.dram_bytes.saturating_add(other.dram_bytes),
+        }
+    }
+
     /// Of so many at the same time.
     pub fn times(self, runs: u64) -> Self {
         Self::bytes(

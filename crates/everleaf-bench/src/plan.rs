@@ -28,11 +28,6 @@ impl Sharing {
             |(suffix, sharing): (&str, Self)| Some((name.strip_suffix(suffix)?, sharing));
         Self::SUFFIXES.into_iter().find_map(stripped).unwrap_or((name, Self::Shared))
     }
-
-    /// How often an operation is done.
-    pub fn times(self, threads: u32) -> u32 {
-        if self == Self::Copies { threads } else { 1 }
-    }
 }
 
 /// Refuses a number of threads that is not offered.

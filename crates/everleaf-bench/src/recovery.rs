@@ -23,7 +23,7 @@ use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions};
 use crate::plan::{MOST_ROUNDS, within, within_threads};
 use crate::session::{Session, Steps, verify};
 use crate::target::{IndexTarget, Target};
-use crate::workload::{Drawn, Workload};
+use crate::workload::{Drawn, Workload, wholes};
 use crate::{BenchError, Phase, Progress, Subject};
 
 /// Keys that are looked up after each recovery, untimed.
@@ -230,12 +230,12 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
             return Err(BenchError::WrongAnswers { engine, phase: Phase::Insert, asked, right });
         }
         let found = measure(
-            lanes(std::slice::from_mut(target), &self.sample, 1),
+            lanes(std::slice::from_mut(target), wholes(&self.sample), 1),
             vec![Unobserved],
             Phase::Find,
             0,
         )?;
-        verify(engine, Phase::Find, &self.sample, found.answers, true)
+        verify(engine, Phase::Find, wholes(&self.sample), found.answers, true)
     }
 
     /// All rounds; each begins with another number of threads.
@@ -398,7 +398,7 @@ mod tests {
         let mut reopened = subject.reopen(1).unwrap();
         let removed = [Drawn::alike(vec![Workload::new(&session.plan, 0).key(0)])];
         measure(
-            lanes(std::slice::from_mut(&mut reopened.target), &removed, 1),
+            lanes(std::slice::from_mut(&mut reopened.target), wholes(&removed), 1),
             vec![Unobserved],
             Phase::Delete,
             0,

@@ -87,7 +87,8 @@ pub fn run_stores_with_progress(
         let scans = options.micro.scans.unwrap_or((options.micro.keys / KEYS_PER_SCAN).max(1));
         let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan];
         let micro = MicroOptions { threads, phases, scans: Some(scans), ..options.micro.clone() };
-        CompareOptions { engines: options.engines.clone(), rounds: options.rounds, micro }
+        let (engines, rounds) = (options.engines.clone(), options.rounds);
+        CompareOptions { engines, rounds, turn: None, micro }
     };
     let (mut subjects, mut medium) = (Vec::new(), String::new());
     for engine in &options.engines {

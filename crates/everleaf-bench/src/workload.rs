@@ -45,7 +45,7 @@ pub struct Drawn<K> {
     inserts: Vec<bool>,
 }
 
-/// The operations of one thread.
+/// Some of the operations of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'d, K> {
     /// Keys in the order of their operations.
@@ -67,22 +67,36 @@ impl<K> Drawn<K> {
 
     /// Everything.
     pub fn whole(&self) -> Part<'_, K> {
-        self.part(0, 1)
+        Part { keys: &self.keys, inserts: &self.inserts }
     }
 
-    /// What thread `thread` of `threads` works on.
-    pub fn part(&self, thread: usize, threads: usize) -> Part<'_, K> {
-        Part {
-            keys: share(&self.keys, thread, threads),
-            inserts: share(&self.inserts, thread, threads),
-        }
+    /// Part `place` of `parts` equal ones.
+    pub fn part(&self, place: usize, parts: usize) -> Part<'_, K> {
+        self.whole().part(place, parts)
     }
 }
 
-/// One of `threads` equal parts.
-fn share<T>(all: &[T], thread: usize, threads: usize) -> &[T] {
-    let bound = |thread: usize| (all.len() as u128 * thread as u128 / threads as u128) as usize;
-    &all[bound(thread)..bound(thread + 1)]
+impl<'d, K> Part<'d, K> {
+    /// Number of operations.
+    pub fn len(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// Part `place` of `parts` equal ones.
+    pub fn part(&self, place: usize, parts: usize) -> Part<'d, K> {
+        Part { keys: cut(self.keys, place, parts), inserts: cut(self.inserts, place, parts) }
+    }
+}
+
+/// Part `place` of `parts` equal ones.
+fn cut<T>(all: &[T], place: usize, parts: usize) -> &[T] {
+    let bound = |place: usize| (all.len() as u128 * place as u128 / parts as u128) as usize;
+    &all[bound(place)..bound(place + 1)]
+}
+
+/// All operations of some targets.
+pub fn wholes<K>(drawn: &[Drawn<K>]) -> impl Iterator<Item = Part<'_, K>> {
+    drawn.iter().map(Drawn::whole)
 }
 
 /// Draws the keys of one phase after the other. The same plan and seed give the same keys.

@@ -7,7 +7,12 @@ use everleaf_bench::{
 
 fn options(phases: &[Phase]) -> CompareOptions {
     let micro = MicroOptions { keys: 300, phases: phases.to_vec(), ..Default::default() };
-    CompareOptions { engines: vec!["btreemap".into(), "btreemap".into()], rounds: 3, micro }
+    CompareOptions {
+        engines: vec!["btreemap".into(), "btreemap".into()],
+        rounds: 3,
+        turn: None,
+        micro,
+    }
 }
 
 #[test]
@@ -26,6 +31,11 @@ fn every_engine_is_measured_in_every_phase() {
         "{heading}\n{}",
         rows[0].table_row()
     );
+    assert!(rows.iter().all(|row| row.turns == 3
+        && row.ratio_min <= row.ratio_q1
+        && row.ratio_q1 <= row.ratio
+        && row.ratio <= row.ratio_q3
+        && row.ratio_q3 <= row.ratio_max));
     assert!(
         told.iter().all(|progress| progress.done < progress.total)
             && told.is_sorted_by_key(|progress| progress.done)
@@ -47,7 +57,12 @@ fn separate_indexes_do_as_many_operations_as_a_shared_one() {
         ["fptree-c:separate", "fptree-c", "fptree:separate", "btreemap:separate", "fptree:copies"];
     for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
         let micro = MicroOptions { threads: 3, warm: 600, key_type, ..options(&phases).micro };
-        let options = CompareOptions { engines: engines.map(Into::into).into(), rounds: 2, micro };
+        let options = CompareOptions {
+            engines: engines.map(Into::into).into(),
+            rounds: 2,
+            turn: Some(40),
+            micro,
+        };
         let mut told = Vec::new();
         let rows =
             run_compare_with_progress(&options, &mut |progress| told.push(progress)).unwrap();
@@ -58,8 +73,11 @@ fn separate_indexes_do_as_many_operations_as_a_shared_one() {
         assert!(told.iter().all(|progress| progress.total == total), "{:?}", told[0]);
         assert_eq!(
             told.last().unwrap().done,
-            total - 300,
-            "the last phase began when all others were done"
+            total - 38,
+            "the last turn of eight began when all others were done"
+        );
+        assert!(
+            rows.iter().all(|row| row.turns == 2 * if row.phase == Phase::Scan { 75 } else { 8 })
         );
     }
 }
@@ -74,7 +92,8 @@ fn separate_indexes_take_equal_parts_and_need_keys_in_each() {
             ..Default::default()
         };
         change(&mut micro);
-        CompareOptions { engines: vec!["fptree:separate".into()], rounds: 1, micro }
+        let engines = vec!["fptree:separate".into()];
+        CompareOptions { engines, rounds: 1, turn: None, micro }
     };
     run_compare(&right(|_| {})).unwrap();
     let refused = |change| {
@@ -106,6 +125,7 @@ fn nothing_to_compare_and_an_engine_that_is_not_there_are_wrong_usage() {
         CompareOptions { engines: Vec::new(), ..right.clone() },
         CompareOptions { rounds: 0, ..right.clone() },
         CompareOptions { rounds: 1001, ..right.clone() },
+        CompareOptions { turn: Some(0), ..right.clone() },
         CompareOptions { engines: vec!["btreemap".into(), "bogus".into()], ..right.clone() },
         CompareOptions { engines: vec!["btreemap".into(), "masstree".into()], ..right.clone() },
         CompareOptions { engines: vec!["btreemap:apart".into()], ..right.clone() },
@@ -125,7 +145,8 @@ fn copies_do_all_operations_on_all_keys() {
         warm: 11,
         ..options(&[Phase::Insert, Phase::Delete]).micro
     };
-    let options = CompareOptions { engines: vec!["fptree:copies".into()], rounds: 1, micro };
+    let options = CompareOptions { engines: vec!["fptree:copies".into()], ..options(&[]) };
+    let options = CompareOptions { rounds: 1, micro, ..options };
     let mut told = Vec::new();
     run_compare_with_progress(&options, &mut |progress| told.push(progress.total)).unwrap();
     assert_eq!(told.last(), Some(&(3 * (11 + 2 * 301))), "no part, which must be a multiple");

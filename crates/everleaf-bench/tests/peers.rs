@@ -78,6 +78,7 @@ fn each_says_what_a_write_survives() {
         let rows = run_compare(&CompareOptions {
             engines: vec![engine.clone()],
             rounds: 1,
+            turn: Some(100),
             micro: micro.clone(),
         })
         .unwrap();
@@ -105,7 +106,7 @@ fn a_peer_on_a_disk_that_syncs_says_so() {
             warm: 0,
             ..options(engine)
         };
-        let options = CompareOptions { engines: vec![engine.into()], rounds: 1, micro };
+        let options = CompareOptions { engines: vec![engine.into()], rounds: 1, turn: None, micro };
         run_compare(&MicroPhases(options, vec![Phase::Insert]).into()).unwrap()[0]
             .durability
             .clone()

@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::keys::BenchKey;
 use crate::options::{MULTIGET_KEYS, SCAN_RECORDS};
 use crate::target::{Operations, Target};
-use crate::workload::{Drawn, Part};
+use crate::workload::Part;
 use crate::{BenchError, Phase};
 
 pub use clock::{Clock, Latencies, LatencySummary, Unobserved, stamp_ns};
@@ -144,22 +144,22 @@ pub struct Lane<'d, H, K> {
     part: Part<'d, K>,
 }
 
-/// One lane for each of `threads` threads of each target: the operations that were drawn for a
-/// target are shared among its threads in equal parts.
-pub fn lanes<'d, K, T: Target<K>>(
-    targets: &'d mut [T],
-    drawn: &'d [Drawn<K>],
+/// One lane for each of `threads` threads of each target: the operations of a target are shared
+/// among its threads in equal parts.
+pub fn lanes<'t, 'd, K, T: Target<K>>(
+    targets: &'t mut [T],
+    parts: impl Iterator<Item = Part<'d, K>>,
     threads: usize,
-) -> Vec<Lane<'d, T::Handle<'d>, K>> {
-    let of_target = |(target, drawn): (&'d mut T, &'d Drawn<K>)| {
+) -> Vec<Lane<'d, T::Handle<'t>, K>> {
+    let of_target = |(target, part): (&'t mut T, Part<'d, K>)| {
         let handles = target.handles(threads);
         let threads = handles.len();
         handles
             .into_iter()
             .enumerate()
-            .map(move |(thread, handle)| Lane { handle, part: drawn.part(thread, threads) })
+            .map(move |(thread, handle)| Lane { handle, part: part.part(thread, threads) })
     };
-    targets.iter_mut().zip(drawn).flat_map(of_target).collect()
+    targets.iter_mut().zip(parts).flat_map(of_target).collect()
 }
 
 /// What one phase gave.
@@ -240,7 +240,7 @@ mod tests {
     use crate::keys::String16;
     use crate::plan::Plan;
     use crate::target::{IndexTarget, MapTarget};
-    use crate::workload::Workload;
+    use crate::workload::{Drawn, Workload, wholes};
 
     /// What `phase` answers on 205 keys of each target, and what it must.
     fn answers<K: BenchKey, T: Target<K>, C: Clock + Clone>(
@@ -258,7 +258,7 @@ mod tests {
         });
         let threads = clocks.len() / targets.len();
         (
-            measure(lanes(targets, &drawn, threads), clocks.to_vec(), phase, generation)
+            measure(lanes(targets, wholes(&drawn), threads), clocks.to_vec(), phase, generation)
                 .unwrap()
                 .answers,
             expected,
@@ -340,14 +340,16 @@ mod tests {
         let mut workload = Workload::new(&Plan::new(&options).unwrap(), 0);
         let mut targets = [model::<u64, 1>()];
         let warm = [Drawn::alike((0..100).map(|place| workload.key(place)).collect())];
-        measure(lanes(&mut targets, &warm, 1), vec![Unobserved], Phase::Insert, 0).unwrap();
+        measure(lanes(&mut targets, wholes(&warm), 1), vec![Unobserved], Phase::Insert, 0).unwrap();
         let drawn = [workload.operations(Phase::Mixed)];
         let measured =
-            measure(lanes(&mut targets, &drawn, 3), vec![Unobserved; 3], Phase::Mixed, 1).unwrap();
+            measure(lanes(&mut targets, wholes(&drawn), 3), vec![Unobserved; 3], Phase::Mixed, 1)
+                .unwrap();
         assert_eq!(measured.answers, Answers::expected(Phase::Mixed, drawn[0].whole(), true));
         assert_eq!(targets[0].len(), 600);
         let again =
-            measure(lanes(&mut targets, &drawn, 1), vec![Unobserved], Phase::Mixed, 2).unwrap();
+            measure(lanes(&mut targets, wholes(&drawn), 1), vec![Unobserved], Phase::Mixed, 2)
+                .unwrap();
         assert_eq!(again.answers.right, 501, "only lookups succeed where every key is there");
     }
 
@@ -357,7 +359,8 @@ mod tests {
         let drawn = [Drawn::alike((0..1000).collect())];
         for phase in [Phase::Insert, Phase::Multiget] {
             let measured =
-                measure(lanes(&mut targets, &drawn, 1), vec![Latencies::new()], phase, 0).unwrap();
+                measure(lanes(&mut targets, wholes(&drawn), 1), vec![Latencies::new()], phase, 0)
+                    .unwrap();
             assert_eq!(measured.clocks[0].recorded(), 1000, "{phase}");
         }
     }

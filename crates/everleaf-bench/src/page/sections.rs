@@ -1,6 +1,7 @@
 //! What a report measures.
 
 use super::{ReportOptions, Scale, Section};
+use crate::compare::plan_compare;
 use crate::figure::{self, FigureOptions, Panel, Series, number, run_figure_with_progress};
 use crate::model::{Latency, ModelOptions, run_model_with_progress};
 use crate::session::{Session, Steps};
@@ -21,9 +22,7 @@ pub struct Job {
 /// All sections. What is wrong with them (no room above all) is found before any is measured.
 pub fn jobs(options: &ReportOptions, scale: Scale) -> Result<Vec<Job>, BenchError> {
     for comparison in [of_indexes(options, scale), of_stores(options, scale)] {
-        for engine in &comparison.engines {
-            Session::shared(&MicroOptions { engine: engine.clone(), ..comparison.micro.clone() })?;
-        }
+        plan_compare(&comparison)?;
     }
     for (engine, workload) in
         stores_by_name().iter().flat_map(|engine| Workload::ALL.map(|workload| (engine, workload)))
@@ -53,7 +52,7 @@ fn base(options: &ReportOptions, keys: u64) -> MicroOptions {
 fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
     let engines = ["btreemap", "fptree", "fptree-c", "ptree"].map(String::from).to_vec();
     let micro = MicroOptions { flush: Flush::Clwb, ..base(options, scale.index_keys) };
-    CompareOptions { engines, rounds: scale.rounds, micro }
+    CompareOptions { engines, rounds: scale.rounds, turn: None, micro }
 }
 
 /// The stores of this build, ours last.
@@ -70,7 +69,7 @@ fn of_stores(options: &ReportOptions, scale: Scale) -> CompareOptions {
     };
     let engines =
         stores_by_name().into_iter().chain(["skipmap".into(), "btreemap".into()]).collect();
-    CompareOptions { engines, rounds: scale.rounds, micro }
+    CompareOptions { engines, rounds: scale.rounds, turn: None, micro }
 }
 
 fn of_ycsb(options: &ReportOptions, scale: Scale, workload: Workload) -> YcsbOptions {
@@ -109,7 +108,7 @@ fn compared(rows: &[Comparison], phases: &[Phase]) -> (Vec<Vec<String>>, Panel) 
         "min",
         "max",
         "to the first",
-        "(min to max)",
+        "(middle half)",
         "a write survives",
     ])];
     let mut series: Vec<Series> = Vec::new();
@@ -121,7 +120,7 @@ fn compared(rows: &[Comparison], phases: &[Phase]) -> (Vec<Vec<String>>, Panel) 
             number(row.min_ops_per_second),
             number(row.max_ops_per_second),
             number(row.ratio),
-            format!("{} to {}", number(row.ratio_min), number(row.ratio_max)),
+            format!("{} to {}", number(row.ratio_q1), number(row.ratio_q3)),
             row.durability.clone(),
         ]);
         let place = phases.iter().position(|phase| *phase == row.phase).unwrap_or(0) as f64;

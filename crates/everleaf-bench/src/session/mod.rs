@@ -16,7 +16,7 @@ use crate::place::{Need, Place};
 use crate::plan::{Plan, Sharing, copy, divide};
 use crate::report::Timed;
 use crate::target::Target;
-use crate::workload::{Drawn, Workload};
+use crate::workload::{Drawn, Part, Workload, wholes};
 use crate::{BenchError, Peer, Phase, Progress, Subject};
 
 pub(crate) use targets::{Driver, SubjectKey, key_type};
@@ -34,7 +34,7 @@ impl<'p> Steps<'p> {
     }
 
     /// Something begins.
-    pub fn begin(&mut self, subject: Subject, doing: &str) {
+    pub fn begin(&mut self, subject: impl std::fmt::Display, doing: &str) {
         (self.tell)(Progress {
             done: self.done,
             total: self.total,
@@ -64,10 +64,12 @@ pub(crate) struct Session {
     /// Of each index.
     pub plan: Plan,
     /// One, which all threads share, or one for each thread.
-    indexes: u64,
+    pub indexes: u64,
     parameters: EngineParameters,
     place: Place,
     pool_bytes: u64,
+    /// Of all indexes.
+    pub need: Need,
     pub cpu: Cpu,
 }
 
@@ -150,8 +152,10 @@ impl Session {
             options.flush.require(&cpu)?;
         }
         let need = Need::of(&plan);
-        let place = Place::find(need.times(indexes), &options.pool)?;
-        Ok(Self { plan, indexes, parameters, place, pool_bytes: need.pool_bytes, cpu })
+        let pool_bytes = need.pool_bytes;
+        let need = need.times(indexes);
+        let place = Place::find(need, &options.pool)?;
+        Ok(Self { plan, indexes, parameters, place, pool_bytes, need, cpu })
     }
 
     /// What an acknowledged write survives, on this medium and with the settings that are used.
@@ -235,8 +239,9 @@ impl Session {
             let counted: Vec<_> =
                 targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();
             let clocks = vec![clock.clone(); threads * targets.len()];
-            let measured = measure(lanes(targets, &drawn, threads), clocks, phase, i as u8)?;
-            verify(subject, phase, &drawn, measured.answers, T::RETURNS_OLD)?;
+            let measured =
+                measure(lanes(targets, wholes(&drawn), threads), clocks, phase, i as u8)?;
+            verify(subject, phase, wholes(&drawn), measured.answers, T::RETURNS_OLD)?;
             let kind = std::marker::PhantomData;
             after(phase, measured, &Described { targets, before: &counted, kind })?;
             steps.end(drawn.iter().map(Drawn::len).sum());
@@ -265,8 +270,10 @@ impl Session {
                 Drawn::alike(batch.clone().map(|place| workload.key(place)).collect())
             };
             let drawn: Vec<Drawn<K>> = workloads.iter().map(draw).collect();
-            let inserted = measure(lanes(targets, &drawn, threads), clocks, Phase::Insert, 0)?;
-            verify(self.plan.subject, Phase::Insert, &drawn, inserted.answers, T::RETURNS_OLD)?;
+            let inserted =
+                measure(lanes(targets, wholes(&drawn), threads), clocks, Phase::Insert, 0)?;
+            let answers = inserted.answers;
+            verify(self.plan.subject, Phase::Insert, wholes(&drawn), answers, T::RETURNS_OLD)?;
             elapsed += inserted.elapsed;
             clocks = inserted.clocks;
             steps.end(drawn.iter().map(Drawn::len).sum());
@@ -287,23 +294,21 @@ struct Phases<'r, 'p, 'a, C> {
 impl<K: BenchKey, C: Clock + Clone> Driver<K> for Phases<'_, '_, '_, C> {
     const ARRAYS: bool = true;
 
-    fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
+    fn drive<T: Target<K> + 'static>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         self.session.drive(self.steps, self.name, &mut targets, self.clock, &mut || {}, self.after)
     }
 }
 
 /// Whether the operations that were drawn had the outcomes that they must have.
-pub(crate) fn verify<K: BenchKey>(
+pub(crate) fn verify<'d, K: BenchKey>(
     engine: Subject,
     phase: Phase,
-    drawn: &[Drawn<K>],
+    drawn: impl Iterator<Item = Part<'d, K>>,
     found: Answers,
     returns_old: bool,
 ) -> Result<(), BenchError> {
     let mut expected = Answers::default();
-    drawn
-        .iter()
-        .for_each(|drawn| expected.merge(Answers::expected(phase, drawn.whole(), returns_old)));
+    drawn.for_each(|part| expected.merge(Answers::expected(phase, part, returns_old)));
     if found.right != expected.right {
         return Err(BenchError::WrongAnswers {
             engine,

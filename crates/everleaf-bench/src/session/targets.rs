@@ -31,7 +31,7 @@ pub(crate) trait Driver<K> {
     /// be compiled.
     const ARRAYS: bool;
     /// Does it, with empty targets of one kind.
-    fn drive<T: Target<K>>(self, targets: Vec<T>) -> Result<(), BenchError>;
+    fn drive<T: Target<K> + 'static>(self, targets: Vec<T>) -> Result<(), BenchError>;
 }
 
 impl Session {

@@ -154,7 +154,7 @@ struct WithWatch<'r, 'p, 'd, W: Stopwatch, F> {
 impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_, '_, W, F> {
     const ARRAYS: bool = false;
 
-    fn drive<T: Target<K>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
+    fn drive<T: Target<K> + 'static>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
         let Run { options, session, steps, name } = self.run;
         let workloads = [workload::Workload::new(&session.plan, 0)];
         let (load, loads) =

@@ -77,7 +77,7 @@ struct MicroArgs {
     load: Load,
 }
 
-/// Measure the same phases on several engines, interleaved, and compare them with the first.
+/// Measure the same phases on several engines in short turns, and compare them with the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -92,9 +92,13 @@ struct CompareArgs {
     /// operations.
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// How often each is measured.
+    /// How often all of them are filled and measured anew.
     #[arg(long, value_name = "R", default_value_t = 5)]
     rounds: u32,
+    /// Operations of a turn, of all threads together; scans are a tenth as many [default: 48000, or
+    /// 4800 if stores are among the engines].
+    #[arg(long, value_name = "N")]
+    turn: Option<u64>,
     #[command(flatten)]
     load: Load,
 }
@@ -210,7 +214,8 @@ fn micro(args: &MicroArgs) -> Outcome {
 
 fn compare(args: CompareArgs) -> Outcome {
     let micro = args.load.options(args.engines.first().map_or("", String::as_str))?;
-    let options = CompareOptions { engines: args.engines, rounds: args.rounds, micro };
+    let CompareArgs { engines, rounds, turn, .. } = args;
+    let options = CompareOptions { engines, rounds, turn, micro };
     let rows = with_bar(|tell| run_compare_with_progress(&options, tell))?;
     show(&rows, args.load.subject.json, Comparison::table_heading(), Comparison::table_row)
 }
