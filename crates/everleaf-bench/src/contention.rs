@@ -51,7 +51,8 @@ impl Contention {
         differences.map_or(Self::default(), |differences| Self::of(concurrency, &differences))
     }
 
-    fn of(concurrency: Concurrency, differences: &[Conflicts]) -> Self {
+    /// What was counted by each of some indexes that are kept by one scheme.
+    pub(crate) fn of(concurrency: Concurrency, differences: &[Conflicts]) -> Self {
         let sum = |of: &dyn Fn(&Conflicts) -> u64| Some(differences.iter().map(of).sum());
         let aborted = |cause| sum(&|of: &Conflicts| of.transactions.aborted_by(cause));
         Self {

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use everleaf::{CreateOptions, Engine, KeyType, Store};
+use everleaf::{CreateOptions, Engine, KeyType, Store, Transactions};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::contention::Contention;
 use crate::keys::{BenchKey, KeySequence, String16};
 use crate::place::{Need, Place};
 use crate::plan::{within, within_threads};
@@ -39,6 +40,8 @@ pub struct GrowthOptions {
     pub value_bytes: u32,
     /// Threads that put.
     pub threads: u32,
+    /// Which transactions keep them apart, in engines that know any.
+    pub transactions: Transactions,
     /// Decides the keys.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
@@ -54,6 +57,7 @@ impl Default for GrowthOptions {
             to_bytes: 8 << 30,
             value_bytes: 100,
             threads: 1,
+            transactions: Transactions::default(),
             seed: 1,
             pool: Scratch::default(),
         }
@@ -106,6 +110,9 @@ pub struct Growth {
     pub max_ms: f64,
     /// The longest time that a thread ran in one put.
     pub max_running_ms: f64,
+    /// How often threads met.
+    #[serde(flatten)]
+    pub contention: Contention,
     /// The longest, the longest first.
     pub pauses: Vec<Pause>,
 }
@@ -149,7 +156,8 @@ pub fn run_growth_with_progress(
     let create = CreateOptions::new()
         .engine(options.engine)
         .key_type(KeyType::Bytes)
-        .size_bytes(options.from_bytes);
+        .size_bytes(options.from_bytes)
+        .transactions(options.transactions);
     let store = folder.fill(|_| create.create(&path))?;
     let load = Load {
         options,
@@ -176,8 +184,12 @@ pub fn run_growth_with_progress(
         writers.into_iter().map(one).collect::<Result<Vec<_>, _>>()
     })?;
     let seconds = start.elapsed().as_secs_f64();
-    let keys = store.len();
-    Ok(Watched::all(watched).report(options, keys, seconds, load.pool_bytes()))
+    let statistics = store.statistics()?;
+    let contention = Contention::of(statistics.concurrency, &[statistics.conflicts]);
+    let keys = statistics.keys;
+    let to_bytes = load.pool_bytes();
+    let grown = Watched::all(watched).report(options);
+    Ok(Growth { keys, seconds, to_bytes, contention, ..grown })
 }
 
 /// What writers share.
@@ -292,22 +304,24 @@ impl Watched {
         all
     }
 
-    fn report(self, options: &GrowthOptions, keys: u64, seconds: f64, to_bytes: u64) -> Growth {
+    /// What was seen of the puts; the pool's part is for the caller to add.
+    fn report(self, options: &GrowthOptions) -> Growth {
         let us = |quantile: f64| self.histogram.value_at_quantile(quantile) as f64 / 1e3;
         Growth {
             engine: options.engine.to_string(),
             threads: options.threads,
             value_bytes: options.value_bytes,
             from_bytes: options.from_bytes,
-            to_bytes,
-            keys,
-            seconds,
+            to_bytes: options.to_bytes,
+            keys: 0,
+            seconds: 0.0,
             p50_us: us(0.5),
             p99_us: us(0.99),
             p999_us: us(0.999),
             p99999_us: us(0.99999),
             max_ms: self.histogram.max() as f64 / 1e6,
             max_running_ms: self.longest_run.as_secs_f64() * 1e3,
+            contention: Contention::default(),
             pauses: self.pauses,
         }
     }
@@ -319,7 +333,8 @@ impl Growth {
         let mib = |bytes: u64| bytes >> 20;
         let mut lines = format!(
             "{}, {} threads, values of {} bytes: from {} to {} MiB, {} keys in {:.1} s\n\
-             a put: half within {:.2} us, 99 % {:.2}, 99.9 % {:.2}, 99.999 % {:.0}; the longest {:.2} ms, of which its thread ran at most {:.2}\n\
+             a put: half within {:.2} us, 99 % {:.2}, 99.9 % {:.2}, 99.999 % {:.0}; the longest \
+             {:.2} ms, of which its thread ran at most {:.2}\n\
              {:>9} {:>11} {:>9} {:>9}  the longest puts",
             self.engine,
             self.threads,

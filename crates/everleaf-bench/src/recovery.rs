@@ -203,16 +203,17 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
         let start = Instant::now();
         let hardware = self.session.hardware(self.file.region()?)?;
         let reopened = match self.session.added() {
-            None => Self::open(hardware, threads)?,
-            Some(added) => Self::open(Emulated::new(hardware, added), threads)?,
+            None => self.open(hardware, threads)?,
+            Some(added) => self.open(Emulated::new(hardware, added), threads)?,
         };
         Ok(Reopened { elapsed: start.elapsed(), ..reopened })
     }
 
-    fn open<M: Media>(media: M, threads: u32) -> Result<Reopened<K>, BenchError> {
+    fn open<M: Media>(&self, media: M, threads: u32) -> Result<Reopened<K>, BenchError> {
         let (pool, opened) = Pool::open(media)?;
-        let opening =
-            registry::Opening { threads: Some(threads as usize), ..opened.shutdown.into() };
+        let transactions = self.session.plan.options.transactions;
+        let threads = Some(threads as usize);
+        let opening = registry::Opening { threads, transactions, ..opened.shutdown.into() };
         let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
         Ok(Reopened {
             elapsed: Duration::ZERO,

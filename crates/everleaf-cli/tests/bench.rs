@@ -402,6 +402,7 @@ fn ycsb_prints_an_object_an_engine() {
         "dram_bytes",
         "bytes_per_key",
     ];
+    let keys = [&keys[..], &MICRO_KEYS[32..]].concat(); // The last are those of contention.
     for (workload, kinds, keys_after) in [
         ("a", &["read", "update"][..], 300),
         ("b", &["read", "update"], 300),

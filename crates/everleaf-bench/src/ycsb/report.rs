@@ -11,6 +11,7 @@ use super::options::{Distribution, Kind, YcsbOptions};
 use super::run::Done;
 use crate::Subject;
 use crate::compare::Spread;
+use crate::contention::Contention;
 use crate::measure::stamp_ns;
 
 /// What one engine did in a workload. Serialised, it is one JSON object whose keys are these fields
@@ -69,6 +70,9 @@ pub struct YcsbReport {
     pub dram_bytes: Option<u64>,
     /// Both, for each record.
     pub bytes_per_key: Option<f64>,
+    /// How often threads met in the workload, in all rounds together, without the loading.
+    #[serde(flatten)]
+    pub contention: Contention,
 }
 
 /// Latencies of the operations of a kind, in nanoseconds.
@@ -228,14 +232,28 @@ impl YcsbReport {
             dram_bytes: last.dram_bytes,
             bytes_per_key: bytes
                 .map(|bytes| (bytes as f64 / last.keys_after.max(1) as f64 * 10.0).round() / 10.0),
+            contention: runs
+                .timed
+                .iter()
+                .map(|done| done.contention)
+                .reduce(Contention::and)
+                .unwrap_or_default(),
         }
     }
 
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<12} {:<13} {:>11} {:>11} {:>11} {:>11} {:>6} {:>8}  p50 / p99 / p99.9 ns",
-            "engine", "durability", "load ops/s", "ops/s", "min", "max", "ratio", "bytes/key"
+            "{:<12} {:<13} {:>11} {:>11} {:>11} {:>11} {:>6} {:>9} {}  p50 / p99 / p99.9 ns",
+            "engine",
+            "durability",
+            "load ops/s",
+            "ops/s",
+            "min",
+            "max",
+            "ratio",
+            "bytes/key",
+            Contention::heading()
         )
     }
 
@@ -246,7 +264,7 @@ impl YcsbReport {
         };
         let latencies: Vec<String> = self.latencies.iter().map(of_kind).collect();
         format!(
-            "{:<12} {:<13} {:>11} {:>11} {:>11} {:>11} {:>6.2} {:>9}  {}",
+            "{:<12} {:<13} {:>11} {:>11} {:>11} {:>11} {:>6.2} {:>9} {}  {}",
             self.engine,
             self.durability,
             self.load_ops_per_second,
@@ -255,6 +273,7 @@ impl YcsbReport {
             self.max_ops_per_second,
             self.ratio,
             self.bytes_per_key.map_or("-".into(), |bytes| format!("{bytes:.1}")),
+            self.contention.columns(self.operations * u64::from(self.rounds)),
             latencies.join(", ")
         )
     }

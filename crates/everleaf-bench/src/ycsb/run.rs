@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
 use super::options::{Kind, Record, YcsbOptions};
 use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
+use crate::contention::Contention;
 use crate::keys::{BenchKey, String16, UserKey, mix};
 use crate::measure::{Clock, Unobserved, pin};
 use crate::plan::{MOST_ROUNDS, within};
@@ -105,6 +106,7 @@ pub struct Done<W: Stopwatch> {
     pub keys_after: u64,
     pub medium_bytes: Option<u64>,
     pub dram_bytes: Option<u64>,
+    pub contention: Contention,
 }
 
 /// A run of one engine.
@@ -164,6 +166,8 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
         let drawn: Vec<Vec<Operation<K>>> =
             (0..source.threads).map(|thread| source.draw(thread)).collect();
         let watches = (0..source.threads).map(&self.watch).collect();
+        let conflicts = |target: &T| target.statistics().map(|of| of.conflicts);
+        let before: Vec<_> = targets.iter().map(conflicts).collect();
         let (elapsed, right, watches) =
             operate::<K, T, W>(&mut targets[0], &drawn, watches, options.record)?;
         if right != options.operations {
@@ -176,6 +180,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
             });
         }
         steps.end(options.operations);
+        let contention = Contention::between(&before, targets.iter().map(Target::statistics));
         let target = &targets[0];
         (self.done)(Done {
             load,
@@ -185,6 +190,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
             keys_after: target.len(),
             medium_bytes: target.medium_bytes(),
             dram_bytes: target.statistics().map(|statistics| statistics.dram_bytes),
+            contention,
         });
         Ok(())
     }

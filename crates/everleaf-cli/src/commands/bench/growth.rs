@@ -3,6 +3,7 @@
 use everleaf::Engine;
 use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 
+use super::subject::Scheme;
 use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
 use crate::size::parse_size;
@@ -10,7 +11,8 @@ use crate::size::parse_size;
 /// Let a pool grow under load, and show the puts that took longest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A put that takes long has either run long, which is a pause of ours, or waited for the processor, which others had: both times are shown.
+A put that takes long has either run long, which is a pause of ours, or waited for the processor,
+which others had: both times are shown.
 
 Example:
   everleaf bench growth --from 1MiB --to 8GiB --json")]
@@ -31,6 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: u32,
     #[command(flatten)]
+    scheme: Scheme,
+    #[command(flatten)]
     basics: Basics,
     /// Print one JSON object.
     #[arg(long)]
@@ -45,6 +49,7 @@ pub fn run(args: Args) -> Outcome {
         to_bytes: args.to,
         value_bytes: args.value_bytes,
         threads: args.threads,
+        transactions: args.scheme.transactions(args.basics.seed),
         seed: args.basics.seed,
         pool: args.basics.place()?,
     };

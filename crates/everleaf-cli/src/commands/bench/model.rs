@@ -9,12 +9,14 @@ use crate::failure::Outcome;
 /// the time of it at given latencies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The same seed gives the same counts to the last digit, on every machine. Times are what the latencies add to DRAM; with --rounds they stand beside
-what emulated latencies were measured to add.
+The same seed gives the same counts to the last digit, on every machine. Times are what the
+latencies add to DRAM; with --rounds they stand beside what emulated latencies were measured to add.
 
 Examples:
-  everleaf bench model --engines fptree,ptree,store --keys 1000000 --phases insert,find,update,delete
-  everleaf bench model --engines fptree --keys 1000000 --warm 10000000 --latencies 160,650,300/0/500 --rounds 3 --json")]
+  everleaf bench model --engines fptree,ptree,store --keys 1000000 \
+    --phases insert,find,update,delete
+  everleaf bench model --engines fptree --keys 1000000 --warm 10000000 \
+    --latencies 160,650,300/0/500 --rounds 3 --json")]
 pub struct Args {
     /// The engines, with commas between: indexes and stores.
     #[arg(long, value_name = "E,..", value_delimiter = ',', required = true)]

@@ -16,7 +16,8 @@ pub struct Args {
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
     engine: String,
     /// Bytes of a key and of a value, with commas between; a key of 8 bytes is a number.
-    #[arg(long, value_name = "K/V,..", value_delimiter = ',', value_parser = str::parse::<RecordBytes>)]
+    #[arg(long, value_name = "K/V,..", value_delimiter = ',')]
+    #[arg(value_parser = str::parse::<RecordBytes>)]
     #[arg(default_value = "8/8,16/100,24/1000")]
     records: Vec<RecordBytes>,
     /// Records in a store when it is full.

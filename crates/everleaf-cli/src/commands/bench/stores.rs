@@ -4,7 +4,7 @@ use everleaf_bench::{
     BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress,
 };
 
-use super::subject::FlushKind;
+use super::subject::{FlushKind, Scheme};
 use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
 
@@ -12,8 +12,9 @@ use crate::failure::Outcome;
 /// medium, and beside the numbers what a write survives.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each store has the settings by which an acknowledged write survives the death of the process: see docs/benchmarks.md. The ratio is to the first; `best other` is
-the ratio to the fastest of the others.
+Each store has the settings by which an acknowledged write survives the death of the process: see
+docs/benchmarks.md. The ratio is to the first; `best other` is the ratio to the fastest of the
+others.
 
 Example:
   everleaf bench stores --keys 1000000 --threads 1,2 --rounds 3 --json")]
@@ -45,6 +46,8 @@ pub struct Args {
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
     #[command(flatten)]
+    scheme: Scheme,
+    #[command(flatten)]
     basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
@@ -59,6 +62,7 @@ pub fn run(args: Args) -> Outcome {
         key_type: BenchKeyType::String16,
         value_bytes: Some(args.value_bytes),
         flush: args.flush.into(),
+        transactions: args.scheme.transactions(args.basics.seed),
         seed: args.basics.seed,
         pool: args.basics.place()?,
         ..MicroOptions::default()

@@ -1,6 +1,6 @@
 //! What is measured, as several commands ask for it.
 
-use everleaf::InjectedAborts;
+use everleaf::{InjectedAborts, Transactions};
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
 use super::basics::Basics;
@@ -20,7 +20,8 @@ pub struct Subject {
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].
-    #[arg(long, value_name = "N", conflicts_with = "node_bytes", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    #[arg(long, value_name = "N", conflicts_with = "node_bytes")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     leaf_slots: Option<u32>,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
@@ -47,9 +48,8 @@ pub struct Subject {
     /// The flush instruction.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
-    /// Transactions of fptree-c.
-    #[arg(long, value_name = "WHICH", default_value = "auto")]
-    rtm: Rtm,
+    #[command(flatten)]
+    scheme: Scheme,
     #[command(flatten)]
     basics: Basics,
     /// Print one JSON object a line.
@@ -68,6 +68,21 @@ enum KeyOrder {
 enum KeyKind {
     U64,
     String16,
+}
+
+/// What keeps threads apart.
+#[derive(Debug, clap::Args)]
+pub struct Scheme {
+    /// Transactions of inner nodes, in fptree-c and in a store over it.
+    #[arg(long, value_name = "WHICH", default_value = "off")]
+    rtm: Rtm,
+}
+
+impl Scheme {
+    /// As engines take it.
+    pub fn transactions(&self, seed: u64) -> Transactions {
+        self.rtm.with(seed, InjectedAborts::Nothing)
+    }
 }
 
 /// A flush instruction by name.
@@ -115,7 +130,7 @@ impl Subject {
             key_bits: self.key_bits,
             key_deviation: self.key_deviation,
             flush: self.flush.into(),
-            transactions: self.rtm.with(self.basics.seed, InjectedAborts::Nothing),
+            transactions: self.scheme.transactions(self.basics.seed),
             seed: self.basics.seed,
             pool: self.basics.place()?,
             ..MicroOptions::default()

@@ -5,7 +5,7 @@ use everleaf_bench::ycsb::{
     Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress,
 };
 
-use super::subject::FlushKind;
+use super::subject::{FlushKind, Scheme};
 use super::{Basics, show, with_bar};
 use crate::failure::{Failure, Outcome};
 
@@ -13,12 +13,14 @@ use crate::failure::{Failure, Outcome};
 /// latencies, bytes a record.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of the latest and 5 percent inserts; e scans and 5 percent
-inserts; f half reads, half read-modify-writes.
+Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of the latest and 5
+percent inserts; e scans and 5 percent inserts; f half reads, half read-modify-writes.
 
 Examples:
-  everleaf bench ycsb --workload a --engine lmdb,redb,fjall,store --keys 1000000 --operations 1000000
-  everleaf bench ycsb --workload c --engine fptree-c,skipmap --record 8/8 --keys 1000000 --operations 5000000 --threads 2 --json")]
+  everleaf bench ycsb --workload a --engine lmdb,redb,fjall,store --keys 1000000 \
+    --operations 1000000
+  everleaf bench ycsb --workload c --engine fptree-c,skipmap --record 8/8 --keys 1000000 \
+    --operations 5000000 --threads 2 --json")]
 pub struct Args {
     /// The workload, a to f.
     #[arg(long, value_parser = str::parse::<Workload>)]
@@ -56,6 +58,8 @@ pub struct Args {
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
     #[command(flatten)]
+    scheme: Scheme,
+    #[command(flatten)]
     basics: Basics,
     /// Print one JSON object a line.
     #[arg(long)]
@@ -84,6 +88,7 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
+                transactions: self.scheme.transactions(self.basics.seed),
                 key_deviation: self.key_deviation,
                 seed: self.basics.seed,
                 pool: self.basics.place()?,
