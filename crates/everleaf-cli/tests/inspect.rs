@@ -40,7 +40,16 @@ fn info_has_the_keys_of_the_contract_first() {
     );
     assert!(["power-fail", "process-crash"].contains(&info["durability"].as_str().unwrap()));
     assert_eq!(info["shutdown"], "clean");
-    assert!(["rtm", "version-locks"].contains(&info["concurrency"].as_str().unwrap()));
+    assert_eq!(info["concurrency"], "version-locks", "the default");
+    let auto = json(&bench.ok(["info", "p", "--json", "--rtm", "auto"]));
+    assert!(["rtm", "version-locks"].contains(&auto["concurrency"].as_str().unwrap()));
+    // Transactions of the processor are never left out without a word.
+    let on = bench.run(["info", "p", "--json", "--rtm", "on"]);
+    if on.code == Some(0) {
+        assert_eq!(json(std::str::from_utf8(&on.stdout).unwrap())["concurrency"], "rtm");
+    } else {
+        assert!(on.code == Some(2) && on.stderr.contains("leave --rtm out"), "{}", on.stderr);
+    }
     for (rtm, concurrency) in [("off", "version-locks"), ("simulated", "simulated-rtm")] {
         assert_eq!(
             json(&bench.ok(["info", "p", "--json", "--rtm", rtm]))["concurrency"],

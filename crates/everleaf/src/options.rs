@@ -52,7 +52,7 @@ pub struct CreateOptions {
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default:
-    /// those of the processor, if it has them.
+    /// none, but version locks, which are faster on the processors that were measured.
     pub transactions: Transactions,
 }
 
@@ -65,7 +65,7 @@ impl Default for CreateOptions {
             max_size_bytes: None,
             parameters: EngineParameters::default(),
             clock: Clock::system(),
-            transactions: Transactions::Auto,
+            transactions: Transactions::Off,
         }
     }
 }
@@ -222,7 +222,7 @@ pub struct OpenOptions {
     /// What values expire by.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
-    /// locks with versions do. Default: those of the processor, if it has them.
+    /// version locks do. Default: none.
     pub transactions: Transactions,
 }
 
@@ -268,8 +268,12 @@ impl OpenOptions {
     /// use everleaf::{Concurrency, CreateOptions, OpenOptions, Transactions};
     ///
     /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
-    /// let store = OpenOptions::new().transactions(Transactions::Off).open(&path)?;
+    /// let store = OpenOptions::new().open(&path)?;
     /// assert_eq!(store.statistics()?.concurrency, Concurrency::VersionLocks);
+    /// drop(store);
+    /// // Transactions of the processor if it has them, else version locks again.
+    /// let store = OpenOptions::new().transactions(Transactions::Auto).open(&path)?;
+    /// assert_ne!(store.statistics()?.concurrency, Concurrency::OneLock);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

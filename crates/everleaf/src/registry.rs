@@ -93,7 +93,7 @@ pub fn create_index<K: StoreKey, M: Media>(
     parameters: &EngineParameters,
     value_words: usize,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    create_index_with(pool, engine, parameters, value_words, Transactions::Auto)
+    create_index_with(pool, engine, parameters, value_words, Transactions::Off)
 }
 
 /// As [`create_index`], with these transactions where the engine knows any.

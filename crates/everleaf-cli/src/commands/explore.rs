@@ -341,7 +341,8 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
     )?;
     let subject = EngineSubject::new(engine, parameters, level, scenario)
         .with_value_words(args.value_words as usize);
-    Ok(subject.with_transactions(args.rtm.with(args.seed.unwrap_or(1), InjectedAborts::OneIn(3))))
+    let transactions = args.rtm.with(args.seed.unwrap_or(1), InjectedAborts::OneIn(3))?;
+    Ok(subject.with_transactions(transactions))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {

@@ -19,7 +19,7 @@ pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
     /// Which transactions to open it with (engine fptree-c).
-    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    #[arg(long, value_name = "WHICH", default_value = "off")]
     rtm: Rtm,
     /// Print one JSON object.
     #[arg(long)]
@@ -130,7 +130,7 @@ impl Report {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     let options =
-        OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing));
+        OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
     let store = options.open(&args.pool)?;
     let report = Report::of(&store.statistics()?, store.tree_names()?.len());
     let text = if args.json {

@@ -117,9 +117,9 @@ pub struct Opening {
 }
 
 impl From<Shutdown> for Opening {
-    /// Left so, and opened as the machine suggests.
+    /// Left so, and opened with as many threads as there are processors for, and version locks.
     fn from(shutdown: Shutdown) -> Self {
-        Self { shutdown, threads: None, transactions: Transactions::Auto }
+        Self { shutdown, threads: None, transactions: Transactions::Off }
     }
 }
 

@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Outcome {
         to_bytes: args.to,
         value_bytes: args.value_bytes,
         threads: args.threads,
-        transactions: args.scheme.transactions(args.basics.seed),
+        transactions: args.scheme.transactions(args.basics.seed)?,
         seed: args.basics.seed,
         pool: args.basics.place()?,
     };

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Outcome {
         key_type: BenchKeyType::String16,
         value_bytes: Some(args.value_bytes),
         flush: args.flush.into(),
-        transactions: args.scheme.transactions(args.basics.seed),
+        transactions: args.scheme.transactions(args.basics.seed)?,
         seed: args.basics.seed,
         pool: args.basics.place()?,
         ..MicroOptions::default()

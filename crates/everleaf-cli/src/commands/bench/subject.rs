@@ -80,7 +80,10 @@ pub struct Scheme {
 
 impl Scheme {
     /// As engines take it.
-    pub fn transactions(&self, seed: u64) -> Transactions {
+    ///
+    /// # Errors
+    /// As [`Rtm::with`].
+    pub fn transactions(&self, seed: u64) -> Result<Transactions, Failure> {
         self.rtm.with(seed, InjectedAborts::Nothing)
     }
 }
@@ -130,7 +133,7 @@ impl Subject {
             key_bits: self.key_bits,
             key_deviation: self.key_deviation,
             flush: self.flush.into(),
-            transactions: self.scheme.transactions(self.basics.seed),
+            transactions: self.scheme.transactions(self.basics.seed)?,
             seed: self.basics.seed,
             pool: self.basics.place()?,
             ..MicroOptions::default()

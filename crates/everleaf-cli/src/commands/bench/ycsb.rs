@@ -88,7 +88,7 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
-                transactions: self.scheme.transactions(self.basics.seed),
+                transactions: self.scheme.transactions(self.basics.seed)?,
                 key_deviation: self.key_deviation,
                 seed: self.basics.seed,
                 pool: self.basics.place()?,
