@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use everleaf_pmem::{Counted, Hardware};
+use everleaf_pmem::Hardware;
 use everleaf_pool::Pool;
 
 use crate::keys::String16;
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
-use crate::modelled::{Modelled, Tally};
+use crate::modelled::{Modelled, Tally, modelled, reset, tally};
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::peers::store::Ours;
 use crate::report::PhaseReport;
@@ -114,7 +114,7 @@ impl Session {
         &self,
         steps: &mut Steps<'_>,
     ) -> Result<Vec<Tally>, BenchError> {
-        let media = Modelled::new(Counted::new(Hardware::new(self.region()?, &self.cpu)?));
+        let media = modelled(Hardware::new(self.region()?, &self.cpu)?);
         match self.plan.subject {
             Subject::Index(engine) => {
                 let (pool, target) = self.index::<K, _>(engine, media)?;
@@ -140,7 +140,7 @@ impl Session {
     ) -> Result<Vec<Tally>, BenchError> {
         let mut counts = Vec::new();
         let mut after = |_, _: Measured<Unobserved>, _: &dyn Describe| {
-            let mut tally = pool.media().tally();
+            let mut tally = tally(pool.media());
             if matches!(self.plan.subject, Subject::Index(engine) if engine.is_volatile_twin()) {
                 // Timed without any; what the code asks for is nothing there.
                 let counts = &mut tally.counts;
@@ -156,7 +156,7 @@ impl Session {
             "counted",
             &mut [target],
             &Unobserved,
-            &mut || pool.media().reset(),
+            &mut || reset(pool.media()),
             &mut after,
         )?;
         Ok(counts)

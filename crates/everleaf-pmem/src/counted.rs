@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::cpu::SimdLevel;
-use crate::hardware::lines_of;
 use crate::tally::{Barrier, LineStates, SiteTotals};
-use crate::{
-    Counter, Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region, Rtm, Site, Word,
-};
+use crate::{Counter, Hardware, Hook, Instrumented, LINE, Media, Site};
 
 /// What happened on a [`Counted`] media since it was made or last reset.
 #[derive(Clone, Debug, Default)]
@@ -35,14 +31,15 @@ impl Counts {
     }
 }
 
-/// [`Hardware`] that counts. A type of its own, so that a timed run on `Hardware` holds no counting
-/// instruction.
+/// [`Hardware`] that counts.
 ///
 /// A barrier or a store costs one or two uncontended atomic operations. The totals by site are
 /// exact whatever the number of threads; `pm_lines_read` is exact with one thread, because
 /// operations of several threads at a time share one tally of distinct lines.
-pub struct Counted {
-    hardware: Hardware,
+pub type Counted = Instrumented<Counting>;
+
+/// The hook of [`Counted`].
+pub struct Counting {
     lines: LineStates,
     sites: SiteTotals,
     line_writes: AtomicU64,
@@ -55,10 +52,27 @@ pub struct Counted {
 impl Counted {
     /// Counts what happens on `hardware`.
     pub fn new(hardware: Hardware) -> Self {
-        let lines = LineStates::new(hardware.region().max_len());
+        let counting = Counting::new(hardware.region().max_len());
+        Self::with_hook(hardware, counting)
+    }
+
+    /// As [`Counting::counts`].
+    pub fn counts(&self) -> Counts {
+        self.hook().counts()
+    }
+
+    /// As [`Counting::reset`].
+    pub fn reset(&self) {
+        self.hook().reset();
+    }
+}
+
+impl Counting {
+    /// Counts what happens in a region that may grow to `max_bytes`
+    /// ([`Region::max_len`](crate::Region::max_len)).
+    pub fn new(max_bytes: u64) -> Self {
         Self {
-            hardware,
-            lines,
+            lines: LineStates::new(max_bytes),
             sites: SiteTotals::default(),
             line_writes: AtomicU64::new(0),
             pm_lines_read: AtomicU64::new(0),
@@ -87,96 +101,34 @@ impl Counted {
         totals.into_iter().chain(&self.events).for_each(|total| total.store(0, Relaxed));
         self.operation.fetch_add(1, Relaxed);
     }
+}
 
-    fn line_of(&self, address: usize) -> u64 {
-        self.region().offset_of(address) / LINE as u64
-    }
+impl Hook for Counting {
+    const REPEATABLE: bool = true;
 
-    fn read(&self, address: usize) {
-        if self.lines.stamp(self.line_of(address), self.operation.load(Relaxed)) {
+    fn before_load(&self, offset: u64) {
+        if self.lines.stamp(offset / LINE as u64, self.operation.load(Relaxed)) {
             self.lines_of_operation.fetch_add(1, Relaxed);
         }
     }
-
-    fn wrote(&self, address: usize) {
-        self.lines.soil(self.line_of(address));
+    fn after_store(&self, offset: u64) {
+        self.lines.mark_dirty(offset / LINE as u64);
     }
-
-    fn flushed(&self, site: Site, address: usize) {
+    fn after_flush(&self, site: Site, offset: u64) {
         self.sites.add(site, Barrier::Flush);
-        if self.lines.clean(self.line_of(address)) {
+        if self.lines.mark_clean(offset / LINE as u64) {
             self.sites.add(site, Barrier::FlushOfNew);
         }
     }
-}
-
-impl Media for Counted {
-    const COUNTS_READS: bool = true;
-    const REPEATABLE: bool = true;
-
-    fn region(&self) -> &Region {
-        self.hardware.region()
-    }
-    fn simd(&self) -> SimdLevel {
-        self.hardware.simd()
-    }
-    fn rtm(&self) -> Option<Rtm> {
-        self.hardware.rtm()
-    }
-    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
-        self.read(cell.address());
-        self.hardware.load(cell)
-    }
-    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
-        self.hardware.store(cell, value);
-        self.wrote(cell.address());
-    }
-    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        self.read(cell.address());
-        let outcome = self.hardware.compare_exchange(cell, current, new);
-        if outcome.is_ok() {
-            self.wrote(cell.address());
-        }
-        outcome
-    }
-    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
-        self.read(line.0[0].address());
-        self.hardware.match_line(line, byte)
-    }
-    fn prefetch<T: Persistent>(&self, object: &T) {
-        self.hardware.prefetch(object);
-    }
-    fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
-        self.hardware.flush(site, cell);
-        self.flushed(site, cell.address());
-    }
-    fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
-        self.hardware.flush_object(site, object);
-        for line in lines_of(object) {
-            self.flushed(site, line);
-        }
-    }
-    fn fence(&self, site: Site) {
-        self.hardware.fence(site);
+    fn after_fence(&self, site: Site) {
         self.sites.add(site, Barrier::Fence);
     }
-    fn order(&self, site: Site) {
-        self.hardware.order(site);
-    }
-    fn line_atomicity(&self) -> LineAtomicity {
-        self.hardware.line_atomicity()
-    }
-    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
-        let promised = self.hardware.write_line(site, line, words);
-        // The whole line goes to memory: nothing is left to flush.
-        self.lines.clean(self.line_of(line.0[0].address()));
+    /// The whole line goes to memory: nothing is left to flush.
+    fn after_line_write(&self, offset: u64) {
+        self.lines.mark_clean(offset / LINE as u64);
         self.line_writes.fetch_add(1, Relaxed);
-        promised
     }
-    fn relax(&self) {
-        self.hardware.relax();
-    }
-    fn end_operation(&self) {
+    fn after_operation(&self) {
         self.pm_lines_read.fetch_add(self.lines_of_operation.swap(0, Relaxed), Relaxed);
         self.operation.fetch_add(1, Relaxed);
     }
@@ -188,7 +140,7 @@ impl Media for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, PPtr, site};
+    use crate::{Cpu, Line, PPtr, Region, site};
 
     fn counted() -> Counted {
         let region = Region::anonymous(1 << 16, 16 << 20).unwrap();

@@ -22,6 +22,7 @@
 //! counted, and where the counts stand).
 #![warn(missing_docs)]
 
+mod cache_model;
 mod cell;
 mod counted;
 mod counter;
@@ -33,6 +34,7 @@ mod emulated;
 mod event;
 mod hardware;
 mod instructions;
+mod instrumented;
 mod layout;
 mod media;
 mod medium;
@@ -47,16 +49,18 @@ mod traced;
 mod transaction;
 mod watch;
 
+pub use cache_model::CacheModel;
 pub use cell::{Line, PCell, Persistent, Word};
-pub use counted::{Counted, Counts};
+pub use counted::{Counted, Counting, Counts};
 pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 pub use dram::Dram;
 pub use dram_arena::{DramArena, DramSource};
 pub use durability::{DurablePoint, MediaError, SyncLatch};
-pub use emulated::{Emulated, Latencies};
+pub use emulated::{AddedLatency, Emulated, Latencies};
 pub use event::Event;
 pub use hardware::Hardware;
+pub use instrumented::{Hook, Instrumented};
 pub use layout::{Field, Layout};
 pub use media::{LineAtomicity, Media};
 pub use medium::{DaxHint, Durability, Medium};

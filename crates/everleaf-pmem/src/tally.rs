@@ -51,7 +51,7 @@ impl LineStates {
     }
 
     /// Notes a store to the line.
-    pub fn soil(&self, line: u64) {
+    pub fn mark_dirty(&self, line: u64) {
         let state = self.state(line);
         if state.load(Relaxed) & DIRTY == 0 {
             state.fetch_or(DIRTY, Relaxed);
@@ -59,7 +59,7 @@ impl LineStates {
     }
 
     /// Notes a flush of the line; whether it was dirty.
-    pub fn clean(&self, line: u64) -> bool {
+    pub fn mark_clean(&self, line: u64) -> bool {
         let state = self.state(line);
         state.load(Relaxed) & DIRTY != 0 && state.fetch_and(!DIRTY, Relaxed) & DIRTY != 0
     }
@@ -78,7 +78,7 @@ pub(crate) enum Barrier {
 /// Totals of one site, by [`Barrier`].
 type Totals<T> = [T; Barrier::Fence as usize + 1];
 
-/// Slots of the table of sites. All rooms together have a few hundred sites; what does not fit is
+/// Slots of the table of sites. All tree families together have a few hundred sites; what does not fit is
 /// kept in a slower map.
 const SITE_SLOTS: usize = 2048;
 
@@ -179,8 +179,8 @@ mod tests {
         let lines = LineStates::new(1 << 40);
         let last = (1 << 40) / LINE as u64 - 1;
         assert!(lines.stamp(last, 1) && !lines.stamp(last, 1) && lines.stamp(last, 2));
-        lines.soil(last);
-        assert!(!lines.stamp(last, 2) && lines.clean(last) && !lines.clean(last));
+        lines.mark_dirty(last);
+        assert!(!lines.stamp(last, 2) && lines.mark_clean(last) && !lines.mark_clean(last));
         assert_eq!(lines.pieces.iter().filter(|piece| piece.get().is_some()).count(), 1);
     }
 }
