@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use crate::cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 use crate::{
-    LINE, Line, LineAtomicity, MapError, Media, Medium, PCell, Persistent, Region, Site, Word,
-    instructions, simd,
+    Durability, LINE, Line, LineAtomicity, MapError, Media, Medium, PCell, Persistent, Region,
+    Site, Word, instructions, simd,
 };
 
 /// Real memory. What a flush and a fence are is decided once, by the medium (or by force, for
@@ -102,6 +102,11 @@ impl Media for Hardware {
     #[inline(always)]
     fn simd(&self) -> SimdLevel {
         self.simd
+    }
+    fn durability(&self) -> Durability {
+        let promised = self.region.medium().durability();
+        // Where flushes are forced off there are no fences either.
+        if self.fence { promised } else { promised.min(Durability::ProcessCrash) }
     }
     fn rtm(&self) -> Option<Rtm> {
         self.rtm

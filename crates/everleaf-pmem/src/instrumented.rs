@@ -2,7 +2,9 @@
 
 use crate::cpu::{Rtm, SimdLevel};
 use crate::hardware::lines_of;
-use crate::{Counter, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word};
+use crate::{
+    Counter, Durability, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word,
+};
 
 /// What an [`Instrumented`] media does at each operation, beside the operation. Places are byte
 /// offsets from the pool's base. Two hooks in a pair are both called, the first one first.
@@ -120,6 +122,9 @@ impl<H: Hook> Media for Instrumented<H> {
     }
     fn simd(&self) -> SimdLevel {
         self.hardware.simd()
+    }
+    fn durability(&self) -> Durability {
+        self.hardware.durability()
     }
     fn rtm(&self) -> Option<Rtm> {
         self.hardware.rtm()

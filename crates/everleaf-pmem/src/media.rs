@@ -1,8 +1,8 @@
 //! The operations on persistent memory.
 
 use crate::{
-    Counter, DramSource, DurablePoint, Line, MapError, MediaError, PCell, Persistent, Region, Rtm,
-    SimdLevel, Site, Word,
+    Counter, DramSource, Durability, DurablePoint, Line, MapError, MediaError, PCell, Persistent,
+    Region, Rtm, SimdLevel, Site, Word,
 };
 
 /// What a write of a whole line leaves if power fails before the next fence.
@@ -45,6 +45,12 @@ pub trait Media: Send + Sync + 'static {
 
     /// The widest vector compare that this media may use.
     fn simd(&self) -> SimdLevel;
+
+    /// The strongest failure that a store survives which was flushed and fenced here: what the
+    /// medium promises, less where flushes are left out.
+    fn durability(&self) -> Durability {
+        self.region().medium().durability()
+    }
 
     /// The transactions of the processor, where it has them and trees on this media may run them on
     /// their volatile parts. Not where accesses are recorded: the processor aborts a transaction

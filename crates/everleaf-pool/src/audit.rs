@@ -41,6 +41,7 @@ impl<M: Media> Pool<M> {
     pub fn finish_audit(&self, audit: Audit) -> AuditReport {
         let mut report = AuditReport::default();
         let mut reached = audit.reached;
+        reached.extend(self.roots().blocks());
         reached.sort_unstable();
         for pair in reached.windows(2).filter(|pair| pair[0] == pair[1]) {
             report.violations.push(format!("the block at {:#x} is reached twice", pair[0]));
@@ -68,8 +69,9 @@ impl<M: Media> Pool<M> {
     fn allocated_blocks(&self, report: &mut AuditReport) -> Vec<u64> {
         let mut blocks = Vec::new();
         self.chunks().for_each_usage(self.media(), |chunk, _, usage| match usage {
-            Ok(Usage::NodeRun(_) | Usage::RecordRun(_)) => blocks.push(chunk * CHUNK),
-            Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) => {
+            Ok(Usage::Free) => {}
+            Ok(usage) => {
+                let Some(class) = usage.class() else { return blocks.push(chunk * CHUNK) };
                 let Ok(line) = self.chunks().line(self.media(), chunk) else { return };
                 for word in 0..BITMAP_WORDS {
                     let first = word * SEALED_BITS as usize;
@@ -95,7 +97,6 @@ impl<M: Media> Pool<M> {
                     }
                 }
             }
-            Ok(Usage::Free) => {}
             Err(e) => report.violations.push(e.to_string()),
         });
         blocks

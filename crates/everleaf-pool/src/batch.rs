@@ -200,7 +200,7 @@ impl<M: Media> Worker<M> {
     ) -> Result<PPtr<Record>, PoolError> {
         let old = match old.is_null() {
             true => None,
-            false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset())?),
+            false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?),
         };
         let new = parts.map(|parts| self.reserve_kept(parts)).transpose()?;
         let staged = self.batch.get_or_insert_default();
@@ -315,7 +315,7 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(pending.slot)?;
         let freed = pending.freed(done);
         chunks.keep(media, freed.iter().copied())?;
-        chunks.mark_all(media, site!("pool.recover.batch.blocks"), &freed, false)?;
+        chunks.mark_all(media, site!("pool.recover.batch.freed"), &freed, false)?;
         media.fence(site!("pool.recover.batch.fence"));
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.recover.batch.retire"), &intent.tag);

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use everleaf_pmem::MapError;
+use everleaf_pmem::{MapError, MediaError};
+
+use crate::RootName;
 
 /// What is damaged at some place of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub enum Corruption {
     Word,
     /// A descriptor of the chunk table says something impossible.
     Chunk,
-    /// A pointer leads outside the pool, is misaligned, or leads to a chunk of another type.
+    /// A pointer leads outside the pool, is misaligned, or leads to no block of its type.
     Pointer,
     /// A record's length or checksum does not match its bytes.
     Record,
@@ -95,9 +97,9 @@ pub enum PoolError {
     },
     /// The format is of an earlier release.
     #[error(
-        "the pool has format version {found}, this program reads version {supported}; dump it with \
-        the release that made it, and \
-         `everleaf restore` that into a new pool"
+        "the pool has format version {found}, this program reads version {supported}; bring its \
+        data over with `everleaf dump POOL FILE` of the release that made it, and `everleaf \
+        create NEW` and `everleaf restore NEW FILE` of this one"
     )]
     OlderVersion {
         /// Version in the header.
@@ -105,15 +107,16 @@ pub enum PoolError {
         /// The version known.
         supported: u64,
     },
-    /// The machine restarted while the pool was open on a medium that keeps nothing over a restart.
+    /// The machine restarted while the pool was open in a session whose stores are not kept over a
+    /// restart.
     #[error(
-        "the machine restarted while this pool was open on {medium}, which does not keep unsynced \
-        data over a restart, so its content \
-         cannot be trusted; restore a backup or load its data again, or rescue what can be read with `everleaf check POOL --salvage NEW`"
+        "the machine restarted while this pool was open {session}, which does not keep unsynced \
+        data over a restart, so its content cannot be trusted; restore a backup or load its data \
+        again, or rescue what can be read with `everleaf check POOL --salvage NEW`"
     )]
     OtherBoot {
-        /// The medium.
-        medium: &'static str,
+        /// What is known of that session.
+        session: &'static str,
     },
     /// No room is left.
     #[error(
@@ -140,6 +143,18 @@ pub enum PoolError {
         /// The smallest size.
         min_bytes: u64,
     },
+    /// There is no root of this name.
+    #[error("the pool has no root `{name}`: it was made for another structure, or not to its end")]
+    NoRoot {
+        /// The name.
+        name: RootName,
+    },
+    /// All places for roots are taken.
+    #[error("all {places} places for roots of this pool are taken")]
+    RootsExhausted {
+        /// How many there are.
+        places: usize,
+    },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]
     WorkersExhausted {
@@ -157,6 +172,9 @@ pub enum PoolError {
         /// What is wrong.
         what: Corruption,
     },
+    /// What the pool holds could not be made durable, now or earlier.
+    #[error(transparent)]
+    Media(#[from] MediaError),
     /// Memory could not be mapped or grown.
     #[error(transparent)]
     Map(#[from] MapError),

@@ -156,7 +156,12 @@ impl<M: Media> Pool<M> {
     fn publish(&self, extent: Extent, before: u64) -> Result<(), PoolError> {
         let at = self.chunks().extent_count() - usize::from(before > 0);
         let lines = extent.line_pointer(extent.start + before).offset();
-        self.fill(lines, (extent.chunks - before) * LINE as u64, Sealed::ZERO)?;
+        self.fill(
+            site!("pool.grow.table"),
+            lines,
+            (extent.chunks - before) * LINE as u64,
+            Sealed::ZERO,
+        )?;
         self.media().fence(site!("pool.grow.table.fence"));
         let cell = self
             .header()?

@@ -1,11 +1,13 @@
 //! Every byte of the pool's own structures.
 //!
 //! ```text
-//! chunk 0   header: identity (checksummed, immutable), state line, extents
+//! chunk 0   header: identity (checksummed, immutable), state line, extents, table of roots
 //! chunk 1   intents: one line for each of 64 workers
-//! chunk 2   anchor: 4 KiB that belong to the index (micro-logs, roots)
+//! chunk 2   the root `index`: 4 KiB that belong to the index (micro-logs, its own root)
 //! chunk 3.. extents: each a table of one line a chunk, then the chunks
 //! ```
+
+use std::mem::offset_of;
 
 use everleaf_pmem::{Field, LINE, Layout, PCell, WORD, persistent};
 
@@ -20,7 +22,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(POOL_MAGIC);
 /// The first bytes of every pool.
 pub const POOL_MAGIC: [u8; 8] = *b"Everleaf";
 /// Version of this layout.
-pub(crate) const FORMAT_VERSION: u64 = 2;
+pub(crate) const FORMAT_VERSION: u64 = 3;
 /// Words of the identity that the checksum covers (all but itself).
 pub(crate) const IDENTITY_WORDS: usize = 23;
 /// How many extents a pool can have.
@@ -38,8 +40,10 @@ pub(crate) const MIN_POOL_BYTES: u64 = 64 << 10;
 
 /// Offset of the intent lines.
 pub(crate) const INTENTS_OFFSET: u64 = CHUNK;
-/// Offset of the anchor.
-pub(crate) const ANCHOR_OFFSET: u64 = 2 * CHUNK;
+/// Offset of the root that every pool has.
+pub(crate) const INDEX_ROOT_OFFSET: u64 = 2 * CHUNK;
+/// How many roots a pool can have.
+pub const MAX_ROOTS: usize = 12;
 
 persistent! {
     /// What never changes after creation. `magic` is written last, so a creation that was cut off
@@ -65,19 +69,26 @@ persistent! {
         pub checksum: PCell,
     }
 
-    /// The state line and the extents.
+    /// The state line, the extents, and the table of roots.
     pub(crate) struct Header {
         /// See there.
         pub identity: Identity,
-        /// 1: closed. 2: open, or left so by a crash.
+        /// 1: closed. 2: open, or left so by a crash. 3: the same, by a session on persistent
+        /// memory.
         pub state: PCell<Sealed>,
-        /// The boot id under which the pool was opened last, 48 bits a word.
+        /// The boot id under which the pool was opened last, 48 bits a word; zeros if it was not
+        /// known.
         pub boot_id: [PCell<Sealed>; 3],
+        /// The last epoch that ended durably; 0 if the engine has no epochs.
+        pub epoch: PCell<Sealed>,
         /// Nothing.
-        pub _reserved: [PCell; 4],
+        pub _reserved: [PCell; 3],
         /// Of each extent the chunks, its table included (30 bits), and above, if its table has
         /// lines for more, the chunks of that; 0 ends the list.
         pub extents: [PCell<Sealed>; MAX_EXTENTS],
+        /// Of each root its name (up to six bytes, the first one lowest) and its offset; the place
+        /// is free if the offset is 0.
+        pub roots: [PCell<Sealed>; 2 * MAX_ROOTS],
     }
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
@@ -120,19 +131,14 @@ pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
         name: "Pool",
         bytes: MIN_POOL_BYTES as usize,
         fields: vec![
-            part(
-                "header",
-                0,
-                size_of::<Header>() as u64,
-                "`Header`; the rest of the chunk is nothing.",
-            ),
+            part("header", 0, size_of::<Header>() as u64, "`Header`."),
             part(
                 "intents",
                 INTENTS_OFFSET,
                 (WORKER_SLOTS * size_of::<Intent>()) as u64,
                 "64 of `Intent`, one a worker.",
             ),
-            part("anchor", ANCHOR_OFFSET, CHUNK, "The index's own; zeros at first."),
+            part("index", INDEX_ROOT_OFFSET, CHUNK, "The root `index`; zeros at first."),
             part(
                 "extents",
                 FIRST_EXTENT_CHUNK * CHUNK,
@@ -153,8 +159,12 @@ pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
 
 /// The pool was closed.
 pub(crate) const STATE_CLEAN: u64 = 1;
-/// The pool is open, or was when the process died.
+/// The pool is open, or was when the process died, in a session whose stores reach persistent
+/// memory late or never: what it holds is to be trusted under the same boot of the machine only.
 pub(crate) const STATE_OPEN: u64 = 2;
+/// The pool is open, or was, in a session on persistent memory with every flush: what it holds is
+/// what the model of crashes allows, whichever boot left it.
+pub(crate) const STATE_OPEN_PERSISTENT: u64 = 3;
 /// Tag of an intent whose destination is an entry of an index; no offset of a cell, because it is
 /// odd.
 pub(crate) const LINK_TAG: u64 = 1;
@@ -163,10 +173,12 @@ pub(crate) const BATCH_TAG: u64 = 3;
 
 const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);
-    // The whole header fits into its chunk.
-    assert!(
-        size_of::<Header>() == CHUNK as usize - 4 * LINE || size_of::<Header>() <= CHUNK as usize
-    );
+    // The header fills its chunk: the table of roots ends it.
+    assert!(size_of::<Header>() == CHUNK as usize);
+    // State and boot id are in one line: what is stored first is durable first.
+    assert!(offset_of!(Header, state) / LINE == offset_of!(Header, epoch) / LINE);
+    // A root's name and offset are in one line.
+    assert!(offset_of!(Header, roots).is_multiple_of(2 * WORD));
     // An intent is one line, so that its tag is durable no earlier than the words it speaks of; so
     // is a chunk's line.
     assert!(size_of::<Intent>() == LINE && size_of::<ChunkLine>() == LINE);

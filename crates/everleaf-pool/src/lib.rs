@@ -5,7 +5,8 @@
 //! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table
 //! and its DRAM shadow) · `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the
 //! order of persistence) · `batch` (many links with one commit point) · `lease` (workers for many
-//! threads) · `recover` (crash states of a worker's intent) · `record` (byte strings) · `audit`
+//! threads) · `recover` (crash states of a worker's intent) · `record` (byte strings) ·
+//! `roots` (where structures begin, by name) · `audit`
 //! (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
@@ -25,20 +26,23 @@ mod new_file;
 mod pool;
 mod record;
 mod recover;
+mod roots;
 mod sites;
 mod word;
 mod worker;
 
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
+pub use classes::{Content, Node, NodeKind};
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, open_damaged_file, open_file};
 pub use header::{Format, KeyType};
-pub use layout::{POOL_MAGIC, layouts};
+pub use layout::{MAX_ROOTS, POOL_MAGIC, layouts};
 pub use lease::{Lease, Workers};
 pub use listing::TablePart;
 pub use new_file::create_file;
-pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, Space};
+pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};
+pub use roots::RootName;
 pub use sites::SITES;
 pub use worker::Worker;

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use everleaf_pmem::Media;
 
-use crate::PoolError;
 use crate::chunks::Chunks;
 use crate::classes::Usage;
 use crate::layout::CHUNK;
-use crate::pool::{Pool, Run, Space};
+use crate::pool::{Pool, Run, SpaceUsage};
+use crate::{NodeKind, PoolError};
 
 /// Chunks that are looked at to find each place of some nodes.
 const LOOKS_PER_PLACE: u64 = 16;
@@ -22,15 +22,15 @@ pub struct TablePart {
 }
 
 impl<M: Media> Pool<M> {
-    /// Every run of nodes, in the order of their offsets: one line read a chunk.
+    /// Every run of nodes of this kind, in the order of their offsets: one line read a chunk.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if a descriptor is damaged.
-    pub fn runs(&self) -> Result<Vec<Run>, PoolError> {
+    pub fn runs(&self, kind: NodeKind) -> Result<Vec<Run>, PoolError> {
         let mut runs = Vec::new();
         let mut failure = None;
         self.chunks().for_each_usage(self.media(), |chunk, _, usage| match usage {
-            Ok(Usage::NodeRun(chunks)) => {
+            Ok(Usage::NodeRun(of, chunks)) if of == kind => {
                 runs.push(Run { offset: chunk * CHUNK, bytes: chunks * CHUNK })
             }
             Ok(_) => {}
@@ -49,8 +49,8 @@ impl<M: Media> Pool<M> {
             .collect()
     }
 
-    /// Calls `visit` with every allocated node that begins in these chunks, in the order of their
-    /// offsets: one line read a chunk. A run counts as one node. What a worker was about to
+    /// Calls `visit` with every allocated node of this kind that begins in these chunks, in the
+    /// order of their offsets: one line read a chunk. A run counts as one node. What a worker was about to
     /// allocate or free when a crash came has been settled by [`open`](Pool::open).
     ///
     /// # Errors
@@ -60,19 +60,22 @@ impl<M: Media> Pool<M> {
     /// # Examples
     /// ```
     /// use everleaf_pmem::{Cpu, Hardware, Region};
-    /// use everleaf_pool::{Format, KeyType, Pool};
+    /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
+    /// const LEAVES: NodeKind = NodeKind::new(1);
     /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
-    /// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20)?, &Cpu::detect())?, &format)?;
+    /// let region = Region::anonymous(1 << 20, 1 << 20)?;
+    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// let mut nodes = Vec::new();
     /// for part in pool.table_parts(4) {
-    ///     pool.for_each_node_in(&part, |offset| nodes.push(offset))?;
+    ///     pool.for_each_node_in(LEAVES, &part, |offset| nodes.push(offset))?;
     /// }
-    /// assert_eq!(nodes, pool.nodes()?);
+    /// assert_eq!(nodes, pool.nodes(LEAVES)?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each_node_in(
         &self,
+        kind: NodeKind,
         part: &TablePart,
         mut visit: impl FnMut(u64),
     ) -> Result<(), PoolError> {
@@ -80,8 +83,8 @@ impl<M: Media> Pool<M> {
         self.chunks().for_each_usage_in(self.media(), part.chunks.clone(), |chunk, line, usage| {
             let visited = usage.and_then(|usage| {
                 match usage {
-                    Usage::NodeRun(_) => visit(chunk * CHUNK),
-                    Usage::NodeBlocks(class) => {
+                    Usage::NodeRun(of, _) if of == kind => visit(chunk * CHUNK),
+                    Usage::NodeBlocks(of, class) if of == kind => {
                         Chunks::for_each_block(self.media(), chunk, line, class, &mut visit)?
                     }
                     _ => {}
@@ -102,14 +105,15 @@ impl<M: Media> Pool<M> {
     /// # Examples
     /// ```
     /// use everleaf_pmem::{Cpu, Hardware, Region};
-    /// use everleaf_pool::{Format, KeyType, Pool};
+    /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
     /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
-    /// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 20)?, &Cpu::detect())?, &format)?;
-    /// assert!(pool.sample_nodes(64).len() <= 4 * 64);
+    /// let region = Region::anonymous(1 << 20, 1 << 20)?;
+    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// assert!(pool.sample_nodes(NodeKind::new(1), 64).len() <= 4 * 64);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn sample_nodes(&self, places: usize) -> Vec<u64> {
+    pub fn sample_nodes(&self, kind: NodeKind, places: usize) -> Vec<u64> {
         // An odd step: of runs of two chunks that all begin at even ones, or all at odd ones, it
         // meets some.
         let step =
@@ -120,8 +124,9 @@ impl<M: Media> Pool<M> {
             0..u64::MAX,
             step,
             |chunk, line, usage| match usage {
-                Ok(Usage::NodeRun(_)) => in_use.push((chunk, line, None)),
-                Ok(Usage::NodeBlocks(class)) => in_use.push((chunk, line, Some(class))),
+                Ok(usage) if usage.node_kind() == Some(kind) => {
+                    in_use.push((chunk, line, usage.class()))
+                }
                 _ => {}
             },
         );
@@ -143,13 +148,16 @@ impl<M: Media> Pool<M> {
         nodes
     }
 
-    /// Every allocated node that is not part of a larger run, in the order of their offsets.
+    /// Every allocated node of this kind that is not part of a larger run, in the order of their
+    /// offsets.
     ///
     /// # Errors
     /// As [`for_each_node_in`](Pool::for_each_node_in).
-    pub fn nodes(&self) -> Result<Vec<u64>, PoolError> {
+    pub fn nodes(&self, kind: NodeKind) -> Result<Vec<u64>, PoolError> {
         let mut nodes = Vec::new();
-        self.for_each_node_in(&TablePart { chunks: 0..u64::MAX }, |offset| nodes.push(offset))?;
+        self.for_each_node_in(kind, &TablePart { chunks: 0..u64::MAX }, |offset| {
+            nodes.push(offset)
+        })?;
         Ok(nodes)
     }
 
@@ -157,11 +165,11 @@ impl<M: Media> Pool<M> {
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if a descriptor is damaged.
-    pub fn space(&self) -> Result<Space, PoolError> {
+    pub fn space(&self) -> Result<SpaceUsage, PoolError> {
         let total_bytes = self.chunks().end() * CHUNK;
         let (in_chunks, free_in_blocks_bytes) = self.chunks().free_bytes(self.media())?;
         let free_bytes = in_chunks + free_in_blocks_bytes;
-        Ok(Space {
+        Ok(SpaceUsage {
             total_bytes,
             used_bytes: total_bytes.saturating_sub(free_bytes),
             free_bytes,

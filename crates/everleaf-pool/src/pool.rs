@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{LINE, Line, Media, Medium, PCell, PPtr, Persistent, WORD, Word, site};
+use everleaf_pmem::{
+    Durability, LINE, Line, Media, Medium, PCell, PPtr, Persistent, Site, Word, site,
+};
 use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
@@ -10,12 +12,13 @@ use crate::boot::{UNKNOWN_BOOT, boot_id, is_this_boot};
 use crate::chunks::{Chunks, Extent};
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
-    ANCHOR_OFFSET, CHUNK, FIRST_EXTENT_CHUNK, Header, INTENTS_OFFSET, Intent, MAGIC,
-    MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN, WORKER_SLOTS,
+    CHUNK, FIRST_EXTENT_CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC,
+    MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN, STATE_OPEN_PERSISTENT, WORKER_SLOTS,
 };
 use crate::recover::recover_intents;
+use crate::roots::{Roots, place_of};
 use crate::word::Sealed;
-use crate::{Corruption, PoolError, Record, Worker};
+use crate::{Corruption, Node, PoolError, Record, Worker};
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub struct Run {
 
 /// How full a pool is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct SpaceUsage {
     /// Bytes of the pool.
     pub total_bytes: u64,
     /// Bytes in allocated blocks and runs, and in the pool's own tables.
@@ -79,8 +82,20 @@ pub struct Pool<M: Media> {
     format: Format,
     uuid: u128,
     chunks: Chunks,
+    roots: Roots,
     pub(crate) slots: Mutex<u64>,
     pub(crate) growing: Mutex<()>,
+}
+
+/// What the state word says of the session that opened the pool last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// It closed the pool.
+    Closed,
+    /// It left the pool open, and its stores may have reached persistent memory in any mixture.
+    Open,
+    /// It left the pool open, and wrote to persistent memory, with every flush.
+    OpenPersistent,
 }
 
 impl<M: Media> Pool<M> {
@@ -110,7 +125,7 @@ impl<M: Media> Pool<M> {
         Ok(Arc::new(pool))
     }
 
-    /// Empties intents, anchor and extents, adds the extents that the region has room for, and
+    /// Empties intents, roots and extents, adds the extents that the region has room for, and
     /// marks the pool open. A pool that was there before is none from the first fence on; what is
     /// not fenced here is with the identity.
     fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
@@ -121,18 +136,25 @@ impl<M: Media> Pool<M> {
         for extent in &header.extents {
             self.media.store(extent, Sealed::ZERO);
         }
-        self.write_state(header, STATE_OPEN);
-        self.media.flush(site!("pool.create.header"), &header.state);
-        for line in header.extents.chunks(LINE / WORD) {
-            self.media.flush(site!("pool.create.header"), &line[0]);
-        }
-        self.fill(INTENTS_OFFSET, CHUNK, Sealed::ZERO)?;
-        self.fill(ANCHOR_OFFSET, CHUNK, 0)?;
+        self.lay_out_roots(header);
+        self.media.store(&header.epoch, Sealed::ZERO);
+        self.write_state(header);
+        let first = std::mem::offset_of!(Header, state) as u64;
+        let lines = (first..size_of::<Header>() as u64).step_by(LINE);
+        self.media.flush_lines(site!("pool.create.header"), lines);
+        self.fill(site!("pool.create.intents"), INTENTS_OFFSET, CHUNK, Sealed::ZERO)?;
+        self.fill(site!("pool.create.index"), INDEX_ROOT_OFFSET, CHUNK, 0)?;
         self.add_first_extents(bytes / CHUNK)
     }
 
     /// Stores `word` in every word of whole lines, and flushes them.
-    pub(crate) fn fill<W: Word>(&self, offset: u64, bytes: u64, word: W) -> Result<(), PoolError> {
+    pub(crate) fn fill<W: Word>(
+        &self,
+        site: Site,
+        offset: u64,
+        bytes: u64,
+        word: W,
+    ) -> Result<(), PoolError> {
         for line in (offset..offset + bytes).step_by(size_of::<Line>()) {
             let line = self
                 .media
@@ -142,7 +164,7 @@ impl<M: Media> Pool<M> {
             for cell in &line.0 {
                 self.media.store(cell.view(), word);
             }
-            self.media.flush(site!("pool.grow.table"), &line.0[0]);
+            self.media.flush(site, &line.0[0]);
         }
         Ok(())
     }
@@ -154,6 +176,7 @@ impl<M: Media> Pool<M> {
             format: identity.format.clone(),
             uuid: identity.uuid,
             chunks,
+            roots: Roots::default(),
             slots: Mutex::new(0),
             growing: Mutex::new(()),
         }
@@ -185,17 +208,11 @@ impl<M: Media> Pool<M> {
         let identity = Self::identity_on(&media)?;
         let pool = Self::over(media, &identity);
         pool.add_extents()?;
-        let shutdown = pool.check_state()?;
-        let header = pool.header()?;
-        pool.write_state(header, STATE_OPEN);
-        pool.media.flush(site!("pool.open.state"), &header.state);
-        pool.media.fence(site!("pool.open.fence"));
-        if shutdown == Shutdown::Clean {
-            // Before the first change: after a crash of the system the file must not claim to be
-            // clean.
-            pool.sync()?;
-        }
+        let left = pool.check_state()?;
+        pool.begin_session(left)?;
         let (pending_links, pending_batches) = recover_intents(&pool)?;
+        pool.add_roots()?;
+        let shutdown = if left == Left::Closed { Shutdown::Clean } else { Shutdown::Crash };
         Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
     }
 
@@ -213,6 +230,7 @@ impl<M: Media> Pool<M> {
             complaints.push(error);
             Default::default()
         });
+        complaints.extend(pool.add_roots().err());
         Ok((
             Arc::new(pool),
             Opened { shutdown: Shutdown::Crash, pending_links, pending_batches },
@@ -239,49 +257,91 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    /// How the pool was left, and whether what it holds can be trusted on this medium.
-    fn check_state(&self) -> Result<Shutdown, PoolError> {
+    /// How the pool was left, and whether what it holds can be trusted. What counts is how the
+    /// session wrote that left it, not the medium of now: the file may have been mounted in another
+    /// way since, or copied.
+    fn check_state(&self) -> Result<Left, PoolError> {
         let header = self.header()?;
         let place = std::mem::offset_of!(Header, state) as u64;
         match self.media.load(&header.state).open() {
-            Some(STATE_CLEAN) => Ok(Shutdown::Clean),
+            Some(STATE_CLEAN) => Ok(Left::Closed),
+            Some(STATE_OPEN_PERSISTENT) => Ok(Left::OpenPersistent),
             Some(STATE_OPEN) => {
-                let medium = self.media.region().medium();
-                let kept = matches!(medium, Medium::Dax | Medium::Anonymous);
-                let left_by: [Option<u64>; 3] =
-                    std::array::from_fn(|i| self.media.load(&header.boot_id[i]).open());
-                if !kept && !is_this_boot(left_by) {
-                    let medium = match medium {
-                        Medium::Tmpfs => "tmpfs",
-                        Medium::VolatileDax => "volatile memory",
-                        _ => "an ordinary file",
-                    };
-                    return Err(PoolError::OtherBoot { medium });
+                let left_by = header.boot_id.each_ref().map(|part| self.media.load(part).open());
+                if is_this_boot(left_by) {
+                    return Ok(Left::Open);
                 }
-                Ok(Shutdown::Crash)
+                let session = match self.media.region().medium() {
+                    Medium::Tmpfs => "on tmpfs",
+                    Medium::PageCache => "on an ordinary file",
+                    Medium::VolatileDax => "on volatile memory",
+                    _ => "on an ordinary file, or without flushes",
+                };
+                Err(PoolError::OtherBoot { session })
             }
             _ => Err(PoolError::corrupt(place, Corruption::Word)),
         }
     }
 
-    /// Boot id first, then the state. Where the boot id matters only the process can die, so the
-    /// order of the program suffices.
-    fn write_state(&self, header: &Header, state: u64) {
-        let has_file = self.media.region().file().is_some();
-        let boot_id = if has_file { boot_id() } else { None }.unwrap_or(UNKNOWN_BOOT);
+    /// Whether what this session stores, flushes and fences survives all that the model of crashes
+    /// knows. Memory without a file stands for persistent memory: either nothing of it outlives the
+    /// process, or its stores are recorded.
+    fn is_persistent(&self) -> bool {
+        self.media.region().file().is_none() || self.media.durability() == Durability::PowerFail
+    }
+
+    /// Marks the pool open, before its first change.
+    ///
+    /// ```text
+    /// left      this session     what is done
+    /// closed    any              open := this session's            flush, fence, sync
+    /// 3         persistent       open := 3                         flush, fence, sync
+    /// 3         another          open := 2, this boot              flush, fence, sync    Crash: what follows is not taken for persistent.
+    /// 2         another          open := 2, this boot (as it was)  flush, fence
+    /// 2         persistent       every line is written back, fence; then open := 3       Crash before: the boot still counts.
+    /// ```
+    ///
+    /// The sync matters on the page cache: after a crash of the system the file must claim neither
+    /// to be closed nor to be left by a session on persistent memory.
+    fn begin_session(&self, left: Left) -> Result<(), PoolError> {
+        if left == Left::Open && self.is_persistent() {
+            // That session may have left lines in the caches of the processor.
+            let lines = (0..self.chunks.end() * CHUNK).step_by(LINE);
+            self.media.flush_lines(site!("pool.rescue.lines"), lines);
+            self.media.fence(site!("pool.rescue.fence"));
+        }
+        let header = self.header()?;
+        self.write_state(header);
+        self.media.flush(site!("pool.open.state"), &header.state);
+        self.media.fence(site!("pool.open.fence"));
+        if left == Left::Open { Ok(()) } else { self.sync() }
+    }
+
+    /// The boot id first, then the state: they share a line.
+    fn write_state(&self, header: &Header) {
+        let boot_id = self.media.region().file().and_then(|_| boot_id()).unwrap_or(UNKNOWN_BOOT);
         for (cell, part) in header.boot_id.iter().zip(boot_id) {
             self.media.store(cell, Sealed::of(part));
         }
+        let state = if self.is_persistent() { STATE_OPEN_PERSISTENT } else { STATE_OPEN };
         self.media.store(&header.state, Sealed::of(state));
     }
 
     /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written
     /// afterwards.
     ///
+    /// A session that leaves flushes out on persistent memory does not mark the pool: nobody knows
+    /// when its stores leave the caches of the processor. Until the machine restarts the pool opens
+    /// as after a crash of the process.
+    ///
     /// # Errors
-    /// As the medium reports; the pool then counts as crashed.
+    /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then counts
+    /// as crashed.
     pub fn close(&self) -> Result<(), PoolError> {
         self.sync()?;
+        if self.media.region().medium() == Medium::Dax && !self.is_persistent() {
+            return Ok(());
+        }
         let header = self.header()?;
         self.media.store(&header.state, Sealed::of(STATE_CLEAN));
         self.media.flush(site!("pool.close.state"), &header.state);
@@ -290,17 +350,14 @@ impl<M: Media> Pool<M> {
     }
 
     /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose
-    /// stores are durable already.
+    /// stores are durable already. A failure is remembered: the system may have dropped what it
+    /// could not write, so no later sync can make up for it.
     ///
     /// # Errors
-    /// As the system reports; what was not synced before must then be taken as lost by a crash of
-    /// the system.
+    /// [`PoolError::Media`], now and ever after. What was not synced before must be taken as lost by
+    /// a crash of the system.
     pub fn sync(&self) -> Result<(), PoolError> {
-        self.media.sync().map_err(|error| PoolError::Io {
-            action: "syncing",
-            path: "the pool".into(),
-            source: error.into(),
-        })
+        Ok(self.media.sync()?)
     }
 
     // ---- reaching things
@@ -322,6 +379,10 @@ impl<M: Media> Pool<M> {
         self.uuid
     }
 
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
     pub(crate) fn chunks(&self) -> &Chunks {
         &self.chunks
     }
@@ -338,31 +399,16 @@ impl<M: Media> Pool<M> {
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 
-    /// The index's own 4 KiB in the header region (micro-logs, roots): zero words after creation.
+    /// The node that a pointer leads to, after a check of its bounds, its alignment, the kind of
+    /// nodes there, and that a block begins there (within a run any place is right): one look at a
+    /// cached byte.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the region is too short, [`PoolError::TooLarge`] if `T` is larger
-    /// than 4 KiB.
-    pub fn anchor<T: Persistent>(&self) -> Result<&T, PoolError> {
-        let bytes = size_of::<T>() as u64;
-        if bytes > CHUNK {
-            return Err(PoolError::TooLarge { bytes, max_bytes: CHUNK });
-        }
-        self.media
-            .region()
-            .at(ANCHOR_OFFSET)
-            .ok_or_else(|| PoolError::corrupt(ANCHOR_OFFSET, Corruption::Pointer))
-    }
-
-    /// The node that a pointer leads to, after a check of its bounds, alignment and chunk type: one
-    /// look at a cached byte.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer does not lead to memory for nodes.
+    /// [`PoolError::Corrupt`] if the pointer does not lead to a node of this kind.
     #[inline(always)]
-    pub fn node<T: Persistent>(&self, pointer: PPtr<T>) -> Result<&T, PoolError> {
+    pub fn node<T: Node>(&self, pointer: PPtr<T>) -> Result<&T, PoolError> {
         if let Some(node) = self.media.region().get(pointer)
-            && self.chunks.is_node(&self.media, pointer.offset(), size_of::<T>() as u64)?
+            && self.chunks.is_node::<T, M>(&self.media, pointer.offset())?
         {
             return Ok(node);
         }
@@ -375,13 +421,11 @@ impl<M: Media> Pool<M> {
         self.media.region().pointer_to(object)
     }
 
-    /// The cell at `offset`, wherever it is beyond the header.
+    /// The cell at `offset`, which may be a destination: of a root in the header, or beyond the
+    /// pool's own structures.
     pub(crate) fn cell(&self, offset: u64) -> Result<&PCell, PoolError> {
-        let cell = if offset < ANCHOR_OFFSET {
-            None
-        } else {
-            self.media.region().get(PPtr::<PCell>::at(offset))
-        };
+        let may_be = offset >= INDEX_ROOT_OFFSET || place_of(offset).is_some();
+        let cell = may_be.then(|| self.media.region().get(PPtr::<PCell>::at(offset))).flatten();
         cell.ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))
     }
 

@@ -95,9 +95,9 @@ impl<M: Media> Pool<M> {
         }
         write(&mut staged, filled);
         self.media().store(&cells[0], bytes | u64::from(checksum.0) << 32);
-        let first_in_line = LINE / WORD - (offset as usize % LINE) / WORD;
-        self.media().flush(site!("pool.record.write"), &cells[0]);
-        for line in cells.get(first_in_line..).unwrap_or_default().chunks(LINE / WORD) {
+        let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
+        let (first, others) = cells.split_at(in_first_line);
+        for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
             self.media().flush(site!("pool.record.write"), &line[0]);
         }
         Ok(())

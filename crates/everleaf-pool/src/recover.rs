@@ -45,7 +45,7 @@ pub(crate) fn recover_intents<M: Media>(
             Some(destination) => {
                 let (_, new) = blocks(pool, intent)?;
                 let holds = media.load(pool.cell(destination)?);
-                settle(pool, intent, holds == new.map_or(0, |block| block.offset))?;
+                settle(pool, intent, holds == pool.destination_word(destination, new))?;
             }
             None => return Err(corrupt(pool, intent)),
         }
@@ -125,8 +125,8 @@ fn blocks<M: Media>(
         let offset = offset.open().ok_or_else(|| corrupt(pool, intent))?;
         let run = match Usage::unseal(extent).ok_or_else(|| corrupt(pool, intent))? {
             Usage::Free => None,
-            run @ (Usage::NodeRun(_) | Usage::RecordRun(_)) => Some(run),
-            _ => return Err(corrupt(pool, intent)),
+            blocks if blocks.class().is_some() => return Err(corrupt(pool, intent)),
+            run => Some(run),
         };
         Ok((offset != 0).then_some(Block { offset, run }))
     };

@@ -1,61 +1,26 @@
 //! Every barrier of the pool, by name.
 
-use everleaf_pmem::{Site, site};
+use everleaf_pmem::{Site, declared_sites};
 
-/// The barriers of creation, allocation, freeing, links, batches, runs, growth, recovery, opening
-/// and closing, in the order of the code.
-pub const SITES: &[Site] = &[
-    site!("pool.create.void"),
-    site!("pool.create.void.fence"),
-    site!("pool.create.header"),
-    site!("pool.create.identity"),
-    site!("pool.create.identity.fence"),
-    site!("pool.create.magic"),
-    site!("pool.create.magic.fence"),
-    site!("pool.record.write"),
-    site!("pool.chunk.type"),
-    site!("pool.intent.order"),
-    site!("pool.exchange.A1.intent"),
-    site!("pool.exchange.A1.fence"),
-    site!("pool.exchange.A2.blocks"),
-    site!("pool.exchange.A2.destination"),
-    site!("pool.exchange.A2.fence"),
-    site!("pool.exchange.A3.retire"),
-    site!("pool.exchange.A3.fence"),
-    site!("pool.link.L1.intent"),
-    site!("pool.link.L1.fence"),
-    site!("pool.link.L2.new"),
-    site!("pool.link.L3.blocks"),
-    site!("pool.link.L3.fence"),
-    site!("pool.link.L4.retire"),
-    site!("pool.link.L4.fence"),
-    site!("pool.batch.B1.fence"),
-    site!("pool.batch.B2.intent"),
-    site!("pool.batch.B2.fence"),
-    site!("pool.batch.B3.blocks"),
-    site!("pool.batch.B5.blocks"),
-    site!("pool.batch.B5.fence"),
-    site!("pool.batch.B6.retire"),
-    site!("pool.batch.B6.fence"),
-    site!("pool.run.R1.fence"),
-    site!("pool.run.R2.publish"),
-    site!("pool.run.R2.fence"),
-    site!("pool.run.free"),
-    site!("pool.run.free.fence"),
-    site!("pool.grow.table"),
-    site!("pool.grow.table.fence"),
-    site!("pool.grow.extent"),
-    site!("pool.grow.extent.fence"),
-    site!("pool.recover.blocks"),
-    site!("pool.recover.blocks.fence"),
-    site!("pool.recover.retire"),
-    site!("pool.recover.retire.fence"),
-    site!("pool.recover.batch.blocks"),
-    site!("pool.recover.batch.fence"),
-    site!("pool.recover.batch.retire"),
-    site!("pool.recover.batch.retire.fence"),
-    site!("pool.open.state"),
-    site!("pool.open.fence"),
-    site!("pool.close.state"),
-    site!("pool.close.fence"),
+/// The barriers of creation, opening, closing, growth, allocation, freeing, links, batches, runs,
+/// roots and recovery, in the order of the code.
+pub const SITES: &[Site] = declared_sites![
+    "pool.rs",
+    "growth.rs",
+    "record.rs",
+    "chunks/free.rs",
+    "worker.rs",
+    "batch.rs",
+    "roots.rs",
+    "recover.rs",
 ];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_file_with_a_barrier_is_in_the_list() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let wrong = everleaf_pmem::undeclared_sites(&folder, &[super::SITES]).unwrap();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+}

@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{Counter, Media, PCell, PPtr, Persistent, site};
+use everleaf_pmem::{Counter, Media, PCell, PPtr, site};
 
 use crate::batch::Staged;
 use crate::chunks::Block;
@@ -31,7 +31,7 @@ use crate::pool::{PendingLink, Run};
 use crate::record::{RECORD_HEADER_BYTES, content_bytes};
 use crate::recover::finish_link;
 use crate::word::Sealed;
-use crate::{Pool, PoolError, Record};
+use crate::{Content, Corruption, Node, NodeKind, Pool, PoolError, Record};
 
 /// The handle of one thread: its intent line, and the chunks that it alone allocates blocks from.
 /// Handing a worker to another thread needs a fence of the old one in between; a lock under which
@@ -39,8 +39,8 @@ use crate::{Pool, PoolError, Record};
 pub struct Worker<M: Media> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) slot: usize,
-    /// The chunk that blocks are taken from, by node (0) or record (1) and class.
-    owned: [[Option<u64>; Class::COUNT]; 2],
+    /// The chunk that blocks are taken from, by what it holds and class.
+    owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Link>,
     /// The batch that is being gathered or was committed.
     pub(crate) batch: Option<Staged>,
@@ -55,7 +55,7 @@ struct Link {
 
 impl<M: Media> Worker<M> {
     pub(crate) fn new(pool: Arc<Pool<M>>, slot: usize) -> Self {
-        Self { pool, slot, owned: [[None; Class::COUNT]; 2], link: None, batch: None }
+        Self { pool, slot, owned: [[None; Class::COUNT]; Usage::LISTS], link: None, batch: None }
     }
 
     /// The pool.
@@ -84,7 +84,7 @@ impl<M: Media> Worker<M> {
     ///
     /// # Errors
     /// [`PoolError::PoolFull`]; nothing has changed then. [`PoolError::Corrupt`].
-    pub fn alloc_node_into<T: Persistent>(
+    pub fn alloc_node_into<T: Node>(
         &mut self,
         destination: &PCell<PPtr<T>>,
     ) -> Result<(), PoolError> {
@@ -96,13 +96,13 @@ impl<M: Media> Worker<M> {
     ///
     /// # Errors
     /// As there.
-    pub fn alloc_sized_node_into<T: Persistent>(
+    pub fn alloc_sized_node_into<T: Node>(
         &mut self,
         destination: &PCell<PPtr<T>>,
         bytes: u64,
     ) -> Result<(), PoolError> {
-        let block =
-            self.reserve(false, bytes.max(size_of::<T>() as u64), align_of::<T>() as u64)?;
+        let bytes = bytes.max(size_of::<T>() as u64);
+        let block = self.reserve(Some(T::KIND), bytes, align_of::<T>() as u64)?;
         self.exchange(destination.as_word(), None, Some(block))
     }
 
@@ -126,17 +126,17 @@ impl<M: Media> Worker<M> {
     /// null already. 4 flushes, 3 fences.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if it points to no block.
-    pub fn free_from<T: 'static>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
+    /// [`PoolError::Corrupt`] if it points to no block that holds such content.
+    pub fn free_from<T: Content>(&mut self, destination: &PCell<PPtr<T>>) -> Result<(), PoolError> {
         let old = self.pool.media().load(destination);
         if old.is_null() {
             return Ok(());
         }
-        let block = self.pool.chunks().block_at(self.pool.media(), old.offset())?;
+        let block = self.pool.chunks().block_at(self.pool.media(), old.offset(), T::NODE)?;
         self.exchange(destination.as_word(), Some(block), None)
     }
 
-    fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         destination: &PCell,
         old: Option<Block>,
@@ -152,7 +152,8 @@ impl<M: Media> Worker<M> {
         // A1: the intent. The record behind `new` was flushed by the caller and becomes durable
         // with the same fence. Crash: the destination holds `old`; recovery clears bit(new) and
         // keeps bit(old).
-        write_intent(media, intent, media.region().pointer_to(destination).offset(), old, new);
+        let place = media.region().pointer_to(destination).offset();
+        write_intent(media, intent, place, old, new);
         media.flush(site!("pool.exchange.A1.intent"), &intent.tag);
         media.fence(site!("pool.exchange.A1.fence"));
 
@@ -163,7 +164,7 @@ impl<M: Media> Worker<M> {
                 pool.chunks().mark(media, site!("pool.exchange.A2.blocks"), block, allocated)?;
             }
         }
-        media.store(destination, new.map_or(0, |block| block.offset));
+        media.store(destination, pool.destination_word(place, new));
         media.flush(site!("pool.exchange.A2.destination"), destination);
         media.fence(site!("pool.exchange.A2.fence"));
 
@@ -211,7 +212,7 @@ impl<M: Media> Worker<M> {
     ) -> Result<PPtr<Record>, PoolError> {
         let old = match old.is_null() {
             true => None,
-            false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset())?),
+            false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?),
         };
         let new = parts.map(|parts| self.reserve_record(parts)).transpose()?;
         let pool = &*self.pool;
@@ -265,7 +266,7 @@ impl<M: Media> Worker<M> {
     // ---- runs
     // ---------------------------------------------------------------------------------------------
 
-    /// Allocates a run of at least `bytes` for nodes. `prepare` gets it, initialises what readers
+    /// Allocates a run of at least `bytes` for nodes of this kind. `prepare` gets it, initialises what readers
     /// rely on, and flushes that; then the run is published p-atomically in the chunk table, and
     /// [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1 flush and
     /// those of `prepare`, 2 fences.
@@ -274,10 +275,11 @@ impl<M: Media> Worker<M> {
     /// [`PoolError::PoolFull`], or what `prepare` returns; nothing has changed then.
     pub fn alloc_run(
         &mut self,
+        kind: NodeKind,
         bytes: u64,
         prepare: impl FnOnce(&Pool<M>, Run) -> Result<(), PoolError>,
     ) -> Result<Run, PoolError> {
-        let block = self.reserve_run(Usage::NodeRun(bytes.div_ceil(CHUNK).max(1)))?;
+        let block = self.reserve_run(Usage::NodeRun(kind, bytes.div_ceil(CHUNK).max(1)))?;
         let pool = &*self.pool;
         let media = pool.media();
         let run = Run { offset: block.offset, bytes: bytes.div_ceil(CHUNK).max(1) * CHUNK };
@@ -297,10 +299,13 @@ impl<M: Media> Worker<M> {
     /// Gives a run back, p-atomically. 1 flush, 1 fence.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if no run starts at `offset`.
-    pub fn free_run(&mut self, offset: u64) -> Result<(), PoolError> {
+    /// [`PoolError::Corrupt`] if no run of this kind begins at `offset`.
+    pub fn free_run(&mut self, kind: NodeKind, offset: u64) -> Result<(), PoolError> {
         let pool = &*self.pool;
-        let block = pool.chunks().block_at(pool.media(), offset)?;
+        let block = pool.chunks().block_at(pool.media(), offset, Some(kind))?;
+        if block.run.is_none() {
+            return Err(PoolError::corrupt(offset, Corruption::Pointer));
+        }
         pool.chunks().begin_freeing(pool.media(), self.slot, block)?;
         pool.chunks().mark(pool.media(), site!("pool.run.free"), block, false)?;
         pool.media().fence(site!("pool.run.free.fence"));
@@ -312,20 +317,21 @@ impl<M: Media> Worker<M> {
 
     /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing
     /// persistent speaks of it yet.
-    fn reserve(&mut self, record: bool, bytes: u64, align: u64) -> Result<Block, PoolError> {
+    pub(crate) fn reserve(
+        &mut self,
+        content: Option<NodeKind>,
+        bytes: u64,
+        align: u64,
+    ) -> Result<Block, PoolError> {
         self.pool.media().count(Counter::Allocations, 1);
         let Some(class) = Class::for_bytes(bytes, align) else {
-            let chunks = bytes.div_ceil(CHUNK);
-            return self.reserve_run(if record {
-                Usage::RecordRun(chunks)
-            } else {
-                Usage::NodeRun(chunks)
-            });
+            return self.reserve_run(Usage::run(content, bytes.div_ceil(CHUNK)));
         };
-        let usage = if record { Usage::RecordBlocks(class) } else { Usage::NodeBlocks(class) };
+        let usage = Usage::blocks(content, class);
+        let list = usage.list().map_or(0, |(list, _)| list);
         loop {
             let (chunks, media) = (self.pool.chunks(), self.pool.media());
-            let owned = &mut self.owned[usize::from(record)][class.index()];
+            let owned = &mut self.owned[list][class.index()];
             if let Some(chunk) = *owned {
                 let from = self.batch.as_ref().map_or(0, |staged| staged.next_in(chunk, class));
                 if let Some(block) = chunks.free_block_from(media, chunk, class, from)? {
@@ -356,7 +362,7 @@ impl<M: Media> Worker<M> {
     }
 
     pub(crate) fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
-        let block = self.reserve(true, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
+        let block = self.reserve(None, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
         self.pool.write_record(block.offset, parts)?;
         Ok(block)
     }

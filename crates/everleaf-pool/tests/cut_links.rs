@@ -1,7 +1,9 @@
 //! Links that a crash cut, between the opening of the pool and their owner's judgement.
 
 use everleaf_pmem::{Event, PCell, PPtr, Traced, persistent};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Record, Run};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, Record, Run};
+
+const KIND: NodeKind = NodeKind::new(3);
 
 const BYTES: u64 = 256 << 10;
 
@@ -55,11 +57,11 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             let mut worker = pool.worker().unwrap();
             // What an index does when it is opened: it looks at the pool, and allocates; its
             // intents are written elsewhere than the pending one.
-            let anchor = pool.anchor::<Anchor>().unwrap();
+            let anchor = pool.index_root::<Anchor>().unwrap();
             worker.alloc_record_into(&anchor.record, &[b"of the index"]).unwrap();
             worker.free_from(&anchor.record).unwrap();
             let runs: Vec<Run> =
-                (0..8).map(|_| worker.alloc_run(4096, |_, _| Ok(())).unwrap()).collect();
+                (0..8).map(|_| worker.alloc_run(KIND, 4096, |_, _| Ok(())).unwrap()).collect();
             for run in &runs {
                 for (record, bytes) in [(old, old_bytes), (new, new_bytes)] {
                     let apart = run.offset + run.bytes <= record.offset()
@@ -74,8 +76,8 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
             // What was freed serves again: the pool can be filled to the last chunk, and nothing
             // lies over what is kept.
-            while worker.alloc_run(4096, |_, _| Ok(())).is_ok() {}
-            let runs = pool.runs().unwrap();
+            while worker.alloc_run(KIND, 4096, |_, _| Ok(())).is_ok() {}
+            let runs = pool.runs(KIND).unwrap();
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
             assert_eq!(
                 pool.record(kept).unwrap(),

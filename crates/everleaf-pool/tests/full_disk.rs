@@ -81,7 +81,7 @@ fn in_the_second_process() {
         "the last steps were smaller ones: {sizes:?}"
     );
     let mut worker = pool.worker().unwrap();
-    let cell = &pool.anchor::<Slots>().unwrap().records[0];
+    let cell = &pool.index_root::<Slots>().unwrap().records[0];
     worker.free_from(cell).unwrap();
     worker.alloc_record_into(cell, &[RECORD]).unwrap(); // What is freed serves again.
     drop(worker);
@@ -91,7 +91,7 @@ fn in_the_second_process() {
     let (pool, _) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
     assert_eq!(audit(&pool), AuditReport::default());
     assert_eq!(
-        pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[0])).unwrap(),
+        pool.record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[0])).unwrap(),
         RECORD
     );
 }
@@ -133,7 +133,7 @@ fn sparse_pool(path: &Path) -> Vec<u8> {
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
     let make = |region| Pool::create(hardware(region), &format);
     let pool = create_file(path, 1 << 20, 1 << 30, make).unwrap();
-    let record = &pool.anchor::<Slots>().unwrap().records[0];
+    let record = &pool.index_root::<Slots>().unwrap().records[0];
     pool.worker().unwrap().alloc_record_into(record, &[RECORD]).unwrap();
     pool.close().unwrap();
     drop(pool);
@@ -181,7 +181,7 @@ fn sparse_on_a_full_tmpfs() {
     std::fs::remove_file(path.with_extension("ballast")).unwrap();
     let (pool, _) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
     let mut worker = pool.worker().unwrap();
-    for record in &pool.anchor::<Slots>().unwrap().records[1..] {
+    for record in &pool.index_root::<Slots>().unwrap().records[1..] {
         let length = std::fs::metadata(&path).unwrap().len();
         match worker.alloc_record_into(record, &[RECORD]) {
             Ok(_) => {}
@@ -202,14 +202,14 @@ fn region_of(path: &Path) -> everleaf_pmem::Region {
 }
 
 fn media_record(pool: &Pool<Hardware>) -> PPtr<Record> {
-    pool.media().load(&pool.anchor::<Slots>().unwrap().records[0])
+    pool.media().load(&pool.index_root::<Slots>().unwrap().records[0])
 }
 
 /// Fills the pool until the disk is full; the sizes that it has had.
 fn fill(pool: &std::sync::Arc<Pool<Hardware>>) -> Vec<u64> {
     let mut worker = pool.worker().unwrap();
     let mut sizes = vec![pool.space().unwrap().total_bytes];
-    for cell in &pool.anchor::<Slots>().unwrap().records {
+    for cell in &pool.index_root::<Slots>().unwrap().records {
         match worker.alloc_record_into(cell, &[RECORD]) {
             Ok(_) => {}
             Err(PoolError::Map(MapError::DiskFull { .. })) => return sizes,
@@ -228,7 +228,7 @@ fn hardware(region: everleaf_pmem::Region) -> Hardware {
 }
 
 fn audit(pool: &Pool<Hardware>) -> AuditReport {
-    common::audit(pool, &pool.anchor::<Slots>().unwrap().records)
+    common::audit(pool, &pool.index_root::<Slots>().unwrap().records)
 }
 
 /// Bytes that a file of this process may have.

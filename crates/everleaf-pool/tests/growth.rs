@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::KIND;
 use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file};
 
@@ -39,7 +40,10 @@ fn opened(path: &Path) -> Arc<Pool<Hardware>> {
 }
 
 fn clean(pool: &Pool<Hardware>) {
-    assert_eq!(common::audit(pool, &pool.anchor::<Slots>().unwrap().records), Default::default());
+    assert_eq!(
+        common::audit(pool, &pool.index_root::<Slots>().unwrap().records),
+        Default::default()
+    );
 }
 
 /// Takes runs until the pool has so many bytes; the sizes that it has had.
@@ -47,7 +51,7 @@ fn grow(pool: &Arc<Pool<Hardware>>, run_bytes: u64, to_bytes: u64) -> Vec<u64> {
     let mut worker = pool.worker().unwrap();
     let mut sizes = vec![pool.media().region().len()];
     while *sizes.last().unwrap() < to_bytes {
-        worker.alloc_run(run_bytes, |_, _| Ok(())).unwrap();
+        worker.alloc_run(KIND, run_bytes, |_, _| Ok(())).unwrap();
         let size = pool.media().region().len();
         if size != *sizes.last().unwrap() {
             sizes.push(size);
@@ -89,7 +93,7 @@ fn a_pool_that_was_cut_off_between_two_portions_goes_on_where_it_was() {
     for to_bytes in [5, 6, 7, 9, 10, 14, 15].map(|size| size * MIB) {
         let before = pool.take().unwrap();
         grow(&before, 20_000, to_bytes);
-        let (runs, space) = (before.runs().unwrap(), before.space().unwrap());
+        let (runs, space) = (before.runs(KIND).unwrap(), before.space().unwrap());
         drop(before); // It is not closed.
         assert_eq!(
             std::fs::metadata(&path).unwrap().len(),
@@ -97,7 +101,7 @@ fn a_pool_that_was_cut_off_between_two_portions_goes_on_where_it_was() {
             "the file is as long as the pool, all of it allocated"
         );
         let after = opened(&path);
-        assert_eq!((after.runs().unwrap(), after.space().unwrap()), (runs, space));
+        assert_eq!((after.runs(KIND).unwrap(), after.space().unwrap()), (runs, space));
         clean(&after);
         reached.push(common::extents(&path));
         pool = Some(after);
@@ -139,7 +143,7 @@ fn a_run_that_is_larger_than_any_extent_before_it_takes_no_more_than_it_needs() 
     for run_bytes in [16 * MIB, 64 * MIB, 200 * MIB] {
         let pool = created(Region::anonymous(64 << 10, 1 << 30).unwrap());
         let mut worker = pool.worker().unwrap();
-        worker.alloc_run(run_bytes, |_, _| Ok(())).unwrap();
+        worker.alloc_run(KIND, run_bytes, |_, _| Ok(())).unwrap();
         let total_bytes = pool.space().unwrap().total_bytes;
         assert!(
             total_bytes < run_bytes / 60 * 61 + 4 * MIB,
@@ -155,7 +159,7 @@ fn a_pool_that_may_not_grow_further_is_used_to_the_end() {
         let pool = created(Region::anonymous(MIB, max_bytes).unwrap());
         let mut worker = pool.worker().unwrap();
         let refused = loop {
-            if let Err(error) = worker.alloc_run(4096, |_, _| Ok(())) {
+            if let Err(error) = worker.alloc_run(KIND, 4096, |_, _| Ok(())) {
                 break error;
             }
         };

@@ -86,7 +86,7 @@ fn pool() -> (Arc<Pool<Interleaved>>, Arc<Meanwhile>) {
 #[test]
 fn a_block_of_a_batch_that_ends_while_another_looks_for_room_stays_the_batchs() {
     let (pool, after_next_load) = pool();
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let (mut batching, mut other) = (pool.worker().unwrap(), pool.worker().unwrap());
     // Four records fill a chunk: the batch has the last block, whose bit is not set yet, and lets
     // go of the chunk.

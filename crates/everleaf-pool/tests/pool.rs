@@ -5,15 +5,29 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::KIND;
 use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{
-    Format, KeyType, OpenMode, Pool, PoolError, Record, Shutdown, create_file, open_file,
+    Audit, Format, KeyType, Node, NodeKind, OpenMode, Pool, PoolError, Record, RootName, Shutdown,
+    create_file, open_file,
 };
 
 persistent! {
     struct Slots {
         records: [PCell<PPtr<Record>>; 64],
     }
+
+    struct Small {
+        words: [PCell; 8],
+    }
+}
+
+impl Node for Small {
+    const KIND: NodeKind = KIND;
+}
+
+impl Node for Slots {
+    const KIND: NodeKind = KIND;
 }
 
 fn format() -> Format {
@@ -26,7 +40,7 @@ fn pool(bytes: u64, max_bytes: u64) -> Arc<Pool<Hardware>> {
 }
 
 fn audit(pool: &Pool<Hardware>) -> everleaf_pool::AuditReport {
-    common::audit(pool, &pool.anchor::<Slots>().unwrap().records)
+    common::audit(pool, &pool.index_root::<Slots>().unwrap().records)
 }
 
 fn clean(pool: &Pool<Hardware>) {
@@ -36,7 +50,7 @@ fn clean(pool: &Pool<Hardware>) {
 #[test]
 fn records_of_every_size_are_written_read_and_freed() {
     let pool = pool(64 << 10, 64 << 20);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let mut worker = pool.worker().unwrap();
     for size in
         (0..300).chain([1000, 2039, 2040, 2041, 4087, 4088, 4089, 10_000, 1_000_000, 9_000_000])
@@ -63,21 +77,23 @@ fn records_of_every_size_are_written_read_and_freed() {
 #[test]
 fn the_parts_of_the_table_together_hold_every_node_once() {
     let pool = pool(1 << 20, 4 << 20);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let mut worker = pool.worker().unwrap();
     for (i, cell) in slots.records.iter().enumerate() {
-        worker.alloc_sized_node_into(cell, [64, 1000, 2000][i % 3]).unwrap();
+        let bytes = [64, 1000, 2000][i % 3];
+        worker.alloc_sized_node_into(cell.view::<PPtr<Small>>(), bytes).unwrap();
     }
-    slots.records[..40].iter().for_each(|cell| worker.free_from(cell).unwrap());
+    let nodes = slots.records[..40].iter().map(|cell| cell.view::<PPtr<Small>>());
+    nodes.for_each(|cell| worker.free_from(cell).unwrap());
     for (i, cell) in slots.records[..40].iter().enumerate() {
         match i % 4 {
             0 => worker.alloc_record_into(cell, &[&[7; 30_000]]).unwrap(),
-            1 => worker.alloc_sized_node_into(cell, 20_000).unwrap(),
-            2 => worker.alloc_sized_node_into(cell, 256).unwrap(),
+            1 => worker.alloc_sized_node_into(cell.view::<PPtr<Small>>(), 20_000).unwrap(),
+            2 => worker.alloc_sized_node_into(cell.view::<PPtr<Small>>(), 256).unwrap(),
             _ => worker.alloc_record_into(cell, &[b"short"]).unwrap(),
         }
     }
-    let whole = pool.nodes().unwrap();
+    let whole = pool.nodes(KIND).unwrap();
     let allocated =
         slots.records.iter().enumerate().filter(|(i, _)| *i >= 40 || matches!(i % 4, 1 | 2));
     let mut allocated: Vec<u64> =
@@ -87,7 +103,7 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
     for parts in [1, 2, 3, 7, 64, 1000, 100_000] {
         let mut found = Vec::new();
         for part in pool.table_parts(parts) {
-            pool.for_each_node_in(&part, |offset| found.push(offset)).unwrap();
+            pool.for_each_node_in(KIND, &part, |offset| found.push(offset)).unwrap();
         }
         assert_eq!(found, whole, "{parts} parts");
     }
@@ -97,7 +113,7 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
     let all_places = places_of(&whole);
     assert!(all_places.len() > 8);
     for places in [1, 2, 5, 8, 64, usize::MAX] {
-        let some = pool.sample_nodes(places);
+        let some = pool.sample_nodes(KIND, places);
         assert!(
             some.is_sorted_by(|a, b| a < b) && some.iter().all(|node| whole.contains(node)),
             "{places}: {some:?}"
@@ -111,7 +127,7 @@ fn the_parts_of_the_table_together_hold_every_node_once() {
             found.iter().map(|place| some.iter().filter(|node| *node / 4096 == *place).count());
         assert_eq!(of_each.max(), Some(4), "a few of each place: {some:?}");
     }
-    assert_eq!(places_of(&pool.sample_nodes(usize::MAX)), all_places);
+    assert_eq!(places_of(&pool.sample_nodes(KIND, usize::MAX)), all_places);
 }
 
 #[test]
@@ -121,15 +137,15 @@ fn nodes_of_two_chunks_are_sampled_wherever_they_begin() {
     {
         let pool = pool(bytes, bytes);
         let mut worker = pool.worker().unwrap();
-        let cell = &pool.anchor::<Slots>().unwrap().records[0];
+        let cell = &pool.index_root::<Slots>().unwrap().records[0];
         let mut fill = |node_bytes| {
             worker
-                .alloc_sized_node_into(cell, node_bytes)
+                .alloc_sized_node_into(cell.view::<PPtr<Small>>(), node_bytes)
                 .map(|()| pool.media().store(cell, PPtr::NULL))
         };
         first.into_iter().for_each(|node_bytes| fill(node_bytes).unwrap());
         while fill(6848).is_ok() {}
-        let sampled = pool.sample_nodes(64).len();
+        let sampled = pool.sample_nodes(KIND, 64).len();
         assert!((32..=64).contains(&sampled), "{sampled} in {bytes} bytes, the first of {first:?}");
     }
 }
@@ -137,7 +153,7 @@ fn nodes_of_two_chunks_are_sampled_wherever_they_begin() {
 #[test]
 fn a_full_pool_refuses_and_serves_again_after_a_release() {
     let pool = pool(64 << 10, 64 << 10);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let mut worker = pool.worker().unwrap();
     let big = vec![7; 4000];
     let filled = slots
@@ -158,8 +174,9 @@ fn a_full_pool_refuses_and_serves_again_after_a_release() {
 fn runs_grow_the_pool_and_are_listed() {
     let pool = pool(64 << 10, 256 << 20);
     let mut worker = pool.worker().unwrap();
-    let runs: Vec<_> = (0..40).map(|_| worker.alloc_run(1 << 20, |_, _| Ok(())).unwrap()).collect();
-    assert_eq!(pool.runs().unwrap().len(), 40);
+    let runs: Vec<_> =
+        (0..40).map(|_| worker.alloc_run(KIND, 1 << 20, |_, _| Ok(())).unwrap()).collect();
+    assert_eq!(pool.runs(KIND).unwrap().len(), 40);
     for run in &runs {
         pool.node::<Slots>(PPtr::at(run.offset)).unwrap();
         pool.node::<Slots>(PPtr::at(run.offset + run.bytes - 512)).unwrap();
@@ -168,17 +185,122 @@ fn runs_grow_the_pool_and_are_listed() {
     }
     clean(&pool);
     for run in &runs[..20] {
-        worker.free_run(run.offset).unwrap();
+        worker.free_run(KIND, run.offset).unwrap();
         assert!(pool.node::<Slots>(PPtr::at(run.offset)).is_err());
     }
-    assert_eq!(pool.runs().unwrap().len(), 20);
-    assert!(worker.free_run(runs[0].offset).is_err(), "freed twice");
+    assert_eq!(pool.runs(KIND).unwrap().len(), 20);
+    assert!(worker.free_run(KIND, runs[0].offset).is_err(), "freed twice");
+}
+
+const OTHER: NodeKind = NodeKind::new(5);
+
+persistent! {
+    struct OfOther {
+        words: [PCell; 16],
+    }
+}
+
+impl Node for OfOther {
+    const KIND: NodeKind = OTHER;
+}
+
+#[test]
+fn structures_that_share_a_pool_never_reach_each_others_nodes() {
+    let pool = pool(1 << 20, 1 << 20);
+    let cells = &pool.index_root::<Slots>().unwrap().records;
+    let mut worker = pool.worker().unwrap();
+    let (ours, theirs) = (cells[0].view::<PPtr<Small>>(), cells[1].view::<PPtr<OfOther>>());
+    worker.alloc_node_into(ours).unwrap();
+    worker.alloc_sized_node_into(theirs, 192).unwrap();
+    let [our_run, their_run] =
+        [KIND, OTHER].map(|kind| worker.alloc_run(kind, 8192, |_, _| Ok(())).unwrap().offset);
+    let our_node = pool.media().load(ours);
+    let their_node = pool.media().load(theirs);
+    pool.node(our_node).unwrap();
+    pool.node(their_node).unwrap();
+    let refused = |offset, what: &str| {
+        let found = pool.node::<OfOther>(PPtr::at(offset)).map(|_| ());
+        assert!(matches!(found, Err(PoolError::Corrupt { .. })), "{what}: {found:?}");
+    };
+    refused(our_node.offset(), "a node of another kind");
+    refused(their_node.offset() + 64, "the inside of a block");
+    refused(our_run, "a run of another kind");
+    refused(their_run + 8192 - 64, "a node that reaches beyond its run");
+    pool.node::<OfOther>(PPtr::at(their_run + 4096 - 64)).expect("anywhere in a run");
+    // A block that is too small for the type, although it is of the kind.
+    persistent! {
+        struct Large {
+            words: [PCell; 32],
+        }
+    }
+    impl Node for Large {
+        const KIND: NodeKind = OTHER;
+    }
+    assert!(pool.node::<Large>(their_node.cast()).is_err());
+
+    assert_eq!((pool.nodes(KIND).unwrap().len(), pool.nodes(OTHER).unwrap().len()), (2, 2));
+    assert_eq!(pool.runs(OTHER).unwrap()[0].offset, their_run);
+    assert!(worker.free_run(KIND, their_run).is_err(), "not ours");
+    let as_ours = cells[1].view::<PPtr<Small>>();
+    assert!(worker.free_from(as_ours).is_err(), "a node of another kind");
+    assert!(worker.free_from(&cells[0]).is_err(), "no record");
+    worker.free_from(theirs).unwrap();
+    worker.free_from(ours).unwrap();
+    worker.free_run(KIND, our_run).unwrap();
+    worker.free_run(OTHER, their_run).unwrap();
+    drop(worker);
+    assert_eq!(pool.finish_audit(Audit::new()), Default::default());
+}
+
+#[test]
+fn roots_are_found_by_their_names_and_stay() {
+    const LOG: RootName = RootName::new("log");
+    const IMAGE: RootName = RootName::new("image");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.pool");
+    let pool = create(&path, 64 << 10, 1 << 20).unwrap();
+    let found = pool.root::<Slots>(LOG).map(|_| ());
+    assert!(matches!(found, Err(PoolError::NoRoot { name }) if name == LOG), "{found:?}");
+    let mut worker = pool.worker().unwrap();
+    worker.create_root::<Slots>(LOG).unwrap();
+    worker.create_root::<OfOther>(IMAGE).unwrap();
+    pool.media().store(pool.root::<Slots>(LOG).unwrap().records[63].as_word(), 77);
+    worker.create_root::<Slots>(LOG).expect("it is there");
+    let refused = worker.create_root::<Slots>(IMAGE);
+    assert!(matches!(refused, Err(PoolError::TooLarge { bytes: 512, .. })), "{refused:?}");
+    let (log, index) = (pool.root::<Slots>(LOG).unwrap(), pool.index_root::<Slots>().unwrap());
+    assert_eq!(pool.media().load(log.records[63].as_word()), 77);
+    assert!(std::ptr::eq(pool.root::<Slots>(RootName::INDEX).unwrap(), index));
+    assert!(log.records[..63].iter().all(|cell| pool.media().load(cell).is_null()), "zeros");
+    clean(&pool);
+    drop(worker);
+    drop(pool);
+    let pool = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap().0;
+    let log = pool.root::<Slots>(LOG).unwrap();
+    assert_eq!(pool.media().load(log.records[63].as_word()), 77);
+    pool.root::<OfOther>(IMAGE).unwrap();
+    clean(&pool);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "abcdef"].map(RootName::new);
+    let mut worker = pool.worker().unwrap();
+    names.iter().for_each(|name| worker.create_root::<Small>(*name).unwrap());
+    let refused = worker.create_root::<Small>(RootName::new("more"));
+    assert!(matches!(refused, Err(PoolError::RootsExhausted { places: 12 })), "{refused:?}");
+    clean(&pool);
+    drop(worker);
+    pool.close().unwrap();
+    drop(pool);
+    // A damaged place is an error.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4096 - 192 + 24] ^= 64;
+    std::fs::write(&path, bytes).unwrap();
+    let refused = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap()));
+    assert!(matches!(refused, Err(PoolError::Corrupt { .. })), "{:?}", refused.err());
 }
 
 #[test]
 fn links_replace_records_wherever_they_are_kept() {
     let pool = pool(64 << 10, 1 << 20);
-    let index = &pool.anchor::<Slots>().unwrap().records[0];
+    let index = &pool.index_root::<Slots>().unwrap().records[0];
     let mut worker = pool.worker().unwrap();
     let mut set = |parts: Option<&[&[u8]]>, changes: bool| {
         let new = worker.begin_link(pool.media().load(index), parts).unwrap();
@@ -213,7 +335,7 @@ fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     assert!(matches!(create(&path, 64 << 10, 64 << 10), Err(PoolError::Exists { .. })));
     assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
     let mut worker = created.worker().unwrap();
-    let cell = &created.anchor::<Slots>().unwrap().records[5];
+    let cell = &created.index_root::<Slots>().unwrap().records[5];
     worker.alloc_record_into(cell, &[&[9; 100_000]]).unwrap();
     drop(worker);
     drop(created);
@@ -223,7 +345,7 @@ fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     assert_eq!(opened.shutdown, Shutdown::Crash);
     assert_eq!(*pool.format(), format());
     assert_eq!(
-        pool.record(pool.media().load(&pool.anchor::<Slots>().unwrap().records[5])).unwrap(),
+        pool.record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[5])).unwrap(),
         [9; 100_000]
     );
     clean(&pool);
@@ -237,7 +359,7 @@ fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     assert!(matches!(open_file(&path, OpenMode::ReadWrite), Err(PoolError::Locked { .. })));
     let (pool, opened) = Pool::open(hardware(region)).unwrap();
     assert_eq!(opened.shutdown, Shutdown::Clean);
-    pool.worker().unwrap().free_from(&pool.anchor::<Slots>().unwrap().records[5]).unwrap();
+    pool.worker().unwrap().free_from(&pool.index_root::<Slots>().unwrap().records[5]).unwrap();
     clean(&pool);
     drop(pool);
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "a private mapping never writes");
@@ -275,28 +397,6 @@ fn files_that_are_no_pools_are_refused() {
             outcome.err()
         );
     }
-}
-
-#[test]
-fn a_pool_of_another_boot_is_refused_unless_it_was_closed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("p.pool");
-    let pool = create(&path, 64 << 10, 1 << 20).unwrap();
-    let forge = |path| {
-        // The boot id stands after the state word; an id of zeros is nobody's.
-        let mut bytes = std::fs::read(path).unwrap();
-        bytes[192 + 8..192 + 32].fill(0);
-        std::fs::write(path, bytes).unwrap();
-    };
-    drop(pool);
-    forge(&path);
-    let refused = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap()));
-    assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{:?}", refused.err());
-
-    std::fs::remove_file(&path).unwrap();
-    create(&path, 64 << 10, 1 << 20).unwrap().close().unwrap();
-    forge(&path);
-    Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).expect("closed cleanly");
 }
 
 #[test]

@@ -21,12 +21,15 @@ fn pool(max_bytes: u64) -> Arc<Pool<Hardware>> {
 }
 
 fn clean(pool: &Pool<Hardware>) {
-    assert_eq!(common::audit(pool, &pool.anchor::<Slots>().unwrap().records), Default::default());
+    assert_eq!(
+        common::audit(pool, &pool.index_root::<Slots>().unwrap().records),
+        Default::default()
+    );
 }
 
 /// Fills cells with records of a chunk each until the pool is full, and frees them.
 fn chunks_to_be_had(pool: &Pool<Hardware>, worker: &mut Worker<Hardware>) -> usize {
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let had = slots
         .records
         .iter()
@@ -39,7 +42,7 @@ fn chunks_to_be_had(pool: &Pool<Hardware>, worker: &mut Worker<Hardware>) -> usi
 #[test]
 fn what_an_idle_worker_came_by_is_taken_back_where_memory_runs_out() {
     let pool = pool(64 << 10);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let fresh = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
     assert!((8..16).contains(&fresh));
     let mut idle = pool.worker().unwrap();
@@ -73,7 +76,7 @@ fn many_threads_never_get_each_others_blocks_where_memory_is_scarce() {
 fn threads_share_a_pool(threads: u64, max_bytes: u64) {
     const TURNS: u64 = 50_000;
     let pool = pool(max_bytes);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let fresh = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
     // Whoever has the lock of a cell fills it, or compares it with what it was filled with and
     // empties it.
@@ -130,7 +133,7 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
 #[test]
 fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
     let pool = pool(1 << 20);
-    let slots = pool.anchor::<Slots>().unwrap();
+    let slots = pool.index_root::<Slots>().unwrap();
     let (mut batching, mut freeing) = (pool.worker().unwrap(), pool.worker().unwrap());
     // Four records fill a chunk, which stays the worker's.
     slots.records[..4]
@@ -164,7 +167,7 @@ fn nobody_finds_a_pool_full_that_another_thread_has_just_let_grow() {
             for thread in 0..THREADS {
                 let (pool, barrier) = (&pool, &barrier);
                 scope.spawn(move || {
-                    let cell = &pool.anchor::<Slots>().unwrap().records[thread];
+                    let cell = &pool.index_root::<Slots>().unwrap().records[thread];
                     let mut worker = pool.worker().unwrap();
                     barrier.wait();
                     let allocated = worker.alloc_record_into(cell, &[&[7; 4000]]);

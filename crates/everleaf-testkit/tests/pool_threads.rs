@@ -40,7 +40,7 @@ fn opened(pool: Arc<Pool<Traced>>) -> Opened {
 
 fn act(state: &Opened, act: Act) -> Result<(), String> {
     let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
-    let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
+    let slots = state.pool.index_root::<Slots>().map_err(|e| e.to_string())?;
     match act {
         Act::Alloc(slot, bytes) => {
             worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]])
@@ -94,7 +94,7 @@ impl ConcurrentSubject for Program {
     fn recover(&self, image: Traced) -> Result<Opened, String> {
         let (pool, found) = Pool::open(image).map_err(|e| e.to_string())?;
         let state = opened(pool);
-        let slots = state.pool.anchor::<Slots>().map_err(|e| e.to_string())?;
+        let slots = state.pool.index_root::<Slots>().map_err(|e| e.to_string())?;
         for pending in found.pending_links {
             let linked =
                 slots.records.iter().any(|cell| state.pool.media().load(cell) == pending.new);
@@ -106,7 +106,7 @@ impl ConcurrentSubject for Program {
     fn content(&self, Opened { pool, .. }: &Opened) -> Result<Self::Content, String> {
         let (mut content, mut audit) = (Vec::new(), Audit::new());
         for (slot, cell) in
-            pool.anchor::<Slots>().map_err(|e| e.to_string())?.records.iter().enumerate()
+            pool.index_root::<Slots>().map_err(|e| e.to_string())?.records.iter().enumerate()
         {
             let pointer = pool.media().load(cell);
             if pointer.is_null() {

@@ -87,8 +87,10 @@ impl Reader {
             let mut chunk = if table == 0 { chunks.div_ceil(64) } else { table };
             while chunk < chunks {
                 let (line, offset) = (start * 4096 + chunk * 64, (start + chunk) * 4096);
-                let (kind, argument) = (self.sealed(line) & 15, self.sealed(line) >> 4);
-                match kind {
+                let (tag, argument) = (self.sealed(line) & 15, self.sealed(line) >> 4);
+                // Nodes have their kind in the lowest byte.
+                let argument = if tag == 1 || tag == 3 { argument >> 8 } else { argument };
+                match tag {
                     2 => {
                         let size = sizes[argument as usize];
                         let allocated =
@@ -101,7 +103,7 @@ impl Reader {
                     4 => is_record(offset),
                     _ => {}
                 }
-                chunk += if kind > 2 { argument } else { 1 };
+                chunk += if tag > 2 { argument } else { 1 };
             }
             start += chunks;
         }
@@ -121,7 +123,7 @@ impl Reader {
         assert_eq!(&self.pool[..8], b"Everleaf");
         assert_eq!(self.word(184), u64::from(crc32fast::hash(&self.pool[..184])));
         assert_eq!(self.bytes(32, engine.name().len() as u64), engine.name().as_bytes());
-        assert_eq!((self.word(8), self.sealed(192)), (2, 1), "version 2, closed");
+        assert_eq!((self.word(8), self.sealed(192)), (3, 1), "version 3, closed");
         assert_eq!((self.word(56) == 1), (key_type == KeyType::Bytes));
         let fingerprints = engine == Engine::FpTree;
         let (slots, leaf_bytes) = if fingerprints { (56, 1024) } else { (32, 640) };

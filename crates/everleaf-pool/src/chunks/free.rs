@@ -32,17 +32,16 @@ impl Chunks {
                 return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
             }
             self.fill(chunk, usage.chunks(), shadow_byte(usage));
-            match usage {
-                Usage::Free => free.chunks += 1,
-                Usage::NodeBlocks(_) | Usage::RecordBlocks(_) if self.is_empty(media, chunk)? => {
+            if usage == Usage::Free {
+                free.chunks += 1;
+            }
+            if let Some(class) = usage.class() {
+                if self.is_empty(media, chunk)? {
                     self.fill(chunk, 1, shadow::FREE);
                     free.chunks += 1;
+                } else if self.first_free_block(media, chunk, class)?.is_some() {
+                    self.list(free, chunk, usage);
                 }
-                Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
-                    let room = self.first_free_block(media, chunk, class)?;
-                    room.into_iter().for_each(|_| self.list(free, chunk, usage));
-                }
-                _ => {}
             }
             chunk += usage.chunks();
         }
@@ -61,17 +60,13 @@ impl Chunks {
     }
 
     fn list(&self, free: &mut Free, chunk: u64, usage: Usage) {
-        let (kind, class) = match usage {
-            Usage::NodeBlocks(class) => (0, class),
-            Usage::RecordBlocks(class) => (1, class),
-            _ => return,
-        };
+        let Some((list, class)) = usage.list() else { return };
         // Unless a worker has come by it meanwhile.
         if self.flags[chunk as usize]
             .compare_exchange(0, LISTED, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
         {
-            free.partial[kind][class.index()].push(chunk);
+            free.partial[list][class.index()].push(chunk);
         }
     }
 
@@ -86,17 +81,13 @@ impl Chunks {
         slot: usize,
         usage: Usage,
     ) -> Result<Option<u64>, PoolError> {
-        let (kind, class) = match usage {
-            Usage::NodeBlocks(class) => (0, class),
-            Usage::RecordBlocks(class) => (1, class),
-            _ => return Ok(None),
-        };
+        let Some((list, class)) = usage.list() else { return Ok(None) };
         if let Some(chunk) = self.spares.take(media, slot, usage) {
             return Ok(Some(chunk));
         }
         let mut free = lock_relaxing(&self.free, media);
         loop {
-            while let Some(chunk) = free.partial[kind][class.index()].pop() {
+            while let Some(chunk) = free.partial[list][class.index()].pop() {
                 let flags = &self.flags[chunk as usize];
                 if flags.load(Ordering::SeqCst) == LISTED && self.usage(media, chunk)? == usage {
                     flags.swap(OWNED, Ordering::SeqCst);
@@ -191,10 +182,7 @@ impl Chunks {
     /// The worker no longer allocates from this chunk. Takes no lock if the chunk is full.
     pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
         self.flags[chunk as usize].swap(0, Ordering::SeqCst);
-        let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = self.usage(media, chunk)?
-        else {
-            return Ok(());
-        };
+        let Some(class) = self.usage(media, chunk)?.class() else { return Ok(()) };
         // Who frees a block from here on finds the chunk without an owner; what was freed before is
         // seen here.
         if self.is_empty(media, chunk)? || self.first_free_block(media, chunk, class)?.is_some() {
@@ -323,9 +311,7 @@ impl Chunks {
         let flags = &self.flags[chunk as usize];
         loop {
             let usage = self.usage(media, chunk)?;
-            let (Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage else {
-                return Ok(());
-            };
+            let Some(class) = usage.class() else { return Ok(()) };
             if self.shadow_of(chunk) != shadow_byte(usage) {
                 return Ok(());
             }
@@ -367,7 +353,7 @@ impl Chunks {
         let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);
         drop(free);
         self.for_each_usage(media, |chunk, line, usage| {
-            if let Ok(Usage::NodeBlocks(class) | Usage::RecordBlocks(class)) = usage
+            if let Some(class) = usage.ok().and_then(Usage::class)
                 && self.shadow_of(chunk) != shadow::FREE
                 && let Ok(line) = line_at(media, line)
             {

@@ -26,20 +26,40 @@ use self::spare::Spares;
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
-use crate::{Corruption, PoolError};
+use crate::{Corruption, Node, NodeKind, PoolError};
 
 /// Chunk lines in one chunk of a table.
 const LINES_PER_CHUNK: u64 = CHUNK / 64;
 
-/// Shadow bytes. From `RECORD_CLASS` on: blocks of records, of class `byte - RECORD_CLASS`.
+/// Shadow bytes.
 mod shadow {
+    use crate::NodeKind;
+    use crate::classes::Class;
+
     pub const UNKNOWN: u8 = 0;
     pub const FREE: u8 = 1;
     pub const SYSTEM: u8 = 2;
-    pub const NODE: u8 = 3;
-    pub const NODE_RUN: u8 = 4;
-    pub const RECORD_RUN: u8 = 5;
-    pub const RECORD_CLASS: u8 = 8;
+    pub const RECORD_RUN: u8 = 3;
+    /// From here on blocks of records, a byte for each class.
+    pub const RECORD_CLASS: u8 = 4;
+    /// From here on runs of nodes, a byte for each kind.
+    const NODE_RUN: u8 = RECORD_CLASS + Class::COUNT as u8;
+    /// From here on blocks of nodes, for each kind a byte for each class.
+    const NODE_CLASS: u8 = NODE_RUN + NodeKind::COUNT as u8;
+
+    const _: () = assert!(
+        RECORD_CLASS as usize + (1 + NodeKind::COUNT) * Class::COUNT + NodeKind::COUNT <= 256
+    );
+
+    /// A run of nodes of this kind.
+    pub const fn node_run(kind: NodeKind) -> u8 {
+        NODE_RUN + kind.number()
+    }
+
+    /// Blocks of the smallest class for nodes of this kind; those of the others follow.
+    pub const fn first_of_nodes(kind: NodeKind) -> u8 {
+        NODE_CLASS + kind.number() * Class::COUNT as u8
+    }
 }
 
 /// A chunk of blocks is either owned by a worker, or listed as having free blocks, or neither
@@ -85,9 +105,8 @@ pub(crate) struct Block {
 
 /// Free memory as far as it has been looked at.
 struct Free {
-    /// Chunks of blocks with free blocks, by node (0) or record (1) and class; entries may be out
-    /// of date.
-    partial: [Vec<Vec<u64>>; 2],
+    /// Chunks of blocks with free blocks, by what they hold and class; entries may be out of date.
+    partial: [Vec<Vec<u64>>; Usage::LISTS],
     /// Free chunks in scanned extents.
     chunks: u64,
     /// Where the search for one chunk, and for a run, begins.
@@ -107,8 +126,8 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub fn new(max_bytes: u64) -> Self {
-        let lists = || (0..Class::COUNT).map(|_| Vec::new()).collect();
-        let free = Free { partial: [lists(), lists()], chunks: 0, chunk_hint: 0, run_hint: 0 };
+        let partial = std::array::from_fn(|_| vec![Vec::new(); Class::COUNT]);
+        let free = Free { partial, chunks: 0, chunk_hint: 0, run_hint: 0 };
         let chunks = (max_bytes / CHUNK) as usize + 1;
         Self {
             shadow: zeroed(chunks),
@@ -192,13 +211,21 @@ impl Chunks {
         Ok(self.shadow_of(chunk))
     }
 
-    /// Whether a node of `bytes` may lie at `offset`.
+    /// Whether a node of this type may lie at `offset`: a block for nodes of its kind begins there
+    /// and has room for it, or it lies within a run of its kind, which its owner divides.
     #[inline(always)]
-    pub fn is_node<M: Media>(&self, media: &M, offset: u64, bytes: u64) -> Result<bool, PoolError> {
-        let (first, last) = (offset / CHUNK, offset.saturating_add(bytes - 1) / CHUNK);
-        let is_node = |byte| matches!(byte, shadow::NODE | shadow::NODE_RUN);
-        Ok(is_node(self.known_shadow(media, first)?)
-            && (first == last || is_node(self.known_shadow(media, last)?)))
+    pub fn is_node<T: Node, M: Media>(&self, media: &M, offset: u64) -> Result<bool, PoolError> {
+        let byte = self.known_shadow(media, offset / CHUNK)?;
+        let least = const { Class::least_index_for(size_of::<T>()) };
+        let class = byte.wrapping_sub(const { shadow::first_of_nodes(T::KIND) });
+        if class < Class::COUNT as u8 {
+            return Ok(class >= least && Class::begins_at(class, offset));
+        }
+        if byte != const { shadow::node_run(T::KIND) } {
+            return Ok(false);
+        }
+        let last = offset.saturating_add(size_of::<T>() as u64 - 1) / CHUNK;
+        Ok(last == offset / CHUNK || self.known_shadow(media, last)? == byte)
     }
 
     /// The class of the record block at `offset`; none if it is a run.
@@ -428,12 +455,14 @@ impl Chunks {
             }
             return Ok(Some((&line.descriptor, changed)));
         }
-        let class = match usage_in(media, line, chunk)? {
-            Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => class,
+        let usage = usage_in(media, line, chunk)?;
+        let Some(class) = usage.class() else {
             // A crash before the fence of A1: the intent is durable, the type of its new chunk is
             // not. Nothing is allocated there.
-            Usage::Free if !allocated => return Ok(None),
-            _ => return Err(PoolError::corrupt(block.offset, Corruption::Pointer)),
+            if usage == Usage::Free && !allocated {
+                return Ok(None);
+            }
+            return Err(PoolError::corrupt(block.offset, Corruption::Pointer));
         };
         let index = block.offset % CHUNK / class.block_bytes();
         if !(block.offset % CHUNK).is_multiple_of(class.block_bytes())
@@ -462,26 +491,44 @@ impl Chunks {
     /// Whether `block` is a block of its chunk as the chunk is used now; a run may begin at any
     /// chunk.
     pub fn fits<M: Media>(&self, media: &M, block: Block) -> Result<bool, PoolError> {
-        match self.usage(media, block.offset / CHUNK)? {
-            _ if block.run.is_some() => Ok(true),
-            Usage::NodeBlocks(class) | Usage::RecordBlocks(class) => {
-                let within = block.offset % CHUNK;
-                let index = within / class.block_bytes();
-                Ok(within.is_multiple_of(class.block_bytes()) && index < class.blocks() as u64)
-            }
-            _ => Ok(false),
-        }
+        let usage = self.usage(media, block.offset / CHUNK)?;
+        Ok(block.run.is_some()
+            || usage
+                .class()
+                .is_some_and(|class| Class::begins_at(class.index() as u8, block.offset)))
     }
 
-    /// The block that starts at `offset`, as its chunk is used now.
-    pub fn block_at<M: Media>(&self, media: &M, offset: u64) -> Result<Block, PoolError> {
-        match self.usage(media, offset / CHUNK)? {
-            Usage::NodeBlocks(_) | Usage::RecordBlocks(_) => Ok(Block { offset, run: None }),
-            run @ (Usage::NodeRun(_) | Usage::RecordRun(_)) if offset.is_multiple_of(CHUNK) => {
-                Ok(Block { offset, run: Some(run) })
-            }
-            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
+    /// The block that begins at `offset`, or the run, which must hold such content.
+    pub fn block_at<M: Media>(
+        &self,
+        media: &M,
+        offset: u64,
+        content: Option<NodeKind>,
+    ) -> Result<Block, PoolError> {
+        let usage = self.usage(media, offset / CHUNK)?;
+        let begins = match usage.class() {
+            Some(class) => Class::begins_at(class.index() as u8, offset),
+            None => offset.is_multiple_of(CHUNK),
+        };
+        if !begins || !usage.holds(content) {
+            return Err(PoolError::corrupt(offset, Corruption::Pointer));
         }
+        Ok(Block { offset, run: usage.class().is_none().then_some(usage) })
+    }
+
+    /// Bytes of the block or run for nodes of this kind that begins at `offset`.
+    pub fn node_bytes<M: Media>(
+        &self,
+        media: &M,
+        offset: u64,
+        kind: NodeKind,
+    ) -> Result<u64, PoolError> {
+        let block = self.block_at(media, offset, Some(kind))?;
+        let usage = self.usage(media, offset / CHUNK)?;
+        Ok(match usage.class() {
+            Some(class) if block.run.is_none() => class.block_bytes(),
+            _ => usage.chunks() * CHUNK,
+        })
     }
 }
 
@@ -503,8 +550,8 @@ pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> 
 const fn shadow_byte(usage: Usage) -> u8 {
     match usage {
         Usage::Free => shadow::FREE,
-        Usage::NodeBlocks(_) => shadow::NODE,
-        Usage::NodeRun(_) => shadow::NODE_RUN,
+        Usage::NodeBlocks(kind, class) => shadow::first_of_nodes(kind) + class.index() as u8,
+        Usage::NodeRun(kind, _) => shadow::node_run(kind),
         Usage::RecordRun(_) => shadow::RECORD_RUN,
         Usage::RecordBlocks(class) => shadow::RECORD_CLASS + class.index() as u8,
     }

@@ -59,6 +59,7 @@ mod tests {
     use everleaf_pmem::{Cpu, Hardware, Region};
 
     use super::*;
+    use crate::NodeKind;
     use crate::classes::Class;
 
     #[test]
@@ -67,7 +68,7 @@ mod tests {
             Hardware::new(Region::anonymous(1 << 16, 1 << 16).unwrap(), &Cpu::detect()).unwrap();
         let (records, nodes) = (
             Usage::RecordBlocks(Class::from_index(1).unwrap()),
-            Usage::NodeBlocks(Class::from_index(1).unwrap()),
+            Usage::NodeBlocks(NodeKind::new(1), Class::from_index(1).unwrap()),
         );
         let spares = Spares::new();
         for (usage, chunk) in [(records, 1), (nodes, 2), (records, 3)] {

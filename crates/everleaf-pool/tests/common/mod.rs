@@ -5,7 +5,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use everleaf_pmem::{Media, PCell, PPtr};
-use everleaf_pool::{Audit, AuditReport, Pool, Record};
+use everleaf_pool::{Audit, AuditReport, NodeKind, Pool, Record};
+
+/// The kind of nodes in these tests.
+pub const KIND: NodeKind = NodeKind::new(3);
 
 /// What leaks, or is reached and not there, where these cells lead to all records and nothing else
 /// takes runs.
@@ -17,7 +20,7 @@ pub fn audit<M: Media>(pool: &Pool<M>, records: &[PCell<PPtr<Record>>]) -> Audit
             audit.reach(pointer.offset());
         }
     }
-    for run in pool.runs().unwrap() {
+    for run in pool.runs(KIND).unwrap() {
         audit.reach(run.offset);
     }
     pool.finish_audit(audit)

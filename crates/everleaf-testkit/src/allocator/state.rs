@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
 use everleaf_pool::{
-    Audit, Format, KeyType, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker,
+    Audit, Format, KeyType, NodeKind, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker,
 };
 
 use super::operation::{Content, Kind, SLOTS};
@@ -21,6 +21,12 @@ persistent! {
     struct Node {
         words: [PCell; 4 * LINE / WORD],
     }
+}
+
+const RUNS: NodeKind = NodeKind::new(2);
+
+impl everleaf_pool::Node for Node {
+    const KIND: NodeKind = NodeKind::new(1);
 }
 
 pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
@@ -109,7 +115,7 @@ impl AllocatorState {
     /// What is allocated, as its owners see it.
     pub fn content(&mut self) -> Result<Content, String> {
         let Open { pool, .. } = self.parts()?;
-        let slots = pool.anchor::<Slots>().map_err(sentence)?;
+        let slots = pool.index_root::<Slots>().map_err(sentence)?;
         let mut content = Content::new();
         for slot in 0..SLOTS {
             for (kind, cell) in
@@ -129,7 +135,7 @@ impl AllocatorState {
                 content.insert((Kind::Node, slot), NODE_BYTES);
             }
         }
-        for run in pool.runs().map_err(sentence)? {
+        for run in pool.runs(RUNS).map_err(sentence)? {
             let stamp = pool.media().load(
                 &pool.media().region().cells(run.offset, 1).ok_or("a run outside the pool")?[0],
             );
@@ -144,13 +150,13 @@ impl AllocatorState {
     /// The leak audit.
     pub fn check(&mut self) -> Result<(), String> {
         let Open { pool, .. } = self.parts()?;
-        let slots = pool.anchor::<Slots>().map_err(sentence)?;
+        let slots = pool.index_root::<Slots>().map_err(sentence)?;
         let mut audit = Audit::new();
         let media = pool.media();
         let records =
             slots.records.iter().chain(&slots.links).map(|cell| media.load(cell).offset());
         let nodes = slots.nodes.iter().map(|cell| media.load(cell).offset());
-        let runs = pool.runs().map_err(sentence)?;
+        let runs = pool.runs(RUNS).map_err(sentence)?;
         let runs = runs.iter().map(|run| run.offset);
         records
             .chain(nodes)
@@ -207,7 +213,7 @@ impl AllocatorState {
 }
 
 fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Result<(), PoolError> {
-    let slots = pool.anchor::<Slots>()?;
+    let slots = pool.index_root::<Slots>()?;
     let media = pool.media();
     match *action {
         Action::Record(slot, bytes) => {
@@ -231,7 +237,7 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
             worker.end_link(false)?;
         }
         Action::Run(slot, chunks) => {
-            worker.alloc_run(chunks * CHUNK, |pool, run| stamp(pool, run, slot))?;
+            worker.alloc_run(RUNS, chunks * CHUNK, |pool, run| stamp(pool, run, slot))?;
         }
         Action::FreeRun(slot) => {
             let of_slot = |run: &Run| {
@@ -240,13 +246,13 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
                     .cells(run.offset, 1)
                     .is_some_and(|cells| media.load(&cells[0]) == RUN_STAMP ^ slot as u64)
             };
-            if let Some(run) = pool.runs()?.into_iter().find(of_slot) {
-                worker.free_run(run.offset)?;
+            if let Some(run) = pool.runs(RUNS)?.into_iter().find(of_slot) {
+                worker.free_run(RUNS, run.offset)?;
             }
         }
         Action::RefusedRun(chunks) => {
             let refusal = || PoolError::PoolFull { requested_bytes: 0 };
-            match worker.alloc_run(chunks * CHUNK, |_, _| Err(refusal())) {
+            match worker.alloc_run(RUNS, chunks * CHUNK, |_, _| Err(refusal())) {
                 Err(PoolError::PoolFull { .. }) => {}
                 other => _ = other?,
             }
@@ -281,7 +287,7 @@ fn stamp(pool: &Pool<Traced>, run: Run, slot: usize) -> Result<(), PoolError> {
 
 /// Whether the index holds what a pending link was to put there.
 fn holds(pool: &Pool<Traced>, link: PendingLink) -> Result<bool, PoolError> {
-    let links = &pool.anchor::<Slots>()?.links;
+    let links = &pool.index_root::<Slots>()?.links;
     let held = |pointer: PPtr<Record>| links.iter().any(|cell| pool.media().load(cell) == pointer);
     Ok(if link.new.is_null() { !held(link.old) } else { held(link.new) })
 }

@@ -59,6 +59,9 @@ const LINES: &[&str] = &[
     "fastfair.remove.D2.line",
     "fastfair.remove.D2.fence",
 ];
+/// Only where another medium, or an engine with further roots, comes into it: the pool's own tests
+/// reach them.
+const POOL: &[&str] = &["pool.rescue.", "pool.root."];
 /// Only below a store.
 const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
 
@@ -82,6 +85,7 @@ impl EngineSubject {
             (ONE_WORD, wide),
             (WIDE, !wide),
             (LINES, self.parameters.leaf_slots == Some(4)),
+            (POOL, true),
             (STORE, self.level == Level::Index),
             // Here the record's allocation flushes the whole entry.
             (&["fptree.insert.P1.entry"], ptree && bytes),

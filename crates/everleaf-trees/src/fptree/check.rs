@@ -7,7 +7,7 @@ use everleaf_pool::{Audit, Pool};
 use super::FpTree;
 use super::groups::Groups;
 use super::key::LeafKey;
-use super::layout::{Shape, SplitLog};
+use super::layout::{LEAVES, Shape, SplitLog};
 use super::leaf::Leaf;
 
 /// A leaf in the order of the inner nodes.
@@ -40,7 +40,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
 
     /// I9.
     fn check_log(&self, report: &mut CheckReport) -> Result<(), IndexError> {
-        let current = self.pool.media().load(&self.pool.anchor::<SplitLog>()?.current);
+        let current = self.pool.media().load(&self.pool.index_root::<SplitLog>()?.current);
         if !current.is_null() {
             report.violations.push(format!(
                 "I9: the micro-log speaks of a split of the leaf at {:#x}",
@@ -84,7 +84,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         in_tree.sort_unstable();
         let mut free = self.groups.free().to_vec();
         free.sort_unstable();
-        let runs = self.pool.runs()?;
+        let runs = self.pool.runs(LEAVES)?;
         if runs.len() != self.groups.all().len() {
             report.violations.push(format!(
                 "I7: the pool has {} runs, the tree knows {}",

@@ -198,7 +198,7 @@ mod tests {
     fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
         let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
         let mut worker = pool.worker().unwrap();
-        let cell = pool.anchor::<SplitLog>().unwrap().left_bitmap.view();
+        let cell = pool.index_root::<SplitLog>().unwrap().left_bitmap.view();
         let strings: Vec<String> =
             (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
         let mut placed = |key: &String| {

@@ -9,7 +9,7 @@ use everleaf_pmem::{Media, site};
 use everleaf_pool::{Run, Worker};
 
 use super::key::LeafKey;
-use super::layout::{Shape, SlotSet};
+use super::layout::{LEAVES, Shape, SlotSet};
 use super::leaf::Leaf;
 
 /// A run and how many of its leaves belong to the tree.
@@ -100,7 +100,7 @@ impl Groups {
         let leaf_bytes = self.leaf_bytes;
         // G1: every leaf of the new run is made free. Crash: the run is not published, its memory
         // is free. The pool fences and publishes.
-        let run = worker.alloc_run(self.group_bytes, |pool, run| {
+        let run = worker.alloc_run(LEAVES, self.group_bytes, |pool, run| {
             let leaves = Self::leaves(run, leaf_bytes)
                 .map(|leaf_offset| Leaf::at(pool.media().region(), leaf_offset, shape));
             leaves.flatten().for_each(|leaf| clear::<K, M, S>(pool.media(), leaf, shape));
@@ -131,7 +131,7 @@ impl Groups {
         let end = run.offset + run.bytes;
         self.free.retain(|leaf| !(run.offset..end).contains(leaf));
         self.groups.remove(position);
-        Ok(worker.free_run(run.offset)?)
+        Ok(worker.free_run(LEAVES, run.offset)?)
     }
 }
 

@@ -17,7 +17,7 @@
 //! offer.
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
-use everleaf_pool::Record;
+use everleaf_pool::{Node, NodeKind, Record};
 
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
@@ -76,6 +76,13 @@ persistent! {
         /// By the slot of the worker.
         pub logs: [WorkerLog; 64],
     }
+}
+
+/// Leaves are all that these trees keep in nodes of the pool.
+pub(super) const LEAVES: NodeKind = NodeKind::new(1);
+
+impl Node for LeafHead {
+    const KIND: NodeKind = LEAVES;
 }
 
 const _: () = {

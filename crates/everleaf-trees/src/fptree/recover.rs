@@ -25,7 +25,7 @@ use super::dealing::Splitters;
 use super::groups::{Group, Groups};
 use super::inner::Building;
 use super::key::LeafKey;
-use super::layout::{LeafHead, Shape, SlotSet, SplitLog};
+use super::layout::{LEAVES, LeafHead, Shape, SlotSet, SplitLog};
 use super::leaf::Leaf;
 use super::raise::{self, Raising};
 use super::shares::Leaves;
@@ -49,7 +49,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         threads: Option<usize>,
     ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
-        let runs = pool.runs()?;
+        let runs = pool.runs(LEAVES)?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
         let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
         let splitters = pass.splitters::<K>(|places| sample_leaves(&runs, shape, places));
@@ -115,7 +115,7 @@ fn recover_split<K: LeafKey, M: Media, S: Shape>(
     shape: S,
 ) -> Result<(), IndexError> {
     let media = pool.media();
-    let log = pool.anchor::<SplitLog>()?;
+    let log = pool.index_root::<SplitLog>()?;
     let current = media.load(&log.current);
     if current.is_null() {
         return Ok(());
@@ -344,7 +344,7 @@ mod tests {
             .filter(|key| key / 16 % 2 == 0)
             .for_each(|key| assert!(tree.remove(key).unwrap().is_some()));
         drop(tree);
-        let runs = pool.runs().unwrap();
+        let runs = pool.runs(LEAVES).unwrap();
         let pass = pass(&pool, &runs, shape(), false, Some(1));
         let splitters = pass.splitters::<U64Keys>(|places| sample_leaves(&runs, shape(), places));
         let nodes = Building::begin(TINY.inner_keys, pool.media().dram()).unwrap();

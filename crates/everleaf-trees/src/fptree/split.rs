@@ -57,7 +57,7 @@ impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
         let media = pool.media();
         let left = Leaf::at(media.region(), left_offset, self.shape)?;
         let new = Leaf::at(media.region(), new_offset, self.shape)?;
-        let log = pool.anchor::<SplitLog>()?;
+        let log = pool.index_root::<SplitLog>()?;
 
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(pool, left, live, &mut entries)?;

@@ -34,7 +34,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Tests every invariant and reports the nodes.
     pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         let media = self.pool.media();
-        let anchor = self.pool.anchor::<Anchor>()?;
+        let anchor = self.pool.index_root::<Anchor>()?;
         let root = media.load(&anchor.root).offset();
         let levels = vec![Vec::new(); MAX_LEVELS];
         let mut seen =

@@ -17,6 +17,7 @@
 //! tree that made it. Whatever the other slots hold means nothing: they are *dead*.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
+use everleaf_pool::{Node, NodeKind};
 
 /// Entries in a line.
 pub(super) const ENTRIES_PER_LINE: usize = LINE / (2 * WORD);
@@ -86,6 +87,10 @@ persistent! {
         /// Line 1.
         pub log: ChangeLog,
     }
+}
+
+impl Node for NodeHead {
+    const KIND: NodeKind = NodeKind::new(1);
 }
 
 const _: () = {

@@ -44,7 +44,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         values: &mut [Option<u64>],
     ) -> Result<(), IndexError> {
         let above = self.locks.read(&self.relax(), ROOT);
-        let offset = self.pool.media().load(&self.pool.anchor::<Anchor>()?.root).offset();
+        let offset = self.pool.media().load(&self.pool.index_root::<Anchor>()?.root).offset();
         let mut stands = [Some(Stand { offset, level: None, above }); GROUP];
         let mut on_the_way = keys.len();
         while on_the_way > 0 {

@@ -122,7 +122,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 what: "a node does not lead to its right neighbour",
             });
         }
-        let log = &self.pool.anchor::<Anchor>()?.log;
+        let log = &self.pool.index_root::<Anchor>()?.log;
         let after = left.at_rest(state.level, state.base, count + moved);
 
         if moved > 0 {
@@ -171,7 +171,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Makes the only child of a root the root.
     fn shrink(&self, worker: &mut Worker<M>, root: u64) -> Result<bool, IndexError> {
         let media = self.pool.media();
-        let anchor = self.pool.anchor::<Anchor>()?;
+        let anchor = self.pool.index_root::<Anchor>()?;
         let locked = self.locks.lock_both(&self.relax(), ROOT, root);
         let node = self.node(root)?;
         let state = self.settled(node)?;

@@ -160,7 +160,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 
     fn statistics_of(&self) -> Result<IndexStatistics, IndexError> {
-        let root = self.pool.media().load(&self.pool.anchor::<Anchor>()?.root).offset();
+        let root = self.pool.media().load(&self.pool.index_root::<Anchor>()?.root).offset();
         let height = u32::from(self.node(root)?.state(self.pool.media())?.level) + 1;
         let (leaves, inner_nodes) =
             (self.leaves.load(Ordering::Relaxed), self.inner_nodes.load(Ordering::Relaxed));

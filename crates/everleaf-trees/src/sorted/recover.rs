@@ -60,7 +60,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
         let media = pool.media();
-        let anchor = pool.anchor::<Anchor>()?;
+        let anchor = pool.index_root::<Anchor>()?;
         recover_log::<K, M>(pool, &mut worker, shape)?;
         if media.load(&anchor.root).is_null() {
             new_root(&mut worker, shape, 0, None)?;
@@ -113,7 +113,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Stores the totals for the next opening. No other operation may run meanwhile.
     pub(super) fn store_totals(&self) -> Result<(), IndexError> {
         let media = self.pool.media();
-        let anchor = self.pool.anchor::<Anchor>()?;
+        let anchor = self.pool.index_root::<Anchor>()?;
         let statistics = self.statistics_of()?;
         // T1: the totals, and that they are right. Crash: the pool says that it was not closed, and
         // nobody believes them.
@@ -141,7 +141,7 @@ fn settle<K: NodeKey, M: Media>(
     if K::RECORDS && record != 0 {
         let held = (0..usize::from(state.count))
             .any(|position| node.entry(media, state, position).0 == record);
-        if held || record == media.load(&pool.anchor::<Anchor>()?.log.separator) {
+        if held || record == media.load(&pool.index_root::<Anchor>()?.log.separator) {
             // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them
             // flushes the header first.
             media.store(&node.head.key, 0);
@@ -159,7 +159,7 @@ fn recover_log<K: NodeKey, M: Media>(
     shape: Shape,
 ) -> Result<(), IndexError> {
     let media = pool.media();
-    let anchor = pool.anchor::<Anchor>()?;
+    let anchor = pool.index_root::<Anchor>()?;
     let log = &anchor.log;
     let (new, left) = (media.load(&log.new), media.load(&log.left));
     if !new.is_null() {
@@ -294,7 +294,7 @@ struct Totals {
 impl Totals {
     /// Those that a clean shutdown has left.
     fn stored<M: Media>(pool: &Pool<M>, shape: Shape) -> Result<Self, IndexError> {
-        let anchor = pool.anchor::<Anchor>()?;
+        let anchor = pool.index_root::<Anchor>()?;
         let [keys, leaves, inner_nodes] =
             [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
         let most = most_nodes(pool, shape);
@@ -316,7 +316,7 @@ fn count<K: NodeKey, M: Media>(
 ) -> Result<Totals, IndexError> {
     let media = pool.media();
     let mut totals = Totals::default();
-    let mut first = media.load(&pool.anchor::<Anchor>()?.root).offset();
+    let mut first = media.load(&pool.index_root::<Anchor>()?.root).offset();
     let most = most_nodes(pool, shape);
     let mut level = None;
     loop {

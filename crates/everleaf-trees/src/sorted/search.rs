@@ -113,7 +113,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let media = self.pool.media();
         let relax = self.relax();
         let mut above = self.locks.read(&relax, ROOT);
-        let mut offset = media.load(&self.pool.anchor::<Anchor>()?.root).offset();
+        let mut offset = media.load(&self.pool.index_root::<Anchor>()?.root).offset();
         let mut level = None;
         loop {
             let seen = self.locks.read(&relax, offset);

@@ -65,7 +65,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         key: K::Ref<'_>,
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
-        let log = &self.pool.anchor::<Anchor>()?.log;
+        let log = &self.pool.index_root::<Anchor>()?.log;
         let _locked = self.locks.lock_both(&self.relax(), parent, left);
         let (parent, left) = (self.node(parent)?, self.node(left)?);
         let (parent_state, state) = (self.settled(parent)?, self.settled(left)?);
@@ -171,7 +171,7 @@ pub(super) fn new_root<M: Media>(
     child: Option<u64>,
 ) -> Result<(), IndexError> {
     let pool = std::sync::Arc::clone(worker.pool());
-    let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
+    let (media, anchor) = (pool.media(), pool.index_root::<Anchor>()?);
     // G0: the node. Crash: it is not the root, so recovery frees it.
     worker.alloc_sized_node_into(&anchor.log.new, node_bytes(shape.slots))?;
     let new = media.load(&anchor.log.new);

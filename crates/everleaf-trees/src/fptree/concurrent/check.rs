@@ -10,7 +10,7 @@ use everleaf_pool::Audit;
 use super::ConcurrentFpTree;
 use crate::fptree::check::{Child, check_dead_slots, check_leaf};
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{Shape, WorkerLogs};
+use crate::fptree::layout::{LEAVES, Shape, WorkerLogs};
 
 impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Tests every invariant and reports the leaves, the records of keys and those of bounds.
@@ -36,7 +36,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// I9.
     fn check_logs(&self, report: &mut CheckReport) -> Result<(), IndexError> {
         let media = self.pool.media();
-        for (slot, log) in self.pool.anchor::<WorkerLogs>()?.logs.iter().enumerate() {
+        for (slot, log) in self.pool.index_root::<WorkerLogs>()?.logs.iter().enumerate() {
             let words = [
                 log.current.as_word(),
                 log.new.as_word(),
@@ -90,7 +90,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let media = self.pool.media();
         let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
-        for offset in self.pool.nodes()? {
+        for offset in self.pool.nodes(LEAVES)? {
             if in_tree.binary_search(&offset).is_err() {
                 let empty = self.leaf(offset)?.live(media).is_empty();
                 let what = if empty {

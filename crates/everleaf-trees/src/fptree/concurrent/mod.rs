@@ -245,7 +245,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
 /// The micro-log of the worker in `slot`.
 fn log_of<M: Media>(pool: &Pool<M>, slot: usize) -> Result<&WorkerLog, IndexError> {
-    let logs = pool.anchor::<WorkerLogs>()?;
+    let logs = pool.index_root::<WorkerLogs>()?;
     logs.logs.get(slot).ok_or(IndexError::Corrupt { offset: 0, what: "a worker has no micro-log" })
 }
 

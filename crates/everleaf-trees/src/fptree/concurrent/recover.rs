@@ -30,7 +30,7 @@ use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
 use crate::fptree::dealing::Splitters;
 use crate::fptree::inner::Building;
 use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
+use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::parameters::Opening;
 use crate::fptree::raise::{self, Raising};
@@ -57,7 +57,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
         let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
-        let splitters = pass.splitters::<K>(|places| pool.sample_nodes(places));
+        let splitters = pass.splitters::<K>(|places| pool.sample_nodes(LEAVES, places));
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
         let between = |parts| {
             let survey = Survey::<K>::of_all(parts)?;
@@ -127,7 +127,7 @@ fn recover_logs<K: LeafKey, M: Media, S: Shape>(
     shape: S,
 ) -> Result<(), IndexError> {
     let media = pool.media();
-    for log in &pool.anchor::<WorkerLogs>()?.logs {
+    for log in &pool.index_root::<WorkerLogs>()?.logs {
         let (current, new, removed) =
             (media.load(&log.current), media.load(&log.new), media.load(&log.removed));
         if !new.is_null() {
@@ -255,7 +255,7 @@ fn look<K: LeafKey, M: Media, S: Shape>(
 ) -> Result<Survey<K>, IndexError> {
     pass.look(splitters, nodes, |part, surveyor| {
         let mut visited = Ok(());
-        pass.pool.for_each_node_in(part, |leaf| {
+        pass.pool.for_each_node_in(LEAVES, part, |leaf| {
             if visited.is_ok() {
                 visited = surveyor.visit(leaf);
             }
@@ -313,7 +313,7 @@ mod tests {
             (0..8000_u64).for_each(|i| assert!(Index::insert(&tree, i * step % 8000, i).unwrap()));
             drop(tree);
             let pass = super::pass(&pool, shape, false, Some(1));
-            let splitters = pass.splitters::<U64Keys>(|places| pool.sample_nodes(places));
+            let splitters = pass.splitters::<U64Keys>(|places| pool.sample_nodes(LEAVES, places));
             let nodes = Building::begin(4, pool.media().dram()).unwrap();
             assert_balanced(&splitters, look(&pass, &splitters, &nodes).unwrap());
         }

@@ -14,6 +14,7 @@ use everleaf_pool::{Pool, Run};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
+use super::super::layout::LEAVES;
 use super::{Parameters, TINY, TestKey, Variant, opened, problems, scanned, traced_pool};
 
 const POOL_BYTES: u64 = 64 << 10;
@@ -271,7 +272,7 @@ impl<K: TestKey> Exploration<K> {
             self.follow(&mut state, &before, crash, sparse).map_err(context)?;
             // The operation, or the recovery, has returned: from here on its effect is durable, and
             // another thread may go on.
-            if let Some(line) = state.durable.unfenced(&state.pool.runs().unwrap()) {
+            if let Some(line) = state.durable.unfenced(&state.pool.runs(LEAVES).unwrap()) {
                 return Err(context(format!(
                     "has returned with something not durable in the line at {line:#x}"
                 )));

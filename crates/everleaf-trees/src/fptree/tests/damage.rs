@@ -9,7 +9,7 @@ use everleaf_pool::{Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::super::layout::{LeafHead, SlotSet, SplitLog};
+use super::super::layout::{LEAVES, LeafHead, SlotSet, SplitLog};
 use super::{Parameters, TINY, TestKey, Variant, open, opened, problems, scanned, traced_pool};
 use crate::fptree::{Opening, open_with};
 
@@ -39,7 +39,7 @@ fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
 /// Offsets of the leaves with keys.
 fn live_leaves(pool: &Pool<Traced>, leaf_bytes: u64) -> Vec<u64> {
     let media = pool.media();
-    let runs = pool.runs().unwrap();
+    let runs = pool.runs(LEAVES).unwrap();
     let leaves = runs
         .iter()
         .flat_map(|run| (0..run.bytes / leaf_bytes).map(|i| run.offset + i * leaf_bytes));
@@ -89,7 +89,7 @@ fn equal_lower_bounds_are_found() {
 fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
     let (pool, tree) = grown::<U64Keys>(TINY);
     let leaves = live_leaves(&pool, TINY_LEAF);
-    let log = pool.anchor::<SplitLog>().unwrap();
+    let log = pool.index_root::<SplitLog>().unwrap();
     let media = pool.media();
     let set = |left: SlotSet, new_set: SlotSet, new: u64, current: u64| {
         media.store(&log.left_bitmap, left);
@@ -188,7 +188,7 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
     }
     let media = pool.media();
     let leaves = if variant == Variant::Concurrent {
-        pool.nodes().unwrap()
+        pool.nodes(LEAVES).unwrap()
     } else {
         live_leaves(&pool, TINY_LEAF)
     };

@@ -77,7 +77,7 @@ pub(in crate::sorted) fn resolved<M: Media>(
 pub(in crate::sorted) fn begin_session<M: Media>(
     pool: &Arc<Pool<M>>,
 ) -> Result<Discipline, IndexError> {
-    let (media, anchor) = (pool.media(), pool.anchor::<Anchor>()?);
+    let (media, anchor) = (pool.media(), pool.index_root::<Anchor>()?);
     let session = match media.load(&anchor.session).open_session() {
         // After four thousand million openings the numbers begin again.
         Some(before) => before.wrapping_add(1).max(1),

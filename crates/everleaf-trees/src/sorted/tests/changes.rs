@@ -130,7 +130,7 @@ fn the_key_of_a_split_that_is_undone_is_freed_once_though_two_have_it() {
     let open = |image: &[u64]| {
         let media = Traced::from_image(image, 256 << 10, 1).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
-        let log = &pool.anchor::<Anchor>().unwrap().log;
+        let log = &pool.index_root::<Anchor>().unwrap().log;
         let cut = !pool.media().load(&log.left).is_null();
         pool.media().take_events();
         let tree = Strings::open(&pool, shape(&pool, false), false, opened.shutdown).unwrap();

@@ -190,7 +190,7 @@ fn impossible_totals_are_an_error_and_no_overflow() {
     let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
     let pool: Arc<Pool<Dram>> = Pool::create(media, &format(KeyType::U64, 4)).unwrap();
     open::<U64Keys, _>(&pool, Variant::CircTree, Shutdown::Clean).unwrap().close().unwrap();
-    let anchor = pool.anchor::<Anchor>().unwrap();
+    let anchor = pool.index_root::<Anchor>().unwrap();
     for cell in [&anchor.keys, &anchor.leaves, &anchor.inner_nodes] {
         let right = pool.media().load(cell);
         pool.media().store(cell, u64::MAX - 1);

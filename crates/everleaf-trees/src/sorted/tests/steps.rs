@@ -37,7 +37,7 @@ fn leaf(
     let pool = Pool::create(media.clone(), &format(KeyType::U64, SLOTS as u64)).unwrap();
     let shape = shape(&pool, shifted);
     drop(SortedTree::<U64Keys, _>::open(&pool, shape, false, Shutdown::Clean).unwrap());
-    let offset = media.load(&pool.anchor::<Anchor>().unwrap().root).offset();
+    let offset = media.load(&pool.index_root::<Anchor>().unwrap().root).offset();
     let node = Node::at(&pool, offset, shape).unwrap();
     for slot in 0..SLOTS {
         media.store(node.key(slot), dead);
@@ -108,7 +108,7 @@ fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
     let tree = SortedTree::<U64Keys, _>::open(&pool, shape, false, opened.shutdown).unwrap();
     super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
     let node =
-        Node::at(&pool, pool.media().load(&pool.anchor::<Anchor>().unwrap().root).offset(), shape)
+        Node::at(&pool, pool.media().load(&pool.index_root::<Anchor>().unwrap().root).offset(), shape)
             .unwrap();
     let state = node.state(pool.media()).unwrap();
     (0..usize::from(state.count))

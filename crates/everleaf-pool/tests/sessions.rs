@@ -1,0 +1,172 @@
+//! How a pool was left, and what a session may believe of that: each transition of the state word.
+
+use std::path::Path;
+
+use everleaf_pmem::{Cpu, Event, Hardware, LINE, Region, Traced};
+use everleaf_pool::{
+    Format, KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, create_file, open_file,
+};
+
+const BYTES: u64 = 64 << 10;
+/// Where the state word is, and behind it the boot id.
+const STATE: usize = 192;
+const CLOSED: u64 = 1;
+const OPEN: u64 = 2;
+const OPEN_PERSISTENT: u64 = 3;
+
+fn format() -> Format {
+    Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }
+}
+
+fn hardware(region: Region) -> Hardware {
+    Hardware::new(region, &Cpu::detect()).unwrap()
+}
+
+/// As docs/format.md defines it.
+fn sealed(content: u64) -> u64 {
+    let mixed = (content ^ (content >> 23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    content | ((mixed >> 48) ^ 0x5ea1) << 48
+}
+
+fn content(word: u64) -> u64 {
+    word & ((1 << 48) - 1)
+}
+
+fn set_word(bytes: &mut [u8], at: usize, word: u64) {
+    bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+}
+
+fn word_of(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn set_state(bytes: &mut [u8], state: u64) {
+    set_word(bytes, STATE, sealed(state));
+}
+
+/// As another boot of the machine would have left it.
+fn set_other_boot(bytes: &mut [u8]) {
+    (0..3).for_each(|part| set_word(bytes, STATE + 8 + 8 * part, sealed(12345)));
+}
+
+/// As a session left it that could not find out under which boot it ran.
+fn set_unknown_boot(bytes: &mut [u8]) {
+    (0..3).for_each(|part| set_word(bytes, STATE + 8 + 8 * part, sealed(0)));
+}
+
+/// A pool on an ordinary file, left open by a session of this process.
+fn left_open(path: &Path) {
+    create_file(path, BYTES, 1 << 20, |region| Pool::create(hardware(region), &format())).unwrap();
+}
+
+fn opened(path: &Path) -> Result<(std::sync::Arc<Pool<Hardware>>, Opened), PoolError> {
+    Pool::open(hardware(open_file(path, OpenMode::ReadWrite).unwrap()))
+}
+
+#[test]
+fn a_session_on_an_ordinary_file_is_trusted_under_the_same_boot_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), OPEN);
+    let (pool, found) = opened(&path).unwrap();
+    assert_eq!(found.shutdown, Shutdown::Crash);
+    drop(pool);
+    for forge in [set_other_boot, set_unknown_boot] {
+        change(&path, |bytes| forge(bytes));
+        let before = std::fs::read(&path).unwrap();
+        let refused = opened(&path).map(|_| ());
+        assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{refused:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "what is refused is not written to");
+    }
+    change(&path, |bytes| set_state(bytes, CLOSED));
+    let (pool, found) = opened(&path).expect("closed pools are trusted under every boot");
+    assert_eq!(found.shutdown, Shutdown::Clean);
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), OPEN);
+    pool.close().unwrap();
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), CLOSED);
+}
+
+#[test]
+fn what_a_session_on_persistent_memory_left_is_trusted_and_no_longer_taken_for_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    change(&path, |bytes| {
+        set_state(bytes, OPEN_PERSISTENT);
+        set_other_boot(bytes);
+    });
+    let (pool, found) = opened(&path).expect("its stores were durable");
+    assert_eq!(found.shutdown, Shutdown::Crash);
+    // From the first change on what this session stores must not be taken for durable.
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(content(word_of(&bytes, STATE)), OPEN);
+    drop(pool);
+    change(&path, |bytes| set_other_boot(bytes));
+    let refused = opened(&path).map(|_| ());
+    assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_session_on_persistent_memory_refuses_what_another_boot_left_in_the_page_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    set_other_boot(&mut bytes);
+    let refused = Pool::open(traced(&bytes)).map(|_| ());
+    assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{refused:?}");
+}
+
+/// Recorded memory, which stands for persistent memory, with what a file held.
+fn traced(bytes: &[u8]) -> Traced {
+    let words: Vec<u64> = (0..bytes.len()).step_by(8).map(|at| word_of(bytes, at)).collect();
+    Traced::from_image(&words, 1 << 20, 1).unwrap()
+}
+
+#[test]
+fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_caches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let media = traced(&std::fs::read(&path).unwrap());
+    media.take_events();
+    let (pool, found) = Pool::open(media).unwrap();
+    assert_eq!(found.shutdown, Shutdown::Crash);
+    let events = pool.media().take_events();
+    let mut written_back = std::collections::BTreeSet::new();
+    let (mut fenced, mut marked) = (0, false);
+    for event in events {
+        match event {
+            Event::Flush { line, site, .. } if site.name() == "pool.rescue.lines" => {
+                written_back.insert(line);
+            }
+            Event::Fence { site, .. } if site.name() == "pool.rescue.fence" => {
+                fenced = written_back.len();
+            }
+            Event::Store { offset, new, .. } if offset == STATE as u64 => {
+                assert_eq!(content(new), OPEN_PERSISTENT);
+                assert_eq!(fenced, BYTES as usize / LINE, "every line, before the mark");
+                marked = true;
+            }
+            _ => {}
+        }
+    }
+    assert!(marked);
+    // What this session leaves is trusted by the next one.
+    let image = pool.media().image();
+    let bytes: Vec<u8> = image.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let (pool, _) = Pool::open(traced(&bytes)).unwrap();
+    assert!(pool.media().take_events().iter().all(
+        |event| !matches!(event, Event::Flush { site, .. } if site.name() == "pool.rescue.lines")
+    ));
+    pool.close().unwrap();
+    assert_eq!(content(pool.media().image()[STATE / 8]), CLOSED);
+}
