@@ -107,9 +107,12 @@ fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
     let shape = shape(&pool, shifted);
     let tree = SortedTree::<U64Keys, _>::open(&pool, shape, false, opened.shutdown).unwrap();
     super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
-    let node =
-        Node::at(&pool, pool.media().load(&pool.index_root::<Anchor>().unwrap().root).offset(), shape)
-            .unwrap();
+    let node = Node::at(
+        &pool,
+        pool.media().load(&pool.index_root::<Anchor>().unwrap().root).offset(),
+        shape,
+    )
+    .unwrap();
     let state = node.state(pool.media()).unwrap();
     (0..usize::from(state.count))
         .map(|position| node.entry(pool.media(), state, position))
