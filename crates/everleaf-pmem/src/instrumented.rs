@@ -3,7 +3,8 @@
 use crate::cpu::{Rtm, SimdLevel};
 use crate::hardware::lines_of;
 use crate::{
-    Counter, Durability, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word,
+    Counter, Durability, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Site,
+    Word,
 };
 
 /// What an [`Instrumented`] media does at each operation, beside the operation. Places are byte
