@@ -6,3 +6,6 @@
 pub mod fptree;
 pub mod sorted;
 pub mod support;
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,7 @@ use std::fmt;
 
 use everleaf_index::{BytesKeys, Index, IndexError, MAX_KEY_BYTES, U64Keys};
 use everleaf_pool::KeyType;
-use everleaf_trees::fptree::LeafKey;
-use everleaf_trees::sorted::NodeKey;
+use everleaf_trees::support::key::TreeKey;
 
 use crate::{Error, registry};
 
@@ -156,7 +155,7 @@ impl From<Box<[u8]>> for OwnedKey {
 
 /// A kind of key that stores have: how [`Key`], which is either kind, becomes a key of this kind
 /// and back.
-pub trait StoreKey: LeafKey + NodeKey {
+pub trait StoreKey: TreeKey {
     /// Its name in the header.
     const TYPE: KeyType;
 

@@ -198,8 +198,7 @@ pub fn parameters_of(format: &Format) -> EngineParameters {
 /// Every barrier of an engine's index, without those of the pool. None for what does not persist.
 pub fn sites(engine: Engine) -> &'static [Site] {
     match kind(engine) {
-        Ok(Kind::FpTree(Variant::Concurrent)) => fptree::concurrent::SITES,
-        Ok(Kind::FpTree(_)) => fptree::SITES,
+        Ok(Kind::FpTree(variant)) => fptree::sites(variant),
         Ok(Kind::Sorted(variant)) => sorted::sites(variant),
         Ok(Kind::BTreeMap) | Err(_) => &[],
     }

@@ -1,11 +1,11 @@
-//! The room's part of docs/format.md.
+//! The family's part of docs/format.md.
 
 use everleaf_pmem::{Field, Layout, WORD};
 
 use super::layout::{Fixed, LeafHead, Shape, SplitLog, WorkerLog};
 
-/// What docs/format.md shows of this room: a leaf of the tuned sizes of either tree, and the lines
-/// of the anchor.
+/// What docs/format.md shows of this family: a leaf of the tuned sizes of either tree, and the
+/// lines of the anchor.
 pub fn layouts() -> Vec<Layout> {
     vec![
         leaf_layout("FPTree leaf", Fixed::<true, 56, 1>),

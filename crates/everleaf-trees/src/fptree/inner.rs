@@ -4,34 +4,46 @@ use everleaf_index::{Direction, IndexError};
 use everleaf_pmem::DramSource;
 use everleaf_pool::PoolError;
 
-use super::key::LeafKey;
 use crate::support::inner::{self, Bottom, Cursor, Inner, InnerError};
+use crate::support::key::TreeKey;
 
 /// Defines [`InnerNodes`], [`Building`] and [`Leaves`]: one variant a capacity, every method handed
 /// on. The branch is the same every time.
 macro_rules! capacities {
-    ($($variant:ident = $capacity:literal),+; default $default:ident = $default_capacity:literal) => {
+    (
+        $($variant:ident = $capacity:literal),+;
+        default $default:ident = $default_capacity:literal
+    ) => {
         /// Capacities on offer.
         pub(super) const CAPACITIES: &[u64] = &[$($capacity),+];
         /// The capacity that measured best.
         pub(super) const DEFAULT_CAPACITY: u64 = $default_capacity;
 
         /// Inner nodes with room for so many children.
-        pub(super) enum InnerNodes<K: LeafKey> {
-            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Inner<K, $capacity>)),+
+        pub(super) enum InnerNodes<K: TreeKey> {
+            $(
+                #[doc = concat!(stringify!($capacity), " children a node.")]
+                $variant(Inner<K, $capacity>)
+            ),+
         }
 
         /// Inner nodes that are being built by several threads.
-        pub(super) enum Building<K: LeafKey> {
-            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(inner::Building<K, $capacity>)),+
+        pub(super) enum Building<K: TreeKey> {
+            $(
+                #[doc = concat!(stringify!($capacity), " children a node.")]
+                $variant(inner::Building<K, $capacity>)
+            ),+
         }
 
         /// A walk from leaf to leaf.
-        pub(super) enum Leaves<'a, K: LeafKey> {
-            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(Cursor<'a, K, $capacity>)),+
+        pub(super) enum Leaves<'a, K: TreeKey> {
+            $(
+                #[doc = concat!(stringify!($capacity), " children a node.")]
+                $variant(Cursor<'a, K, $capacity>)
+            ),+
         }
 
-        impl<K: LeafKey> InnerNodes<K> {
+        impl<K: TreeKey> InnerNodes<K> {
             /// The leaf that covers `key`. The default capacity is inlined into every operation,
             /// the others are a call away.
             #[inline(always)]
@@ -119,14 +131,16 @@ macro_rules! capacities {
             }
         }
 
-        impl<K: LeafKey> Building<K> {
+        impl<K: TreeKey> Building<K> {
             /// Begins nodes of this capacity. Takes no memory yet.
             ///
             /// # Errors
             /// [`IndexError::Parameter`] for a capacity that is not offered.
             pub fn begin(capacity: u64, dram: DramSource<'_>) -> Result<Self, IndexError> {
                 match capacity {
-                    $($capacity => inner::Building::begin(dram, FILL_PERCENT).map(Self::$variant).map_err(index_error),)+
+                    $($capacity => inner::Building::begin(dram, FILL_PERCENT)
+                        .map(Self::$variant)
+                        .map_err(index_error),)+
                     value => {
                         let offered = format!("{CAPACITIES:?}");
                         Err(IndexError::Parameter { parameter: "inner_keys", value, offered })
@@ -182,7 +196,7 @@ macro_rules! capacities {
             }
         }
 
-        impl<K: LeafKey> Leaves<'_, K> {
+        impl<K: TreeKey> Leaves<'_, K> {
             /// The leaf at which the walk stands.
             #[inline(always)]
             pub fn current(&self) -> u64 {

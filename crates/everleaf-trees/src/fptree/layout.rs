@@ -19,6 +19,8 @@
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind, Record};
 
+use crate::support::key::KeyHash;
+
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
 /// Slots that a leaf can have at most: its fingerprints share a line with the bitmap.
@@ -225,30 +227,6 @@ impl Fingerprints {
     #[inline(always)]
     pub const fn with(self, index: usize, fingerprint: u8) -> Self {
         Self(self.0 & !(0xff << (index * 8)) | (fingerprint as u64) << (index * 8))
-    }
-}
-
-/// The hash of a key: its top byte is the fingerprint, the bits below choose the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(u64);
-
-impl KeyHash {
-    /// Of 64 evenly spread bits.
-    #[inline(always)]
-    pub const fn new(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// One byte to tell the keys of a leaf apart.
-    #[inline(always)]
-    pub const fn fingerprint(self) -> u8 {
-        (self.0 >> 56) as u8
-    }
-
-    /// A number below `places`, independent of the fingerprint.
-    #[inline(always)]
-    pub const fn place(self, places: usize) -> usize {
-        ((((self.0 << 8) >> 32) * places as u64) >> 32) as usize
     }
 }
 

@@ -3,7 +3,8 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Region, Site, WORD};
 
-use super::layout::{Fingerprints, KeyHash, LeafHead, Shape, SlotSet};
+use super::layout::{Fingerprints, LeafHead, Shape, SlotSet};
+use crate::support::key::KeyHash;
 
 /// A checked view of one leaf.
 #[derive(Clone, Copy)]
@@ -199,7 +200,7 @@ impl<'p, S: Shape> Leaf<'p, S> {
         }
     }
 
-    /// Asks for the line where a key's entry most likely is.
+    /// Prefetches the line where a key's entry most likely is.
     #[inline(always)]
     pub fn prefetch_home<M: Media>(&self, media: &M, hash: KeyHash) {
         if S::FINGERPRINTS {
@@ -207,19 +208,19 @@ impl<'p, S: Shape> Leaf<'p, S> {
         }
     }
 
-    /// Asks for the bitmap's line.
+    /// Prefetches the bitmap's line.
     #[inline(always)]
     pub fn prefetch_head<M: Media>(&self, media: &M) {
         media.prefetch(&self.head.line0);
     }
 
-    /// Asks for the line of a slot's key word.
+    /// Prefetches the line of a slot's key word.
     #[inline(always)]
     pub fn prefetch_key<M: Media>(&self, media: &M, slot: usize) {
         media.prefetch(self.key(slot));
     }
 
-    /// Asks for every line of the leaf but that of the lower bound, which no operation reads.
+    /// Prefetches every line of the leaf but that of the lower bound, which no operation reads.
     #[inline(always)]
     pub fn prefetch_all<M: Media>(&self, media: &M) {
         media.prefetch(&self.head.line0);

@@ -104,223 +104,41 @@
 //!   56 (by the paper's formula 1.056).
 //!
 //! # Map of the files
-//! `layout` (every persistent byte) · `leaf` (a leaf's cells by slot) · `key` (what a key word
-//! means) · `parameters` (sizes on offer) · `inner` (inner nodes of the chosen capacity) · `groups`
-//! (leaf groups) · `search` `scan` `insert` `split` `update` `remove` (one operation each) ·
-//! `recover` (crash states and opening) · `survey` (the pass over all leaves) · `dealing` (the
-//! shares they are dealt into) · `shares` (the shares in order, some at a time) · `raise` (inner
-//! nodes above them) · `check` (I1 to I10) · `format` (for docs/format.md) · [`concurrent`] (the
-//! same tree for many threads).
+//! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
+//! `search` `scan` `sort` `insert` `split` `update` `remove` (what each operation does in a leaf) ·
+//! `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
+//!
+//! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
+//! `parameters` (sizes on offer) · `opening` (what is chosen at each opening) · `inner` (inner
+//! nodes of the chosen capacity) · `format` (for docs/format.md).
+//!
+//! Of opening, for both: `survey` (the pass over all leaves) · `sample_sort` (puts them in order) ·
+//! `build` (inner nodes above them).
 
+mod build;
 mod check;
 pub mod concurrent;
-mod dealing;
 mod format;
-mod groups;
 mod inner;
 mod insert;
-mod key;
 mod layout;
 mod leaf;
-
+mod opening;
 mod parameters;
-mod raise;
 mod recover;
 mod remove;
+mod sample_sort;
 mod scan;
 mod search;
-mod shares;
+pub mod serial;
+mod sort;
 mod split;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod update;
 
-use std::ops::Bound;
-use std::sync::Arc;
-
-use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
-use everleaf_pmem::{Media, Site, site};
-use everleaf_pool::{Audit, Pool, Worker};
-
 pub use format::layouts;
-use groups::Groups;
-use inner::InnerNodes;
-pub use key::LeafKey;
-pub use layout::{Fixed, Flexible, KeyHash, LeafHead, Shape, SlotSet, SplitLog};
-pub use parameters::{Opening, Parameters, Variant, create, open, open_with};
-
-/// Every barrier of this room, in the order of the code.
-pub const SITES: &[Site] = &[
-    site!("fptree.group.G1.bitmap"),
-    site!("fptree.group.G1.bound"),
-    site!("fptree.group.G1.keys"),
-    site!("fptree.insert.P1.refused"),
-    site!("fptree.insert.P1.entry"),
-    site!("fptree.insert.P1.value"),
-    site!("fptree.insert.P1.fence"),
-    site!("fptree.insert.P2.order"),
-    site!("fptree.insert.P2.bitmap"),
-    site!("fptree.insert.P2.fence"),
-    site!("fptree.split.S1.order"),
-    site!("fptree.split.S1.log"),
-    site!("fptree.split.S1.fence"),
-    site!("fptree.split.S2.entries"),
-    site!("fptree.split.S2.values"),
-    site!("fptree.split.S2.bound"),
-    site!("fptree.split.S2.fingerprints"),
-    site!("fptree.split.S2.fence"),
-    site!("fptree.split.S3.new"),
-    site!("fptree.split.S3.left"),
-    site!("fptree.split.S3.fence"),
-    site!("fptree.split.S4.forget"),
-    site!("fptree.split.S4.fence"),
-    site!("fptree.split.S5.log"),
-    site!("fptree.update.P1.value"),
-    site!("fptree.update.P1.fence"),
-    site!("fptree.update.W1.entry"),
-    site!("fptree.update.W1.value"),
-    site!("fptree.update.W1.fence"),
-    site!("fptree.update.W2.order"),
-    site!("fptree.update.W2.bitmap"),
-    site!("fptree.update.W2.fence"),
-    site!("fptree.update.W3.forget"),
-    site!("fptree.update.W3.fence"),
-    site!("fptree.remove.P1.bitmap"),
-    site!("fptree.remove.P1.fence"),
-    site!("fptree.recover.R1.forget"),
-    site!("fptree.recover.R1.fence"),
-    site!("fptree.recover.R2.new"),
-    site!("fptree.recover.R2.left"),
-    site!("fptree.recover.R2.fence"),
-    site!("fptree.recover.R3.forget"),
-    site!("fptree.recover.R3.fence"),
-    site!("fptree.recover.R4.log"),
-    site!("fptree.recover.R4.fence"),
-    site!("fptree.recover.R5.forget"),
-    site!("fptree.recover.R5.fence"),
-    site!("fptree.recover.R6.bound"),
-    site!("fptree.recover.R6.fence"),
-];
-
-/// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`] and [`open`] put
-/// it behind a lock.
-pub struct FpTree<K: LeafKey, M: Media, S: Shape> {
-    pool: Arc<Pool<M>>,
-    worker: Worker<M>,
-    inner: InnerNodes<K>,
-    groups: Groups,
-    shape: S,
-    /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is
-    /// empty.
-    leftmost: u64,
-    keys: u64,
-}
-
-impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-}
-
-impl<K: LeafKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
-    fn value_words(&self) -> usize {
-        self.shape.value_words()
-    }
-
-    #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let found = self.find(key, value);
-        self.pool.media().end_operation();
-        found
-    }
-
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let inserted = self.insert(key, value);
-        self.pool.media().end_operation();
-        inserted
-    }
-
-    #[inline]
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.update(key, value, old);
-        self.pool.media().end_operation();
-        updated
-    }
-
-    #[inline]
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.upsert(key, value, old);
-        self.pool.media().end_operation();
-        updated
-    }
-
-    #[inline]
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
-        let removed = self.remove(key, old);
-        self.pool.media().end_operation();
-        removed
-    }
-
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let scanned = self.scan_from(from, direction, visit);
-        self.pool.media().end_operation();
-        scanned
-    }
-
-    fn len(&self) -> u64 {
-        self.keys
-    }
-
-    fn statistics(&self) -> IndexStatistics {
-        let used: u64 = self.groups.all().iter().map(|group| group.used).sum();
-        let leftmost_is_empty =
-            self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
-        let records =
-            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
-        IndexStatistics {
-            keys: self.keys,
-            height: self.inner.height() + 1,
-            leaves: used - u64::from(leftmost_is_empty),
-            leaf_slots: self.shape.slots() as u64,
-            inner_nodes: self.inner.count(),
-            pm_bytes: self.groups.pm_bytes().max(records),
-            dram_bytes: self.inner.dram_bytes()
-                + self.groups.dram_bytes()
-                + size_of::<Self>() as u64,
-            ..IndexStatistics::default()
-        }
-    }
-
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
-        self.check_all(audit)
-    }
-}
+pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};
+pub use opening::Opening;
+pub use parameters::{Parameters, Variant, create, open, open_with, sites};

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError, Serialized};
-use everleaf_pmem::{Media, Transactions};
+use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
-use super::FpTree;
-use super::concurrent::ConcurrentFpTree;
+use super::concurrent::{self, ConcurrentFpTree};
 use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
-use super::key::LeafKey;
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
+use super::opening::Opening;
+use super::serial::{self, FpTree};
+use crate::support::key::TreeKey;
 
 /// Slots that a leaf may have.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
@@ -19,7 +20,7 @@ const GROUP_UNIT: u64 = 4096;
 /// The largest group.
 const MAX_GROUP_BYTES: u64 = 1 << 30;
 
-/// Which tree of the room.
+/// Which tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// With fingerprints.
@@ -28,6 +29,14 @@ pub enum Variant {
     PTree,
     /// With fingerprints, for many threads.
     Concurrent,
+}
+
+/// Every barrier of a tree, in the order of the code.
+pub const fn sites(variant: Variant) -> &'static [Site] {
+    match variant {
+        Variant::FpTree | Variant::PTree => serial::SITES,
+        Variant::Concurrent => concurrent::SITES,
+    }
 }
 
 /// Sizes, fixed when the pool is created.
@@ -104,31 +113,12 @@ impl Parameters {
     }
 }
 
-/// What is decided anew each time a tree is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
-    /// How the pool was left.
-    pub shutdown: Shutdown,
-    /// How many threads look at the leaves; none: as many as there are processors for that much
-    /// work.
-    pub threads: Option<usize>,
-    /// Which transactions the concurrent tree uses. Without any it has its version locks.
-    pub transactions: Transactions,
-}
-
-impl From<Shutdown> for Opening {
-    /// Left so, and opened with as many threads as there are processors for, and version locks.
-    fn from(shutdown: Shutdown) -> Self {
-        Self { shutdown, threads: None, transactions: Transactions::Off }
-    }
-}
-
 /// Makes an empty tree in a fresh pool whose format has its [`Parameters`]. A crash on the way
 /// leaves an empty tree or none, and [`open`] makes one of either.
 ///
 /// # Errors
 /// As [`open`].
-pub fn create<K: LeafKey, M: Media>(
+pub fn create<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
@@ -156,7 +146,7 @@ pub fn create<K: LeafKey, M: Media>(
 /// assert_eq!(tree.get(7)?, Some(70));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open<K: LeafKey, M: Media>(
+pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     shutdown: Shutdown,
@@ -168,7 +158,7 @@ pub fn open<K: LeafKey, M: Media>(
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with<K: LeafKey, M: Media>(
+pub fn open_with<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     opening: Opening,
@@ -209,7 +199,7 @@ pub fn open_with<K: LeafKey, M: Media>(
     }
 }
 
-fn open_shape<K: LeafKey, M: Media, S: Shape>(
+fn open_shape<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     shape: S,
     parameters: Parameters,
@@ -227,7 +217,7 @@ fn open_shape<K: LeafKey, M: Media, S: Shape>(
     Ok(Box::new(Serialized::new(tree)))
 }
 
-fn open_concurrent<K: LeafKey, M: Media, S: Shape>(
+fn open_concurrent<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     shape: S,
     parameters: Parameters,

@@ -1,5 +1,5 @@
-//! Scans: leaf by leaf through the inner nodes, each leaf sorted on the stack while the lines of
-//! the next one arrive.
+//! Scanning one leaf: its live keys are sorted on the stack and shown, while the lines of the next
+//! leaf finish_search.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -7,10 +7,9 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-use super::FpTree;
-use super::key::LeafKey;
 use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
+use crate::support::key::TreeKey;
 
 /// Entries ahead of the one that is shown whose values are asked for.
 const AHEAD: usize = 8;
@@ -18,57 +17,15 @@ const AHEAD: usize = 8;
 /// A live key and its slot.
 pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
-impl<K: LeafKey, M: Media, S: Shape> FpTree<K, M, S> {
-    /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let mut leaves = match (from, direction) {
-            (Bound::Included(key) | Bound::Excluded(key), _) => self.inner.seek(key),
-            (Bound::Unbounded, _) => self.inner.start(direction),
-        };
-        let mut bound = from;
-        let mut leaf = self.leaf(leaves.current())?;
-        leaf.prefetch_all(self.pool.media());
-        loop {
-            let mut entries = no_entries::<K>();
-            let live = leaf.live(self.pool.media()).and(self.shape.all());
-            let entries = collect::<K, M, S>(&self.pool, leaf, live, &mut entries)?;
-            // The next leaf is on its way while this one is sorted and shown.
-            let next = leaves.step(direction).map(|next| self.leaf(next)).transpose()?;
-            if let Some(next) = next {
-                next.prefetch_all(self.pool.media());
-            }
-            K::sort(self.pool.media().simd(), entries);
-            let shown = show::<K, M, S>(
-                self.pool.media(),
-                leaf,
-                within::<K>(entries, bound, direction),
-                next,
-                direction,
-                visit,
-            );
-            match (shown, next) {
-                (ControlFlow::Continue(()), Some(next)) => leaf = next,
-                _ => return Ok(()),
-            }
-            bound = Bound::Unbounded; // All keys of the leaves that follow are beyond it.
-        }
-    }
-}
-
 /// Room for the entries of a leaf.
 #[inline(always)]
-pub(super) fn no_entries<'p, K: LeafKey>() -> [Entry<'p, K>; MAX_SLOTS] {
+pub(super) fn no_entries<'p, K: TreeKey>() -> [Entry<'p, K>; MAX_SLOTS] {
     [(K::least(), 0); MAX_SLOTS]
 }
 
 /// Reads the keys of the given live slots, unsorted.
 #[inline(always)]
-pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
+pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
     pool: &'p Pool<M>,
     leaf: Leaf<'p, S>,
     slots: SlotSet,
@@ -86,9 +43,9 @@ pub(super) fn collect<'p, 'e, K: LeafKey, M: Media, S: Shape>(
     Ok(&mut entries[..count])
 }
 
-/// Asks for the records of a leaf's keys. What it reads may be changing: nothing depends on it.
+/// Prefetches the records of a leaf's keys. What it reads may be changing: nothing depends on it.
 #[inline(always)]
-fn ask_for_keys<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
+fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     if K::RECORDS && !M::COUNTS_READS {
         let slots = leaf.live(media).and(leaf.shape().all());
         slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
@@ -98,7 +55,7 @@ fn ask_for_keys<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
 /// Shows sorted entries of a leaf in `direction`. Half-way it asks for the keys of the `next` one,
 /// whose lines are there by then.
 #[inline(always)]
-pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
+pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
     entries: &[Entry<'_, K>],
@@ -117,7 +74,7 @@ pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
     let mut show_entry = |entry: &Entry<'_, K>| {
         left = left.wrapping_sub(1);
         if let (0, Some(next)) = (left, next) {
-            ask_for_keys::<K, M, S>(media, next);
+            prefetch_keys::<K, M, S>(media, next);
         }
         leaf.read_value(media, usize::from(entry.1), words);
         visit(entry.0, words)
@@ -143,7 +100,7 @@ pub(super) fn show<K: LeafKey, M: Media, S: Shape>(
 
 /// The part of sorted entries that lies on this side of the bound.
 #[inline(always)]
-pub(super) fn within<'e, 'p, K: LeafKey>(
+pub(super) fn within<'e, 'p, K: TreeKey>(
     entries: &'e [Entry<'p, K>],
     bound: Bound<K::Ref<'_>>,
     direction: Direction,

@@ -1,6 +1,6 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a
 //! crash left behind. Several threads look at a part of the leaves at a time, and each deals what
-//! it has found into shares. [`raise`](super::raise) takes all from here.
+//! it has found into buckets. [`raise`](super::raise) takes all from here.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,20 +9,20 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Pool;
 
-use super::dealing::{Dealt, Splitters};
 use super::inner::Building;
-use super::key::LeafKey;
 use super::layout::{LeafHead, Shape, SlotSet};
 use super::leaf::Leaf;
-use super::shares::{Live, LiveOf};
+use super::sample_sort::{LeafBound, LeafBoundOf};
+use super::sample_sort::{Partition, Splitters};
+use crate::support::key::TreeKey;
 
 /// Below so many leaves a second thread costs more than it saves.
 const LEAVES_PER_THREAD: u64 = 8192;
 /// Heads of leaves that are asked for ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
-/// Leaves that a thread has room for at first: a megabyte, or little more.
+/// Leaves that a thread has buffer for at first: a megabyte, or little more.
 const MOST_AT_FIRST: usize = 1 << 16;
-/// Places where some leaves are looked at beforehand, to find where shares part.
+/// Places where some leaves are looked at beforehand, to find splitters.
 const SAMPLED_PLACES: usize = 64;
 /// Places that leaves are looked for at, for each thread: enough that threads end together.
 const PLACES_PER_THREAD: usize = 128;
@@ -50,9 +50,9 @@ pub(super) enum Stray {
 }
 
 /// What a pass over the leaves found.
-pub(super) struct Survey<K: LeafKey> {
-    /// Leaves of the tree, as each thread has dealt them.
-    pub leaves: Vec<Dealt<K>>,
+pub(super) struct Survey<K: TreeKey> {
+    /// Leaves of the tree, as each thread has partition them.
+    pub leaves: Vec<Partition<K>>,
     /// Leaves without a key, ascending.
     pub free: Vec<u64>,
     /// Pointers to be removed.
@@ -61,7 +61,7 @@ pub(super) struct Survey<K: LeafKey> {
     pub keys: u64,
 }
 
-impl<K: LeafKey> Survey<K> {
+impl<K: TreeKey> Survey<K> {
     /// One that has found nothing.
     fn empty() -> Self {
         Self { leaves: Vec::new(), free: Vec::new(), strays: Vec::new(), keys: 0 }
@@ -124,14 +124,14 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         }
     }
 
-    /// Where shares part: `some` gives leaves from so many places all over the pool.
-    pub fn splitters<K: LeafKey>(&self, some: impl FnOnce(usize) -> Vec<u64>) -> Splitters<K> {
+    /// Where buckets part: `some` gives leaves from so many places all over the pool.
+    pub fn splitters<K: TreeKey>(&self, some: impl FnOnce(usize) -> Vec<u64>) -> Splitters<K> {
         Splitters::among(self.pool, self.most, || self.live_of::<K>(&some(SAMPLED_PLACES)))
     }
 
-    /// Those of these leaves that are of the tree. What is damaged is passed over: it is met by who
-    /// looks at all.
-    fn live_of<K: LeafKey>(&self, leaves: &[u64]) -> Vec<LiveOf<K>> {
+    /// Those of these leaves that are of the tree. What is damaged is passed over: the look at all
+    /// leaves meets it.
+    fn live_of<K: TreeKey>(&self, leaves: &[u64]) -> Vec<LeafBoundOf<K>> {
         let media = self.pool.media();
         leaves[..leaves.len().min(PREFETCH_LEAVES)]
             .iter()
@@ -145,7 +145,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
             if leaf.live(media).is_empty() {
                 None
             } else {
-                Live::of::<K, M, S>(self.pool, leaf, *offset).ok()
+                LeafBound::of::<K, M, S>(self.pool, leaf, *offset).ok()
             }
         };
         leaves.iter().enumerate().filter_map(live).collect()
@@ -154,7 +154,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
     /// What one of the threads does: calls `each` with every place that it takes, and deals what it
     /// finds. The one that came first also takes memory for `nodes` as leaves are found, while the
     /// others look at more places.
-    pub fn look<K: LeafKey>(
+    pub fn look<K: TreeKey>(
         &self,
         splitters: &Splitters<K>,
         nodes: &Building<K>,
@@ -162,9 +162,9 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
     ) -> Result<Survey<K>, IndexError> {
         // Half as much again as an equal part, within reason: a pool may be full of other things
         // than leaves.
-        let room = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
+        let buffer = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
         let (leaves, ahead, found) =
-            (Dealt::none(splitters, room), [0; PREFETCH_LEAVES], Survey::empty());
+            (Partition::none(splitters, buffer), [0; PREFETCH_LEAVES], Survey::empty());
         let Self { pool, shape, slots, .. } = *self;
         let mut surveyor =
             Surveyor { pool, shape, slots, splitters, ahead, visited: 0, leaves, live: 0, found };
@@ -190,7 +190,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
 }
 
 /// One thread's part of the pass.
-pub(super) struct Surveyor<'p, K: LeafKey, M: Media, S: Shape> {
+pub(super) struct Surveyor<'p, K: TreeKey, M: Media, S: Shape> {
     pool: &'p Pool<M>,
     shape: S,
     slots: bool,
@@ -198,14 +198,14 @@ pub(super) struct Surveyor<'p, K: LeafKey, M: Media, S: Shape> {
     /// Leaves that were asked for, in a ring; 0 for none.
     ahead: [u64; PREFETCH_LEAVES],
     visited: usize,
-    leaves: Dealt<K>,
+    leaves: Partition<K>,
     /// How many these are.
     live: usize,
     found: Survey<K>,
 }
 
-impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
-    /// Asks for the head of a leaf, and looks at one that was asked for earlier.
+impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
+    /// Prefetches the head of a leaf, and looks at one that was asked for earlier.
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
         prefetch_head(self.pool.media(), offset);
@@ -243,13 +243,17 @@ impl<K: LeafKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
             return Ok(());
         }
         found.keys += live.count() as u64;
-        self.leaves.deal(Live::of::<K, M, S>(self.pool, leaf, offset)?, self.splitters, self.pool);
+        self.leaves.add(
+            LeafBound::of::<K, M, S>(self.pool, leaf, offset)?,
+            self.splitters,
+            self.pool,
+        );
         self.live += 1;
         Ok(())
     }
 }
 
-/// Asks for what is read of a leaf.
+/// Prefetches what is read of a leaf.
 #[inline(always)]
 fn prefetch_head<M: Media>(media: &M, offset: u64) {
     if let Some(head) = media.region().get(PPtr::<LeafHead>::at(offset)) {
@@ -277,11 +281,12 @@ fn find_strays<M: Media, S: Shape>(
     }
 }
 
-/// Of many leaves no share has far more than the others.
+/// Of many leaves no bucket has far more than the others.
 #[cfg(test)]
-pub(super) fn assert_balanced<K: LeafKey>(splitters: &Splitters<K>, survey: Survey<K>) {
-    let length = |share| survey.leaves.iter().map(|dealt| dealt.len_of(share)).sum::<usize>();
-    let lengths: Vec<_> = (0..splitters.shares()).map(length).collect();
+pub(super) fn assert_balanced<K: TreeKey>(splitters: &Splitters<K>, survey: Survey<K>) {
+    let length =
+        |bucket| survey.leaves.iter().map(|partition| partition.len_of(bucket)).sum::<usize>();
+    let lengths: Vec<_> = (0..splitters.buckets()).map(length).collect();
     let mean = lengths.iter().sum::<usize>() / lengths.len();
     assert!(mean > 8 && lengths.len() > 8, "of {lengths:?}");
     assert!(lengths.iter().all(|length| *length <= 5 * mean), "{lengths:?}");

@@ -1,14 +1,14 @@
-//! The invariants of the room's page as code, under the same numbers. Writes nothing: a node whose
-//! last step a crash has cut is looked at as it will be once the step is ended. No other operation
-//! may run meanwhile.
+//! The invariants of the family's page as code, under the same numbers. Writes nothing: a node
+//! whose last step a crash has cut is looked at as it will be once the step is ended. No other
+//! operation may run meanwhile.
 
 use everleaf_index::{CheckReport, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::SortedTree;
-use super::key::NodeKey;
 use super::layout::{Anchor, MAX_LEVELS};
+use crate::support::key::TreeKey;
 
 /// Violations that are written out; what exceeds them is only a sign of more of the same.
 const MAX_SENTENCES: usize = 200;
@@ -30,7 +30,7 @@ impl Seen<'_> {
     }
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Tests every invariant and reports the nodes.
     pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         let media = self.pool.media();
@@ -129,7 +129,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         (low, high): (Option<u64>, Option<u64>),
         seen: &mut Seen<'_>,
     ) {
-        // The first key of an inner node is its bound, or nobody's.
+        // The first key of an inner node is its bound, or none.
         let keys = if level == 0 { entries } else { entries.get(1..).unwrap_or_default() };
         let mut previous: Option<K::Ref<'_>> = None;
         for (word, _) in keys {

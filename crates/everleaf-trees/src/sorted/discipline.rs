@@ -1,19 +1,19 @@
 //! What depends on how a node keeps its entries: methods of [`Node`] that choose between [`ring`]
-//! and [`shifted`], where each operation stands.
+//! and [`shifted`], where each operation positions.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr};
 
-use super::key::NodeKey;
-use super::layout::{Discipline, NodeHead, State, StateWord, Step};
+use super::layout::{Discipline, NodeHead, ShiftStep, State, StateWord};
 use super::node::Node;
 use super::{ring, shifted};
+use crate::support::key::TreeKey;
 
 impl Node<'_> {
     /// Whether what a crash has left is to be ended first ([`end_step`](Self::end_step)).
     #[inline(always)]
-    pub fn is_cut(&self, state: State) -> bool {
-        state.step != Step::Rest || state.session != self.discipline.session()
+    pub fn is_interrupted(&self, state: State) -> bool {
+        state.step != ShiftStep::Rest || state.session != self.discipline.session()
     }
 
     fn is_shifted(&self) -> bool {
@@ -21,10 +21,10 @@ impl Node<'_> {
     }
 
     /// Puts an entry before position `at` of a node that has room, at rest; durable when it
-    /// returns. The caller has the node for himself. The record of the key is the header's, or the
+    /// returns. No other thread has the node. The record of the key is the header's, or the
     /// log's.
     #[inline]
-    pub fn insert<K: NodeKey, M: Media>(
+    pub fn insert<K: TreeKey, M: Media>(
         self,
         media: &M,
         state: State,
@@ -40,9 +40,9 @@ impl Node<'_> {
     }
 
     /// Takes the entry at position `at` from a node at rest, durably; its record, if it has one, is
-    /// the header's then, and is to be freed. The caller has the node for himself.
+    /// the header's then, and is to be freed. No other thread has the node.
     #[inline]
-    pub fn remove<K: NodeKey, M: Media>(self, media: &M, state: State, at: usize) {
+    pub fn remove<K: TreeKey, M: Media>(self, media: &M, state: State, at: usize) {
         if self.is_shifted() {
             shifted::remove_entry::<K, M>(media, self, state, at);
         } else {
@@ -80,23 +80,23 @@ impl Node<'_> {
 
     /// Lets `next` follow a full node, which keeps its first `middle` entries. The last flush is
     /// not fenced.
-    pub fn cut<M: Media>(self, media: &M, state: State, middle: usize, next: PPtr<NodeHead>) {
+    pub fn truncate<M: Media>(self, media: &M, state: State, middle: usize, next: PPtr<NodeHead>) {
         let after = self.at_rest(state.level, state.base, middle);
         if self.is_shifted() {
-            shifted::cut(media, self, after, middle, next);
+            shifted::truncate(media, self, after, middle, next);
         } else {
-            ring::cut(media, self, after, next);
+            ring::truncate(media, self, after, next);
         }
     }
 
     /// Does the second half of that again. Durable only together with what is fenced next, but for
     /// what can be missing after a crash when the entry above is there: that is fenced here.
-    pub fn cut_again<M: Media>(self, media: &M, state: State, middle: usize) {
+    pub fn truncate_again<M: Media>(self, media: &M, state: State, middle: usize) {
         let after = self.at_rest(state.level, state.base, middle);
         if self.is_shifted() {
-            shifted::cut_again(media, self, after, middle);
+            shifted::truncate_again(media, self, after, middle);
         } else {
-            ring::cut_again(media, self, after);
+            ring::truncate_again(media, self, after);
         }
     }
 

@@ -4,7 +4,7 @@ use everleaf_pmem::{Field, Layout, WORD};
 
 use super::layout::{Anchor, ChangeLog, DEFAULT_SLOTS, NodeHead, node_bytes};
 
-/// What docs/format.md shows of these rooms: a node of the tuned size, and the anchor.
+/// What docs/format.md shows of this family: a node of the tuned size, and the anchor.
 pub fn layouts() -> Vec<Layout> {
     let slots = DEFAULT_SLOTS as usize;
     let field = |name: String, slot: usize, word: usize, what: &str| Field {

@@ -5,10 +5,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::SortedTree;
-use super::key::NodeKey;
-use super::search::Locked;
+use super::search::LockedLeaf;
+use crate::support::key::TreeKey;
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Adds a key; false if it is present.
     #[inline]
     pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
@@ -26,11 +26,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     #[inline]
     pub(super) fn add(
         &self,
-        locked: Locked<'_>,
+        locked: LockedLeaf<'_>,
         key: K::Ref<'_>,
         value: u64,
     ) -> Result<bool, IndexError> {
-        let Locked { node, state, rank, guard, .. } = locked;
+        let LockedLeaf { node, state, rank, guard, .. } = locked;
         if usize::from(state.count) == self.shape.slots {
             guard.unlock_unchanged();
             self.make_room(key)?;

@@ -9,7 +9,7 @@
 //!
 //! In a leaf a value word is the key's value. In an inner node it is the offset of a child, and the
 //! key word is the least key that belongs there; that of the first entry of the first node of a
-//! level is 0, and nobody compares with a first entry's.
+//! level is 0, and a first entry's is never compared with.
 //!
 //! In a ring the state word says where the first entry is and how many there are. In a shifted
 //! array the first entry is in slot 0 and the slot behind the last one has the key word 0; the
@@ -160,7 +160,7 @@ pub(super) const fn node_bytes(slots: usize) -> u64 {
 
 /// A step that moves entries of a node. Up is towards greater keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ShiftStep {
     /// None: all entries stand where the state says.
     Rest,
     /// An entry is inserted before position `at`; those from there on move up.
@@ -173,13 +173,18 @@ pub enum Step {
     RemoveDown,
 }
 
-impl Step {
-    const ALL: [Step; 5] =
-        [Step::Rest, Step::InsertUp, Step::InsertDown, Step::RemoveUp, Step::RemoveDown];
+impl ShiftStep {
+    const ALL: [ShiftStep; 5] = [
+        ShiftStep::Rest,
+        ShiftStep::InsertUp,
+        ShiftStep::InsertDown,
+        ShiftStep::RemoveUp,
+        ShiftStep::RemoveDown,
+    ];
 
     /// Whether an entry is inserted.
     pub const fn inserts(self) -> bool {
-        matches!(self, Step::InsertUp | Step::InsertDown)
+        matches!(self, ShiftStep::InsertUp | ShiftStep::InsertDown)
     }
 }
 
@@ -193,7 +198,7 @@ pub struct State {
     /// Number of entries; as it was before the step that is under way.
     pub count: u16,
     /// What is being done.
-    pub step: Step,
+    pub step: ShiftStep,
     /// Where; 0 at rest.
     pub at: u16,
     /// A removal has moved entries, and that it is done may not be durable: the slot that it has
@@ -231,7 +236,7 @@ const COPY: u64 = 1 << (CONTENT_BITS - 1);
 const _: () = {
     assert!(BASE_BITS + 2 * COUNT_BITS + LEVEL_BITS + STEP_BITS + 1 < CONTENT_BITS);
     assert!(COUNT_BITS + LEVEL_BITS + SESSION_BITS < CONTENT_BITS);
-    assert!(MAX_LEVELS <= 1 << LEVEL_BITS && Step::ALL.len() <= 1 << STEP_BITS);
+    assert!(MAX_LEVELS <= 1 << LEVEL_BITS && ShiftStep::ALL.len() <= 1 << STEP_BITS);
 };
 
 #[inline(always)]
@@ -246,7 +251,7 @@ const fn sealed(content: u64) -> u64 {
 impl State {
     /// A node at rest.
     pub const fn at_rest(level: u8, base: u16, count: u16) -> Self {
-        Self { level, base, count, step: Step::Rest, at: 0, vacated: false, session: 0 }
+        Self { level, base, count, step: ShiftStep::Rest, at: 0, vacated: false, session: 0 }
     }
 
     /// As it stands in a node.
@@ -265,7 +270,7 @@ impl State {
     }
 
     /// With a step under way.
-    pub const fn with_step(self, step: Step, at: usize) -> Self {
+    pub const fn with_step(self, step: ShiftStep, at: usize) -> Self {
         Self { step, at: at as u16, vacated: false, ..self }
     }
 
@@ -279,11 +284,11 @@ impl State {
     pub const fn after_step(self, slots: usize) -> Self {
         let mask = slots as u16 - 1;
         let (base, count) = match self.step {
-            Step::Rest => (self.base, self.count),
-            Step::InsertUp => (self.base, self.count + 1),
-            Step::InsertDown => (self.base.wrapping_sub(1) & mask, self.count + 1),
-            Step::RemoveUp => (self.base.wrapping_add(1) & mask, self.count - 1),
-            Step::RemoveDown => (self.base, self.count - 1),
+            ShiftStep::Rest => (self.base, self.count),
+            ShiftStep::InsertUp => (self.base, self.count + 1),
+            ShiftStep::InsertDown => (self.base.wrapping_sub(1) & mask, self.count + 1),
+            ShiftStep::RemoveUp => (self.base.wrapping_add(1) & mask, self.count - 1),
+            ShiftStep::RemoveDown => (self.base, self.count - 1),
         };
         Self::at_rest(self.level, base, count)
     }
@@ -317,7 +322,7 @@ impl StateWord {
             level: field(level_shift, LEVEL_BITS) as u8,
             base: field(0, BASE_BITS),
             count: field(BASE_BITS, COUNT_BITS),
-            step: *Step::ALL.get(usize::from(field(step_shift, STEP_BITS)))?,
+            step: *ShiftStep::ALL.get(usize::from(field(step_shift, STEP_BITS)))?,
             at: field(BASE_BITS + COUNT_BITS, COUNT_BITS),
             vacated: content >> (step_shift + STEP_BITS) & 1 != 0,
             session: 0,
@@ -325,11 +330,11 @@ impl StateWord {
         let (base, count, at) =
             (usize::from(state.base), usize::from(state.count), usize::from(state.at));
         let possible = match state.step {
-            Step::Rest => true,
-            Step::InsertUp => count < slots && at < count,
-            Step::InsertDown => count < slots && (1..=count).contains(&at),
-            Step::RemoveUp => (1..count).contains(&at),
-            Step::RemoveDown => at + 1 < count,
+            ShiftStep::Rest => true,
+            ShiftStep::InsertUp => count < slots && at < count,
+            ShiftStep::InsertDown => count < slots && (1..=count).contains(&at),
+            ShiftStep::RemoveUp => (1..count).contains(&at),
+            ShiftStep::RemoveDown => at + 1 < count,
         };
         (base < slots && count <= slots && possible).then_some(state)
     }
@@ -356,7 +361,7 @@ mod tests {
                 let slots = SLOTS[size] as usize;
                 let (base, count) = (base % slots as u16, count % (slots as u16 + 1));
                 let at = at % (count + 1);
-                let state = match Step::ALL.get(step) {
+                let state = match ShiftStep::ALL.get(step) {
                     Some(step) => State {
                         step: *step,
                         at,
@@ -387,9 +392,9 @@ mod tests {
             let after = state.after_step(slots);
             let change = i32::from(after.count) - i32::from(state.count);
             let expected = match state.step {
-                Step::Rest => 0,
-                Step::InsertUp | Step::InsertDown => 1,
-                Step::RemoveUp | Step::RemoveDown => -1,
+                ShiftStep::Rest => 0,
+                ShiftStep::InsertUp | ShiftStep::InsertDown => 1,
+                ShiftStep::RemoveUp | ShiftStep::RemoveDown => -1,
             };
             prop_assert_eq!(change, expected);
             prop_assert_eq!(after.seal().open(slots), Some(after));

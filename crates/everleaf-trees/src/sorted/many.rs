@@ -4,10 +4,10 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
-use super::key::NodeKey;
 use super::layout::Anchor;
-use super::search::{Turn, Way};
+use super::search::{Descent, Destination};
 use super::{ROOT, SortedTree};
+use crate::support::key::TreeKey;
 use crate::support::version_locks::Seen;
 
 /// Keys that go down together.
@@ -15,7 +15,7 @@ const GROUP: usize = 16;
 
 /// Where one key of a group is.
 #[derive(Clone, Copy)]
-struct Stand<'t> {
+struct Position<'t> {
     /// The node that is read next.
     offset: u64,
     /// That of the one before, for which this held.
@@ -23,7 +23,7 @@ struct Stand<'t> {
     above: Seen<'t>,
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Looks many keys up, a group at a time.
     pub(super) fn find_many(
         &self,
@@ -45,48 +45,48 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     ) -> Result<(), IndexError> {
         let above = self.locks.read(&self.relax(), ROOT);
         let offset = self.pool.media().load(&self.pool.index_root::<Anchor>()?.root).offset();
-        let mut stands = [Some(Stand { offset, level: None, above }); GROUP];
+        let mut positions = [Some(Position { offset, level: None, above }); GROUP];
         let mut on_the_way = keys.len();
         while on_the_way > 0 {
             on_the_way = 0;
-            for ((stand, key), value) in stands.iter_mut().zip(keys).zip(&mut *values) {
-                let Some(at) = *stand else { continue };
+            for ((position, key), value) in positions.iter_mut().zip(keys).zip(&mut *values) {
+                let Some(at) = *position else { continue };
                 match self.step_down(at, *key) {
-                    Some(Step::Down(below)) => {
-                        self.ask_for(below.offset);
-                        *stand = Some(below);
+                    Some(DescentStep::Down(below)) => {
+                        self.prefetch_node(below.offset);
+                        *position = Some(below);
                         on_the_way += 1;
                     }
-                    Some(Step::Found(found)) => (*value, *stand) = (found, None),
-                    None => (*value, *stand) = (self.find(*key)?, None),
+                    Some(DescentStep::Found(found)) => (*value, *position) = (found, None),
+                    None => (*value, *position) = (self.find(*key)?, None),
                 }
             }
         }
         Ok(())
     }
 
-    /// One node on the way; none if it has changed, or anything else is the matter: who looks alone
-    /// finds out what.
+    /// One node on the way; none if it has changed, or anything else is the matter: a search for
+    /// this key alone finds out what.
     #[inline(always)]
-    fn step_down<'t>(&'t self, at: Stand<'t>, key: K::Ref<'_>) -> Option<Step<'t>> {
+    fn step_down<'t>(&'t self, at: Position<'t>, key: K::Ref<'_>) -> Option<DescentStep<'t>> {
         let seen = self.locks.read(&self.relax(), at.offset);
         if !at.above.is_current() {
             return None;
         }
-        let (node, state, turn) = self.turn(at.offset, at.level, Way::To(key)).ok()?;
+        let (node, state, turn) = self.turn(at.offset, at.level, Destination::To(key)).ok()?;
         let step = match turn {
-            Turn::Leaf => Step::Found(self.find_in(node, state, key).ok()?),
-            Turn::Child { offset, .. } => {
-                Step::Down(Stand { offset, level: Some(state.level), above: seen })
+            Descent::Leaf => DescentStep::Found(self.find_in(node, state, key).ok()?),
+            Descent::Child { offset, .. } => {
+                DescentStep::Down(Position { offset, level: Some(state.level), above: seen })
             }
-            Turn::Cut => return None,
+            Descent::Interrupted => return None,
         };
         seen.is_current().then_some(step)
     }
 
-    /// Asks for what is read first of a node, and for its latch.
+    /// Prefetches what is read first of a node, and for its latch.
     #[inline(always)]
-    pub(super) fn ask_for(&self, offset: u64) {
+    pub(super) fn prefetch_node(&self, offset: u64) {
         self.locks.prefetch(offset);
         if let Ok(node) = self.node(offset) {
             self.pool.media().prefetch(&node.head.state);
@@ -96,7 +96,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 }
 
 /// What a node says to a key.
-enum Step<'t> {
-    Down(Stand<'t>),
+enum DescentStep<'t> {
+    Down(Position<'t>),
     Found(Option<u64>),
 }

@@ -2,9 +2,9 @@
 //! level: changes of structure, one at a time, under the lock of changes.
 //!
 //! The left node takes the entries of the right one: they go behind its own, into dead slots, so
-//! nothing is shifted; its line then says in one go that it has them and who follows; and no third
-//! node has to be found and changed. (The paper moves the entries of the left node into the right
-//! one, and then needs the one before the left.)
+//! nothing is shifted; its line then says in one go that it has them and which node follows; and no
+//! third node has to be found and changed. (The paper moves the entries of the left node into the
+//! right one, and then needs the one before the left.)
 //!
 //! Flushes: the lines of the moved entries and 2, those of the removal above, and those of the
 //! freeing; 2 fences and theirs.
@@ -15,13 +15,13 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, Word, site};
 use everleaf_pool::Worker;
 
-use super::key::NodeKey;
 use super::layout::{Anchor, ChangeLog, NodeHead, State};
 use super::node::Node;
-use super::search::Way;
+use super::search::Destination;
 use super::{ROOT, SortedTree};
+use crate::support::key::TreeKey;
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Whether a node with so many entries looks for a neighbour to merge with. Not at every number
     /// below the limit: to look costs a way from the root.
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     pub(super) fn merge(&self, key: K::Ref<'_>) -> Result<(), IndexError> {
         let mut worker = self.lock_changes();
         'changed: loop {
-            let (path, _) = self.path(Way::To(key))?;
+            let (path, _) = self.path(Destination::To(key))?;
             let nodes = &path.nodes[..path.length];
             for pair in nodes.windows(2).rev() {
                 if self.merge_below(&mut worker, pair[0], pair[1])? {
@@ -65,7 +65,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let media = self.pool.media();
         let locked = self.locks.lock(&self.relax(), parent);
         let parent = self.node(parent)?;
-        let state = self.settled(parent)?;
+        let state = self.state_at_rest(parent)?;
         let children = usize::from(state.count);
         let Some(position) =
             (0..children).find(|position| parent.entry(media, state, *position).1 == child)
@@ -95,7 +95,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     fn merge_pair(
         &self,
         worker: &mut Worker<M>,
-        locked: &crate::support::version_locks::Locked<'_>,
+        locked: &crate::support::version_locks::LockGuard<'_>,
         parent: Node<'_>,
         parent_state: State,
         right_position: usize,
@@ -103,13 +103,13 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let media = self.pool.media();
         let left = self.node(parent.entry(media, parent_state, right_position - 1).1)?;
         let right = self.node(parent.entry(media, parent_state, right_position).1)?;
-        // Nobody else waits for a lock while he has one, so any order will do.
+        // No other thread waits for a lock while it has one, so any order will do.
         let left_lock = (!self.locks.is_locked_by(left.offset, locked))
             .then(|| self.locks.lock(&self.relax(), left.offset));
         let covered = self.locks.is_locked_by(right.offset, locked)
             || left_lock.as_ref().is_some_and(|left| self.locks.is_locked_by(right.offset, left));
         let right_lock = (!covered).then(|| self.locks.lock(&self.relax(), right.offset));
-        let (state, right_state) = (self.settled(left)?, self.settled(right)?);
+        let (state, right_state) = (self.state_at_rest(left)?, self.state_at_rest(right)?);
         let (count, moved) = (usize::from(state.count), usize::from(right_state.count));
         if !self.fits(count, moved) {
             left_lock.into_iter().chain(right_lock).for_each(|lock| lock.unlock_unchanged());
@@ -174,7 +174,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let anchor = self.pool.index_root::<Anchor>()?;
         let locked = self.locks.lock_both(&self.relax(), ROOT, root);
         let node = self.node(root)?;
-        let state = self.settled(node)?;
+        let state = self.state_at_rest(node)?;
         if state.count != 1 {
             locked.0.unlock_unchanged();
             locked.1.into_iter().for_each(|lock| lock.unlock_unchanged());
@@ -194,7 +194,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-/// Notes which node leaves the tree, and who gets its entries; flushed, not fenced.
+/// Notes which node leaves the tree, and which one gets its entries; flushed, not fenced.
 fn write_log<M: Media>(
     media: &M,
     log: &ChangeLog,

@@ -14,21 +14,21 @@
 //! The whole tree is persistent: opening it reads the root's address and nothing else.
 //!
 //! # Many threads
-//! * L1: every node has a version lock, in DRAM ([`VersionLocks`], chosen by the node's offset).
-//!   Who stores into a node has it locked until everything is durable, so no reader acts on what a
-//!   crash can still undo.
+//! * L1: every node has a version lock, in DRAM ([`VersionLocks`], chosen by the node's offset). A
+//!   thread that stores into a node has it locked until everything is durable, so no reader acts on
+//!   what a crash can still undo.
 //! * L2: readers write nothing that is shared. They go down from version to version (`search`).
-//! * L3: a writer locks one leaf, if its version is still the one that he has read, and waits for
-//!   nothing while he has it.
+//! * L3: a writer locks one leaf, if its version is still the one that it has read, and waits for
+//!   nothing while it has it.
 //! * L4: splits, merges and changes of the root are made one at a time, under one lock, whose
-//!   holder may wait for nodes. He has all nodes locked that he changes, and the one above, until
+//!   holder may wait for nodes. It has all nodes locked that it changes, and the one above, until
 //!   the change is whole.
 //! * L5: a scan locks one leaf at a time while it shows it, and follows the chain: it reads the
 //!   version of the next leaf before it asks whether the one that leads there is still the same.
-//! * L6: a node may be freed, and its memory be used again, while a reader still looks at it. He
-//!   loads cells, which are defined whatever they hold, and finds by its version that what he read
-//!   does not count. So may the record of a key: what it says counts while the node that has the
-//!   key is the same.
+//! * L6: a node may be freed, and its memory be used again, while a reader still looks at it. The
+//!   reader loads cells, which are defined whatever they hold, and finds by the version that what
+//!   it read does not count. So may the record of a key: what it says counts while the node that
+//!   has the key is the same.
 //!
 //! # Invariants
 //! * I1: the state word of every node carries its check, and every node is of the level below the
@@ -43,7 +43,7 @@
 //!
 //! # Map of the files
 //! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what
-//! the designs do differently) · `key` (what a key word means) · `parameters` (sizes on offer, the
+//! the designs do differently) · `parameters` (sizes on offer, the
 //! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
 //! operation each) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
 //! (for docs/format.md) · [`ring`] [`shifted`] (the two designs, the same files each).
@@ -52,7 +52,6 @@ mod check;
 mod discipline;
 mod format;
 mod insert;
-mod key;
 mod layout;
 mod many;
 mod merge;
@@ -84,28 +83,29 @@ use everleaf_pool::{Audit, Pool, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use format::layouts;
-pub use key::NodeKey;
 use layout::{Anchor, Shape, node_bytes};
 pub use parameters::{Parameters, Variant, create, open, sites};
 
 use crate::support::count::Count;
+use crate::support::key::TreeKey;
 use crate::support::version_locks::VersionLocks;
+use crate::support::wait::wait;
 
 /// Locks of nodes: 64 KiB, as many as the concurrent FPTree has.
 const LOCKS: usize = 1 << 13;
 
 /// Workers for the records of byte-string keys: half of the pool's, so that a store has as many for
 /// its values.
-const SEATS: usize = 31;
+const WORKERS: usize = 31;
 
 /// The lock of the root's address: no node is there.
 const ROOT: u64 = 0;
 
 /// A Circ-Tree that many threads share.
-pub struct SortedTree<K: NodeKey, M: Media> {
+pub struct SortedTree<K: TreeKey, M: Media> {
     pool: Arc<Pool<M>>,
     workers: Workers<M>,
-    /// Whoever changes the structure allocates with this worker; each change ends with a fence.
+    /// Changes of the structure allocate with this worker; each change ends with a fence.
     changes: Mutex<Worker<M>>,
     shape: Shape,
     /// Nodes are searched from their first entry on.
@@ -119,15 +119,15 @@ pub struct SortedTree<K: NodeKey, M: Media> {
     key_kind: PhantomData<fn() -> K>,
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     fn expect_one_word(words: usize) -> Result<(), IndexError> {
         if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
     }
 
-    /// One turn of a loop that waits for another thread.
+    /// Waits for other threads, a turn a call.
     #[inline(always)]
     fn relax(&self) -> impl Fn() + '_ {
-        || self.pool.media().relax()
+        wait(self.pool.media())
     }
 
     /// Counts a search that begins again.
@@ -139,11 +139,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// Keeps others from changing the structure.
     fn lock_changes(&self) -> MutexGuard<'_, Worker<M>> {
+        let relax = self.relax();
         loop {
             if let Some(guard) = self.changes.try_lock() {
                 return guard;
             }
-            self.pool.media().relax();
+            relax();
         }
     }
 
@@ -191,7 +192,7 @@ fn hand_over(found: Option<u64>, place: &mut [u64]) -> bool {
     found.is_some()
 }
 
-impl<K: NodeKey, M: Media> Index<K> for SortedTree<K, M> {
+impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     fn value_words(&self) -> usize {
         1
     }

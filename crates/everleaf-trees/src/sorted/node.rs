@@ -119,7 +119,7 @@ impl<'p> Node<'p> {
         }
     }
 
-    /// Asks for the lines of a node that is small enough to be fetched whole; of a larger one for
+    /// Prefetches the lines of a node that is small enough to be fetched whole; of a larger one for
     /// those that a search by halves begins with.
     #[inline(always)]
     pub fn prefetch<M: Media>(&self, media: &M) {

@@ -7,9 +7,9 @@ use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
 use super::SortedTree;
-use super::key::NodeKey;
 use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
 use super::{ring, shifted};
+use crate::support::key::TreeKey;
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Parameters {
 ///
 /// # Errors
 /// As [`open`].
-pub fn create<K: NodeKey, M: Media>(
+pub fn create<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
@@ -112,7 +112,7 @@ pub fn create<K: NodeKey, M: Media>(
 /// assert_eq!(tree.get(7)?, Some(70));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open<K: NodeKey, M: Media>(
+pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     shutdown: Shutdown,

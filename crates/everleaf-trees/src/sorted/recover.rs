@@ -36,15 +36,15 @@ use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 use parking_lot::Mutex;
 
-use super::key::NodeKey;
 use super::layout::{Anchor, ChangeLog, Shape, State, node_bytes};
 use super::node::Node;
 use super::split::new_root;
-use super::{LOCKS, SEATS, SortedTree};
+use super::{LOCKS, SortedTree, WORKERS};
 use crate::support::count::Count;
+use crate::support::key::TreeKey;
 use crate::support::version_locks::{Seen, VersionLocks};
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the cost
     /// does not depend on the size of the tree; after a crash the state of every node is read, to
     /// count.
@@ -72,12 +72,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         };
         if media.load(&anchor.closed) != 0 {
             // From here on the totals are not right. Not flushed: after a crash the pool says that
-            // it was not closed. This is for who closes the pool and not the tree.
+            // it was not closed. This is for programs that close the pool and not the tree.
             media.store(&anchor.closed, 0);
         }
         Ok(Self {
             pool: Arc::clone(pool),
-            workers: Workers::new(Arc::clone(pool), SEATS),
+            workers: Workers::new(Arc::clone(pool), WORKERS),
             changes: Mutex::new(worker),
             shape,
             linear,
@@ -90,24 +90,28 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         })
     }
 
-    /// Ends a step of a node that a crash has cut, unless somebody has changed the node since it
-    /// was seen, who may even have freed it.
+    /// Ends a step of a node that a crash has cut, unless another thread has changed the node since
+    /// it was seen, which may even have freed it.
     #[cold]
-    pub(super) fn settle(&self, node: Node<'_>, seen: Seen<'_>) -> Result<(), IndexError> {
+    pub(super) fn recover_unchanged(
+        &self,
+        node: Node<'_>,
+        seen: Seen<'_>,
+    ) -> Result<(), IndexError> {
         match seen.try_lock() {
-            Some(_locked) => self.settled(node).map(drop),
+            Some(_locked) => self.state_at_rest(node).map(drop),
             None => Ok(()),
         }
     }
 
-    /// The same for who has the node locked: its state at rest.
+    /// The same for a node that the caller has locked: its state at rest.
     #[inline(always)]
-    pub(super) fn settled(&self, node: Node<'_>) -> Result<State, IndexError> {
+    pub(super) fn state_at_rest(&self, node: Node<'_>) -> Result<State, IndexError> {
         let state = node.state(self.pool.media())?;
-        if !self.is_cut(node, state) {
+        if !self.is_interrupted(node, state) {
             return Ok(state);
         }
-        settle::<K, M>(&self.pool, &mut *self.workers.lease()?, node)
+        recover_node::<K, M>(&self.pool, &mut *self.workers.lease()?, node)
     }
 
     /// Stores the totals for the next opening. No other operation may run meanwhile.
@@ -116,7 +120,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let anchor = self.pool.index_root::<Anchor>()?;
         let statistics = self.statistics_of()?;
         // T1: the totals, and that they are right. Crash: the pool says that it was not closed, and
-        // nobody believes them.
+        // they are not believed.
         media.store(&anchor.keys, statistics.keys);
         media.store(&anchor.leaves, statistics.leaves);
         media.store(&anchor.inner_nodes, statistics.inner_nodes);
@@ -127,22 +131,22 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-/// Ends what a crash has left of a node's last step; its state at rest. The caller has the node for
-/// himself.
-fn settle<K: NodeKey, M: Media>(
+/// Ends what a crash has left of a node's last step; its state at rest. No other thread has the
+/// node.
+fn recover_node<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     node: Node<'_>,
 ) -> Result<State, IndexError> {
     let media = pool.media();
     let state = node.state(media)?;
-    let state = if node.is_cut(state) { node.end_step(media, state)? } else { state };
+    let state = if node.is_interrupted(state) { node.end_step(media, state)? } else { state };
     let record = media.load(&node.head.key);
     if K::RECORDS && record != 0 {
         let held = (0..usize::from(state.count))
             .any(|position| node.entry(media, state, position).0 == record);
         if held || record == media.load(&pool.index_root::<Anchor>()?.log.separator) {
-            // B4: the record is an entry's, or the log's. Not flushed: whoever takes it from them
+            // B4: the record is an entry's, or the log's. Not flushed: what takes it from them
             // flushes the header first.
             media.store(&node.head.key, 0);
         } else {
@@ -153,7 +157,7 @@ fn settle<K: NodeKey, M: Media>(
 }
 
 /// Ends the change of structure that a crash has cut.
-fn recover_log<K: NodeKey, M: Media>(
+fn recover_log<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     worker: &mut Worker<M>,
     shape: Shape,
@@ -174,7 +178,7 @@ fn recover_log<K: NodeKey, M: Media>(
                     == separator
             };
             if announced {
-                // The node above was to get it, and has its record too: whoever settles that node
+                // The node above was to get it, and has its record too: the recovery of that node
                 // frees it. Durable with `new`, in one line.
                 media.store(&log.separator, 0);
             } else {
@@ -222,7 +226,7 @@ fn recover_log<K: NodeKey, M: Media>(
 }
 
 /// What is missing of a split whose new node is in the chain.
-fn finish_split<K: NodeKey, M: Media>(
+fn finish_split<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     shape: Shape,
@@ -232,13 +236,13 @@ fn finish_split<K: NodeKey, M: Media>(
     let new = Node::at(pool, media.load(&log.new).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
     let (state, moved) =
-        (settle::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
+        (recover_node::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
     if usize::from(state.count) == shape.slots && moved < shape.slots {
         // R1: the old node loses what the new one has.
-        left.cut_again(media, state, shape.slots - moved);
+        left.truncate_again(media, state, shape.slots - moved);
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
-    let state = settle::<K, M>(pool, worker, parent)?;
+    let state = recover_node::<K, M>(pool, worker, parent)?;
     if parent.position_of_child(media, state, new.offset).is_some() {
         return Ok(());
     }
@@ -259,7 +263,7 @@ fn finish_split<K: NodeKey, M: Media>(
 }
 
 /// What is missing of a merge whose left node has the entries of both, but for the freeing.
-fn finish_merge<K: NodeKey, M: Media>(
+fn finish_merge<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     shape: Shape,
@@ -275,7 +279,7 @@ fn finish_merge<K: NodeKey, M: Media>(
         media.flush(site!("sorted.recover.R2.next"), &left.head.next);
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
-    let state = settle::<K, M>(pool, worker, parent)?;
+    let state = recover_node::<K, M>(pool, worker, parent)?;
     if let Some(position) = parent.position_of_child(media, state, removed.offset) {
         parent.remove::<K, M>(media, state, position);
         K::discard(worker, &parent.head.key)?;
@@ -309,7 +313,7 @@ impl Totals {
 }
 
 /// Counts along the chains of all levels; ends the steps that a crash has cut.
-fn count<K: NodeKey, M: Media>(
+fn count<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     shape: Shape,
@@ -325,7 +329,7 @@ fn count<K: NodeKey, M: Media>(
         let mut below = None;
         while offset != 0 {
             let node = Node::at(pool, offset, shape)?;
-            let state = settle::<K, M>(pool, worker, node)?;
+            let state = recover_node::<K, M>(pool, worker, node)?;
             nodes += 1;
             if level.is_some_and(|level| level != state.level) || nodes > most {
                 return Err(IndexError::Corrupt {

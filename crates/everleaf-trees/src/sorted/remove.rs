@@ -4,18 +4,18 @@
 use everleaf_index::IndexError;
 
 use super::SortedTree;
-use super::key::NodeKey;
-use super::search::Locked;
+use super::search::LockedLeaf;
+use crate::support::key::TreeKey;
 use everleaf_pmem::Media;
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Removes a key; its value if it was present.
     #[inline]
     pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
         let media = self.pool.media();
         let old = locked.value(media);
-        let Locked { node, state, rank, guard, .. } = locked;
+        let LockedLeaf { node, state, rank, guard, .. } = locked;
         self.keys.add(node.offset, -1); // Before the fences, as in an insertion.
         node.remove::<K, M>(media, state, rank - 1);
         if K::RECORDS {

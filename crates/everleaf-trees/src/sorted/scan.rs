@@ -12,10 +12,10 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 
 use super::SortedTree;
-use super::key::NodeKey;
 use super::layout::State;
 use super::node::Node;
-use super::search::{Path, Spot, Way};
+use super::search::{Destination, Located, Path};
+use crate::support::key::TreeKey;
 
 /// What became of one leaf.
 enum Shown<Owned> {
@@ -27,7 +27,7 @@ enum Shown<Owned> {
     Enough,
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
     /// must not call the tree.
     pub(super) fn scan_from(
@@ -53,14 +53,14 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
         'root: loop {
-            let mut spot = self.descend(match &bound {
-                Bound::Included(key) | Bound::Excluded(key) => Way::To(K::borrow(key)),
-                Bound::Unbounded => Way::To(K::least()),
+            let mut located = self.descend(match &bound {
+                Bound::Included(key) | Bound::Excluded(key) => Destination::To(K::borrow(key)),
+                Bound::Unbounded => Destination::To(K::least()),
             })?;
             let mut empty = 0;
             loop {
-                self.ask_for_next(spot.node);
-                match self.show(spot, &bound, Direction::Forward, visit)? {
+                self.prefetch_next(located.node);
+                match self.show(located, &bound, Direction::Forward, visit)? {
                     Shown::Nothing => {
                         self.restarted();
                         continue 'root;
@@ -71,27 +71,27 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 }
                 if empty > self.most_nodes() {
                     return Err(IndexError::Corrupt {
-                        offset: spot.node.offset,
+                        offset: located.node.offset,
                         what: "the chain of leaves is a circle",
                     });
                 }
-                let next = self.pool.media().load(&spot.node.head.next).offset();
-                match self.follow(spot, next)? {
+                let next = self.pool.media().load(&located.node.head.next).offset();
+                match self.follow(located, next)? {
                     None => {
                         self.restarted();
                         continue 'root;
                     }
                     Some(None) => return Ok(()),
-                    Some(Some(there)) => spot = there,
+                    Some(Some(there)) => located = there,
                 }
             }
         }
     }
 
-    /// Asks for the right neighbour of a leaf, which is on its way while this one is shown. What it
-    /// reads may be changing: nothing depends on it.
+    /// Prefetches the right neighbour of a leaf, which is on its way while this one is shown. What
+    /// it reads may be changing: nothing depends on it.
     #[inline(always)]
-    fn ask_for_next(&self, node: Node<'_>) {
+    fn prefetch_next(&self, node: Node<'_>) {
         let media = self.pool.media();
         if M::COUNTS_READS {
             return;
@@ -99,14 +99,18 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let next = media.load(&node.head.next).offset();
         if next != 0 {
             self.locks.prefetch_to_lock(next);
-            self.ask_for(next);
+            self.prefetch_node(next);
         }
     }
 
     /// The right neighbour of a leaf: none if the leaf has changed; none of none if it is the last.
-    fn follow(&self, spot: Spot<'_>, next: u64) -> Result<Option<Option<Spot<'_>>>, IndexError> {
+    fn follow(
+        &self,
+        located: Located<'_>,
+        next: u64,
+    ) -> Result<Option<Option<Located<'_>>>, IndexError> {
         let seen = self.locks.read(&self.relax(), next);
-        if !spot.seen.is_current() {
+        if !located.seen.is_current() {
             return Ok(None);
         }
         if next == 0 {
@@ -123,11 +127,11 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 what: "the chain of leaves leads to an inner node",
             });
         }
-        if self.is_cut(node, state) {
-            self.settle(node, seen)?;
+        if self.is_interrupted(node, state) {
+            self.recover_unchanged(node, seen)?;
             return Ok(None);
         }
-        Ok(Some(Some(Spot { node, state, seen })))
+        Ok(Some(Some(Located { node, state, seen })))
     }
 
     fn scan_backward(
@@ -137,23 +141,25 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     ) -> Result<(), IndexError> {
         let mut border: Option<K::Owned> = None;
         loop {
-            let (path, spot) = self.path(match (&border, &bound) {
-                (Some(border), _) => Way::Before(K::borrow(border)),
-                (None, Bound::Included(key) | Bound::Excluded(key)) => Way::To(K::borrow(key)),
-                (None, Bound::Unbounded) => Way::Last,
+            let (path, located) = self.path(match (&border, &bound) {
+                (Some(border), _) => Destination::Before(K::borrow(border)),
+                (None, Bound::Included(key) | Bound::Excluded(key)) => {
+                    Destination::To(K::borrow(key))
+                }
+                (None, Bound::Unbounded) => Destination::Last,
             })?;
             let Some(low) = self.low_of(&path) else {
                 self.restarted();
                 continue;
             };
-            match self.show(spot, &bound, Direction::Backward, visit)? {
+            match self.show(located, &bound, Direction::Backward, visit)? {
                 Shown::Nothing => self.restarted(),
                 Shown::Enough => return Ok(()),
                 Shown::Whole(_) => {
                     let Some(low) = low? else { return Ok(()) };
                     if border.as_ref().is_some_and(|border| *border <= low) {
                         return Err(IndexError::Corrupt {
-                            offset: spot.node.offset,
+                            offset: located.node.offset,
                             what: "bounds of leaves do not descend",
                         });
                     }
@@ -164,7 +170,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    /// The lower bound of the leaf that a path leads to, as long as nobody changes the leaf; an
+    /// The lower bound of the leaf that a path leads to, as long as no thread changes the leaf; an
     /// error if its key is damaged. None if it cannot be told any more: the node above that has it
     /// has changed, and its record may be another key's.
     pub(super) fn low_of(&self, path: &Path<'_>) -> Option<Result<Option<K::Owned>, IndexError>> {
@@ -176,12 +182,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     /// Locks a leaf, if its version still holds, and shows what it has within the bound.
     fn show(
         &self,
-        spot: Spot<'_>,
+        located: Located<'_>,
         bound: &Bound<K::Owned>,
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<Shown<K::Owned>, IndexError> {
-        let Spot { node, state, seen } = spot;
+        let Located { node, state, seen } = located;
         let Some(guard) = seen.try_lock() else { return Ok(Shown::Nothing) };
         let shown = self.show_locked(node, state, bound, direction, visit);
         guard.unlock_unchanged();

@@ -2,8 +2,8 @@
 //!
 //! Nothing shared is written. A node is read between two looks at its version, and its child's
 //! version is looked at before the second of them: so the child's range was right at that moment,
-//! and stays so while the child's version does, because who changes what a node covers has it
-//! locked.
+//! and stays so while the child's version does, because a thread that changes what a node covers
+//! has it locked.
 
 use std::cmp::Ordering;
 
@@ -11,31 +11,31 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
-use super::key::NodeKey;
 use super::layout::{Anchor, MAX_LEVELS, State};
 use super::node::Node;
 use super::{ROOT, SortedTree};
+use crate::support::key::TreeKey;
 use crate::support::version_locks::{self, Seen};
 
 /// A leaf that covers a key while its version holds.
 #[derive(Clone, Copy)]
-pub(super) struct Spot<'t> {
+pub(super) struct Located<'t> {
     pub node: Node<'t>,
     pub state: State,
     pub seen: Seen<'t>,
 }
 
 /// A leaf that was locked for a key.
-pub(super) struct Locked<'t> {
+pub(super) struct LockedLeaf<'t> {
     pub node: Node<'t>,
     pub state: State,
     /// How many of its keys are at most the key.
     pub rank: usize,
     pub present: bool,
-    pub guard: version_locks::Locked<'t>,
+    pub guard: version_locks::LockGuard<'t>,
 }
 
-impl Locked<'_> {
+impl LockedLeaf<'_> {
     /// The value of the key, if it is present.
     #[inline(always)]
     pub fn value<M: Media>(&self, media: &M) -> Option<u64> {
@@ -45,7 +45,7 @@ impl Locked<'_> {
 
 /// Where to go in each node on the way down.
 #[derive(Clone, Copy)]
-pub(super) enum Way<R> {
+pub(super) enum Destination<R> {
     /// To the leaf that covers this key.
     To(R),
     /// To the leaf with the greatest keys below this one.
@@ -69,35 +69,42 @@ impl Path<'_> {
 }
 
 /// What one node on the way says.
-pub(super) enum Turn {
+pub(super) enum Descent {
     Child {
         offset: u64,
         low: Option<u64>,
     },
     Leaf,
     /// A step that was cut is to be ended first.
-    Cut,
+    Interrupted,
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// The leaf to which the way leads.
     #[inline]
-    pub(super) fn descend(&self, way: Way<K::Ref<'_>>) -> Result<Spot<'_>, IndexError> {
+    pub(super) fn descend(
+        &self,
+        destination: Destination<K::Ref<'_>>,
+    ) -> Result<Located<'_>, IndexError> {
         let mut path = None;
         loop {
-            match self.try_descend(way, &mut path)? {
-                Some(spot) => return Ok(spot),
+            match self.try_descend(destination, &mut path)? {
+                Some(located) => return Ok(located),
                 None => self.restarted(),
             }
         }
     }
 
-    /// The nodes that lead to that leaf; exact for who keeps the structure from being changed.
-    pub(super) fn path(&self, way: Way<K::Ref<'_>>) -> Result<(Path<'_>, Spot<'_>), IndexError> {
+    /// The nodes that lead to that leaf; exact if the caller keeps the structure from being
+    /// changed.
+    pub(super) fn path(
+        &self,
+        destination: Destination<K::Ref<'_>>,
+    ) -> Result<(Path<'_>, Located<'_>), IndexError> {
         loop {
             let mut path = Some(Path::EMPTY);
-            match (self.try_descend(way, &mut path)?, path) {
-                (Some(spot), Some(path)) => return Ok((path, spot)),
+            match (self.try_descend(destination, &mut path)?, path) {
+                (Some(located), Some(path)) => return Ok((path, located)),
                 _ => self.restarted(),
             }
         }
@@ -107,9 +114,9 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     #[inline]
     fn try_descend<'t>(
         &'t self,
-        way: Way<K::Ref<'_>>,
+        destination: Destination<K::Ref<'_>>,
         path: &mut Option<Path<'t>>,
-    ) -> Result<Option<Spot<'t>>, IndexError> {
+    ) -> Result<Option<Located<'t>>, IndexError> {
         let media = self.pool.media();
         let relax = self.relax();
         let mut above = self.locks.read(&relax, ROOT);
@@ -120,7 +127,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             if !above.is_current() {
                 return Ok(None);
             }
-            let turned = self.turn(offset, level, way);
+            let turned = self.turn(offset, level, destination);
             if !seen.is_current() {
                 return Ok(None); // What was read, or the error that was met, is nothing.
             }
@@ -131,12 +138,12 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 path.length += 1;
             }
             match turn {
-                Turn::Leaf => return Ok(Some(Spot { node, state, seen })),
-                Turn::Cut => {
-                    self.settle(node, seen)?;
+                Descent::Leaf => return Ok(Some(Located { node, state, seen })),
+                Descent::Interrupted => {
+                    self.recover_unchanged(node, seen)?;
                     return Ok(None);
                 }
-                Turn::Child { offset: child, low } => {
+                Descent::Child { offset: child, low } => {
                     if let (Some(path), Some(low)) = (path.as_mut(), low) {
                         path.low = Some((low, seen));
                     }
@@ -153,8 +160,8 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         &self,
         offset: u64,
         above: Option<u8>,
-        way: Way<K::Ref<'_>>,
-    ) -> Result<(Node<'_>, State, Turn), IndexError> {
+        destination: Destination<K::Ref<'_>>,
+    ) -> Result<(Node<'_>, State, Descent), IndexError> {
         let media = self.pool.media();
         let node = self.node(offset)?;
         node.prefetch(media);
@@ -165,29 +172,29 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
                 what: "a node is not of the level below the one that leads to it",
             });
         }
-        if self.is_cut(node, state) {
-            return Ok((node, state, Turn::Cut));
+        if self.is_interrupted(node, state) {
+            return Ok((node, state, Descent::Interrupted));
         }
         if state.level == 0 {
-            return Ok((node, state, Turn::Leaf));
+            return Ok((node, state, Descent::Leaf));
         }
         if state.count == 0 {
             return Err(IndexError::Corrupt { offset, what: "an inner node leads nowhere" });
         }
-        // Nobody compares with the first key: what leads here is not less.
-        let position = match way {
-            Way::To(key) => self.rank(node, state, key)?.saturating_sub(1),
-            Way::Before(key) => self.rank_below(node, state, key)?.saturating_sub(1),
-            Way::Last => usize::from(state.count) - 1,
+        // The first key is never compared with: what leads here is not less.
+        let position = match destination {
+            Destination::To(key) => self.rank(node, state, key)?.saturating_sub(1),
+            Destination::Before(key) => self.rank_below(node, state, key)?.saturating_sub(1),
+            Destination::Last => usize::from(state.count) - 1,
         };
         let (low, child) = node.entry(media, state, position);
-        Ok((node, state, Turn::Child { offset: child, low: (position > 0).then_some(low) }))
+        Ok((node, state, Descent::Child { offset: child, low: (position > 0).then_some(low) }))
     }
 
     /// Whether a crash has left something in a node that is to be ended first.
     #[inline(always)]
-    pub(super) fn is_cut(&self, node: Node<'_>, state: State) -> bool {
-        node.is_cut(state) || K::RECORDS && self.pool.media().load(&node.head.key) != 0
+    pub(super) fn is_interrupted(&self, node: Node<'_>, state: State) -> bool {
+        node.is_interrupted(state) || K::RECORDS && self.pool.media().load(&node.head.key) != 0
     }
 
     /// The node at a place that another node knows.
@@ -246,7 +253,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     #[inline]
     pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         loop {
-            let Spot { node, state, seen } = self.descend(Way::To(key))?;
+            let Located { node, state, seen } = self.descend(Destination::To(key))?;
             let found = self.find_in(node, state, key);
             if seen.is_current() {
                 return found;
@@ -277,9 +284,9 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         &self,
         key: K::Ref<'_>,
         wanted: impl Fn(bool) -> bool,
-    ) -> Result<Option<Locked<'_>>, IndexError> {
+    ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
         loop {
-            let Spot { node, state, seen } = self.descend(Way::To(key))?;
+            let Located { node, state, seen } = self.descend(Destination::To(key))?;
             let read = self
                 .rank(node, state, key)
                 .and_then(|rank| Ok((rank, self.is_at(node, state, rank, key)?)));
@@ -290,7 +297,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
             } else if let Some(guard) = seen.try_lock() {
                 // It was the same all the time, so what was read counts.
                 return read
-                    .map(|(rank, present)| Some(Locked { node, state, rank, present, guard }));
+                    .map(|(rank, present)| Some(LockedLeaf { node, state, rank, present, guard }));
             }
             self.restarted();
         }
@@ -300,7 +307,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 /// Searches the one contiguous part of the ring that can hold the key (the paper's section 5.1):
 /// where the entries are in two parts, the key at slot 0 says in which.
 #[inline(always)]
-fn rank<K: NodeKey, M: Media>(
+fn rank<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     node: Node<'_>,
     state: State,
@@ -333,7 +340,7 @@ fn rank<K: NodeKey, M: Media>(
 }
 
 /// Searches from the first entry on, around the ring.
-fn linear_rank<K: NodeKey, M: Media>(
+fn linear_rank<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     node: Node<'_>,
     state: State,

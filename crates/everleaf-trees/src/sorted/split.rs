@@ -11,21 +11,21 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, site};
 use everleaf_pool::Worker;
 
-use super::key::NodeKey;
 use super::layout::{Anchor, NodeHead, Shape, State, node_bytes};
 use super::node::Node;
-use super::search::{Path, Way};
+use super::search::{Destination, Path};
 use super::{ROOT, SortedTree};
+use crate::support::key::TreeKey;
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has
     /// changed, or nodes above the leaf were split, which is sound.
     #[cold]
     pub(super) fn make_room(&self, key: K::Ref<'_>) -> Result<(), IndexError> {
         let mut worker = self.lock_changes();
         loop {
-            let (Path { nodes, length, .. }, spot) = self.path(Way::To(key))?;
-            if usize::from(spot.state.count) < self.shape.slots {
+            let (Path { nodes, length, .. }, located) = self.path(Destination::To(key))?;
+            if usize::from(located.state.count) < self.shape.slots {
                 return Ok(());
             }
             // The highest of the full nodes that end in the leaf.
@@ -68,10 +68,10 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
         let log = &self.pool.index_root::<Anchor>()?.log;
         let _locked = self.locks.lock_both(&self.relax(), parent, left);
         let (parent, left) = (self.node(parent)?, self.node(left)?);
-        let (parent_state, state) = (self.settled(parent)?, self.settled(left)?);
+        let (parent_state, state) = (self.state_at_rest(parent)?, self.state_at_rest(left)?);
         let count = usize::from(state.count);
         if count < self.shape.slots || usize::from(parent_state.count) == self.shape.slots {
-            return Ok(()); // Somebody was faster.
+            return Ok(()); // Another thread was faster.
         }
         // At the right edge of the tree, where keys come in ascending order, only one entry moves.
         let ascending =
@@ -114,7 +114,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
         // C2 COMMIT: the new node follows the old one, which is cut. Fenced with the entry above,
         // before the log is retired.
-        left.cut(media, state, middle, PPtr::at(new.offset));
+        left.truncate(media, state, middle, PPtr::at(new.offset));
 
         // C3: the node above. Crash: recovery looks whether it knows the new node.
         parent.insert::<K, M>(media, parent_state, position, separator, new.offset);
@@ -137,7 +137,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// The key that the entries of a node from position `middle` on get in the node above: in an
     /// inner node the first one's own.
     fn separator(
@@ -154,7 +154,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-/// Writes the header of a node that nobody knows yet. No flush.
+/// Writes the header of a node that nothing leads to yet. No flush.
 fn write_head<M: Media>(media: &M, node: Node<'_>, state: State, next: PPtr<NodeHead>) {
     media.store(&node.head.next, next);
     media.store(&node.head.key, 0);

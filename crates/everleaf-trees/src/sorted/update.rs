@@ -4,10 +4,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::SortedTree;
-use super::key::NodeKey;
-use super::search::Locked;
+use super::search::LockedLeaf;
+use crate::support::key::TreeKey;
 
-impl<K: NodeKey, M: Media> SortedTree<K, M> {
+impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Replaces the value of a present key; the old one.
     #[inline]
     pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
@@ -19,7 +19,7 @@ impl<K: NodeKey, M: Media> SortedTree<K, M> {
 
     /// Replaces the value of the key that a leaf was locked for, and unlocks it.
     #[inline]
-    pub(super) fn overwrite(&self, locked: Locked<'_>, value: u64) {
+    pub(super) fn overwrite(&self, locked: LockedLeaf<'_>, value: u64) {
         let media = self.pool.media();
         let cell = locked.node.value(locked.node.slot(locked.state, locked.rank - 1));
         // P1 COMMIT. Crash: the old value or the new one. If the end of a step before this is not

@@ -29,7 +29,7 @@ impl Count {
         self.0[part].0.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// The sum; exact when nobody counts.
+    /// The sum; exact when no thread counts.
     pub fn get(&self) -> u64 {
         self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum::<i64>().max(0) as u64
     }

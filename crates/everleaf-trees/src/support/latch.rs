@@ -124,7 +124,7 @@ pub(super) fn lock<W: LatchWord>(atom: &impl Atom, relax: impl Fn()) -> W {
     }
 }
 
-/// Unlocks; whoever read before finds that it is not current. For the one who locked.
+/// Unlocks; a thread that read before finds that it is not current. For the thread that locked.
 #[inline(always)]
 pub(super) fn unlock<W: LatchWord>(atom: &impl Atom) {
     let word = W::from_bits(atom.load(Ordering::Relaxed));
@@ -132,7 +132,8 @@ pub(super) fn unlock<W: LatchWord>(atom: &impl Atom) {
     atom.store(word.next_version().unlocked().bits(), Ordering::Release);
 }
 
-/// Unlocks; whoever read before is still right. For the one who locked, and has changed nothing.
+/// Unlocks; what was read before is still right. For the thread that locked, and has changed
+/// nothing.
 #[inline(always)]
 pub(super) fn unlock_unchanged<W: LatchWord>(atom: &impl Atom) {
     let word = W::from_bits(atom.load(Ordering::Relaxed));

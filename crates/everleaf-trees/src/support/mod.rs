@@ -3,6 +3,8 @@
 
 pub(crate) mod count;
 pub mod inner;
+pub mod key;
 mod latch;
 pub(crate) mod parallel;
 pub mod version_locks;
+pub(crate) mod wait;

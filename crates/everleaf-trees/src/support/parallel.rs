@@ -39,7 +39,7 @@ fn in_two_stages_on<A: Send, B: Send + Sync, C: Send, E>(
         }
     };
     let made = std::thread::scope(|scope| {
-        let _sends_home = SendsHome(&plan);
+        let _ends_wait = EndsWait(&plan);
         // Where the system gives no more threads, those that are there do it.
         let others = others.map_while(|builder| builder.spawn_scoped(scope, other).ok()).count();
         let own = first();
@@ -53,9 +53,9 @@ fn in_two_stages_on<A: Send, B: Send + Sync, C: Send, E>(
 }
 
 /// Dropped before there is a plan, it tells the threads that there will be none.
-struct SendsHome<'a, B>(&'a OnceLock<Option<B>>);
+struct EndsWait<'a, B>(&'a OnceLock<Option<B>>);
 
-impl<B> Drop for SendsHome<'_, B> {
+impl<B> Drop for EndsWait<'_, B> {
     fn drop(&mut self) {
         let _ = self.0.set(None);
     }
@@ -72,7 +72,7 @@ impl<T> Default for Made<T> {
 
 impl<T> Made<T> {
     fn add(&self, work: impl FnOnce() -> T) {
-        // What a panic left half done is seen by nobody: it goes on in `all`.
+        // What a panic left half done is never seen: it goes on in `all`.
         let made = catch_unwind(AssertUnwindSafe(work));
         self.0.lock().push(made);
     }
@@ -89,7 +89,7 @@ impl<T> Made<T> {
     }
 }
 
-/// Waits without sleeping, and gives up the processor to whoever wants it.
+/// Waits without sleeping, and gives up the processor to others that want it.
 fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
     let backoff = Backoff::new();
     loop {

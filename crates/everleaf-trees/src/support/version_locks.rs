@@ -3,9 +3,9 @@
 //! the same latch share it, which costs a conflict and never an error.
 //!
 //! Readers never write: they [`read`](VersionLocks::read) the version, load what they need from the
-//! leaf, and ask whether what they have [seen](Seen) is current. Writers lock; the [`Locked`] they
-//! get unlocks when it is dropped, by a panic too. `latch` says why this is right in the memory
-//! model.
+//! leaf, and ask whether what they have [seen](Seen) is current. Writers lock; the [`LockGuard`]
+//! they get unlocks when it is dropped, by a panic too. `latch` says why this is right in the
+//! memory model.
 //!
 //! Beside each latch is a counter that only its holder changes: what the leaves of all latches hold
 //! can be counted without an atomic addition of its own.
@@ -60,7 +60,7 @@ type Latch = [AtomicU64; 2];
 /// let locks = VersionLocks::new(VersionLocks::DEFAULT_STRIPES)?;
 /// let relax = std::hint::spin_loop;
 /// let before = locks.read(&relax, 4096);
-/// let locked = before.try_lock().expect("nobody was faster");
+/// let locked = before.try_lock().expect("no thread was faster");
 /// assert!(!before.is_current(), "a writer is at work");
 /// drop(locked);
 /// assert!(!before.is_current(), "and has changed the leaf");
@@ -83,7 +83,7 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Whether somebody had the leaf locked; only [`look`](VersionLocks::look) gives such a
+    /// Whether a thread had the leaf locked; only [`look`](VersionLocks::look) gives such a
     /// version.
     #[inline(always)]
     pub fn is_locked(self) -> bool {
@@ -100,16 +100,16 @@ impl<'a> Seen<'a> {
     /// Locks the leaf if nothing of it was changed since its version was read; does not wait. None
     /// as well if this thread has locked a leaf of the same latch. One atomic exchange.
     #[inline(always)]
-    pub fn try_lock(self) -> Option<Locked<'a>> {
+    pub fn try_lock(self) -> Option<LockGuard<'a>> {
         debug_assert!(!self.is_locked());
-        latch::try_lock(&self.latch[0], self.version).then(|| Locked(self.latch))
+        latch::try_lock(&self.latch[0], self.version).then(|| LockGuard(self.latch))
     }
 }
 
 /// A locked latch. Dropped, it unlocks with a new version: readers of the leaf start again.
 #[derive(Debug)]
 #[must_use = "the leaf is unlocked when this is dropped"]
-pub struct Locked<'a>(&'a Latch);
+pub struct LockGuard<'a>(&'a Latch);
 
 impl VersionLocks {
     /// Latches for many threads: a megabyte, so two writers meet on one latch by chance once in
@@ -155,7 +155,7 @@ impl VersionLocks {
         relax();
     }
 
-    /// The version of a leaf that nobody changes; waits while it is locked. One load where it is
+    /// The version of a leaf that no thread changes; waits while it is locked. One load where it is
     /// not.
     #[inline(always)]
     pub fn read(&self, relax: &impl Fn(), leaf_offset: u64) -> Seen<'_> {
@@ -171,7 +171,7 @@ impl VersionLocks {
         Seen { latch, version: latch::load(&latch[0]) }
     }
 
-    /// The version of a leaf; none while somebody has it locked. One load, and no wait: for
+    /// The version of a leaf; none while a thread has it locked. One load, and no wait: for
     /// transactions.
     #[inline(always)]
     pub fn peek(&self, leaf_offset: u64) -> Option<Seen<'_>> {
@@ -180,13 +180,13 @@ impl VersionLocks {
 
     /// Locks a leaf; waits while it is locked, for ever if this thread has locked a leaf of the
     /// same latch.
-    pub fn lock(&self, relax: &impl Fn(), leaf_offset: u64) -> Locked<'_> {
+    pub fn lock(&self, relax: &impl Fn(), leaf_offset: u64) -> LockGuard<'_> {
         let latch = self.latch(self.stripe(leaf_offset));
         latch::lock::<Version>(&latch[0], || self.wait(relax));
-        Locked(latch)
+        LockGuard(latch)
     }
 
-    /// Asks for the latch ahead of its use.
+    /// Prefetches the latch ahead of its use.
     #[inline(always)]
     pub fn prefetch(&self, leaf_offset: u64) {
         prefetch(self.latch(self.stripe(leaf_offset)));
@@ -199,18 +199,18 @@ impl VersionLocks {
     }
 
     /// Locks two leaves, in the order of their latches so that no two threads wait for each other.
-    /// One `Locked` if they share a latch.
+    /// One `LockGuard` if they share a latch.
     pub fn lock_both(
         &self,
         relax: &impl Fn(),
         leaf_offset: u64,
         other_offset: u64,
-    ) -> (Locked<'_>, Option<Locked<'_>>) {
+    ) -> (LockGuard<'_>, Option<LockGuard<'_>>) {
         let (stripe, other) = (self.stripe(leaf_offset), self.stripe(other_offset));
         let lock = |stripe| {
             let latch = self.latch(stripe);
             latch::lock::<Version>(&latch[0], || self.wait(relax));
-            Locked(latch)
+            LockGuard(latch)
         };
         let first = lock(stripe.min(other));
         let second = (stripe != other).then(|| lock(stripe.max(other)));
@@ -218,7 +218,7 @@ impl VersionLocks {
     }
 
     /// Whether `locked` is the lock of that leaf.
-    pub fn is_locked_by(&self, leaf_offset: u64, locked: &Locked<'_>) -> bool {
+    pub fn is_locked_by(&self, leaf_offset: u64, locked: &LockGuard<'_>) -> bool {
         std::ptr::eq(self.latch(self.stripe(leaf_offset)), locked.0)
     }
 
@@ -240,7 +240,7 @@ impl VersionLocks {
     }
 }
 
-impl Locked<'_> {
+impl LockGuard<'_> {
     /// Adds to the counter of the latch. No locked instruction: only the holder writes it.
     #[inline(always)]
     pub fn count(&self, change: i64) {
@@ -256,7 +256,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         latch::unlock::<Version>(&self.0[0]);

@@ -1,4 +1,4 @@
-//! The invariants of the room's page as code, under the same numbers; I7 is the pool's own audit,
+//! The invariants of the family's page as code, under the same numbers; I7 is the pool's own audit,
 //! for leaves are blocks of the pool. Writes nothing. No other operation may run meanwhile.
 
 use std::ops::Bound;
@@ -9,10 +9,10 @@ use everleaf_pool::Audit;
 
 use super::ConcurrentFpTree;
 use crate::fptree::check::{Child, check_dead_slots, check_leaf};
-use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LEAVES, Shape, WorkerLogs};
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Tests every invariant and reports the leaves, the records of keys and those of bounds.
     pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();

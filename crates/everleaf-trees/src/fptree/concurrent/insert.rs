@@ -7,35 +7,36 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
 
 use super::ConcurrentFpTree;
-use super::search::{Found, Locked, Unless};
+use super::search::{Found, LockedLeaf, SkipIf};
 use crate::fptree::insert::add_entry;
-use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, Shape};
+use crate::fptree::layout::Shape;
+use crate::support::key::KeyHash;
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Adds a key; false if it is present.
     #[inline(always)]
     pub(super) fn insert(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
-        let inserted = match self.lock_at_first(key, hash, Unless::Present) {
+        let inserted = match self.try_lock_leaf(key, hash, SkipIf::Present) {
             Some(Found::Absent(locked)) => self.insert_absent(locked, key, hash, value)?,
             Some(Found::Present(..) | Found::Nothing) => return Ok(false),
             None => false,
         };
-        if inserted { Ok(true) } else { self.insert_patiently(key, hash, value) }
+        if inserted { Ok(true) } else { self.insert_retrying(key, hash, value) }
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn insert_patiently(
+    fn insert_retrying(
         &self,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
     ) -> Result<bool, IndexError> {
         loop {
-            let Found::Absent(locked) = self.lock_leaf(key, hash, Unless::Present)? else {
+            let Found::Absent(locked) = self.lock_leaf(key, hash, SkipIf::Present)? else {
                 return Ok(false);
             };
             if self.insert_absent(locked, key, hash, value)? {
@@ -49,12 +50,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     fn insert_absent(
         &self,
-        locked: Locked<'_, S>,
+        locked: LockedLeaf<'_, S>,
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
     ) -> Result<bool, IndexError> {
-        let Locked { leaf, live, .. } = locked;
+        let LockedLeaf { leaf, live, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
             self.split(locked, key)?;
             return Ok(false);
@@ -92,7 +93,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         K::admit(key)?;
         let hash = K::hash(key);
         loop {
-            let (done, present) = match self.lock_leaf(key, hash, Unless::Never)? {
+            let (done, present) = match self.lock_leaf(key, hash, SkipIf::Never)? {
                 Found::Present(locked, slot) => {
                     (self.replace(locked, slot, key, hash, value, old)?, true)
                 }

@@ -17,13 +17,13 @@
 //!
 //! # Protocol
 //! * L1: *coverage*. The inner nodes say which leaf covers a key, and give a ticket that holds
-//!   until the node above the leaf changes. Whoever changes what a leaf covers (a split, the
+//!   until the node above the leaf changes. A thread that changes what a leaf covers (a split, the
 //!   removal of an empty leaf) holds the leaf's lock, changes the node above, and only then unlocks
 //!   the leaf. So a ticket that holds after the leaf was locked (or its version read) holds until
 //!   it is unlocked (or until the version changes). With transactions there is no ticket: the
 //!   transaction of the descent reads the version of the leaf as well, so that at one moment the
-//!   leaf covered the key and nobody was changing it. A version that is still the same vouches for
-//!   both, because whoever changes what a leaf covers has it locked.
+//!   leaf covered the key and no thread was changing it. A version that is still the same vouches
+//!   for both, because a thread that changes what a leaf covers has it locked.
 //! * L2: *writers* look for the key as readers do, lock the leaf if its version is still the one
 //!   that they have read, and keep it until everything they did is durable. They hold one leaf at a
 //!   time: after a split they look for the key's leaf again. So there is no deadlock, also where
@@ -43,28 +43,28 @@
 //!
 //! * L6: *transactions* ([`SharedInner`](crate::support::inner::SharedInner)) touch DRAM only:
 //!   inner nodes, and the versions of leaves, which they read. Each reads the structure lock first
-//!   and gives itself up while it is held; whoever changes inner nodes without a transaction holds
-//!   it. Attempts are bounded; then a descent goes by versions, and a change takes the structure
-//!   lock. Changes give every node they touch a new version, so that tickets, scans and batches,
-//!   which go by versions, are right beside them. A leaf that is found locked is waited for
-//!   outside.
+//!   and gives itself up while it is held; a thread that changes inner nodes without a transaction
+//!   holds it. Attempts are bounded; then a descent goes by versions, and a change takes the
+//!   structure lock. Changes give every node they touch a new version, so that tickets, scans and
+//!   batches, which go by versions, are right beside them. A leaf that is found locked is waited
+//!   for outside.
 //!
 //! Every operation is attempted once without waiting and without an error to report
-//! (`find_at_first`, `lock_at_first`), in straight code that is inlined; if that fails, for
+//! (`try_find`, `try_lock_leaf`), in straight code that is inlined; if that fails, for
 //! whatever reason, the same is done as often as it takes (`find`, `lock_leaf`).
 //!
 //! Two leaves may share a lock ([`VersionLocks`] is a table of fixed size): they then exclude each
 //! other needlessly and rarely.
 //!
 //! # Deviations from the paper, and why
-//! Besides those of the [room](super):
+//! Besides those of the [family](super):
 //! * **Locks in DRAM.** The paper's lock is a byte of the leaf, in persistent memory: it costs a
 //!   store to a line that is about to be flushed, a crash leaves it set, and a split copies it
 //!   (below).
 //! * **Leaves are locked after the transaction**, not in it: by an exchange that succeeds only if
-//!   the leaf has the version that the transaction has read. It comes to the same, and who then
-//!   finds nothing to do has not locked the leaf. The search of the leaf is outside as well: its
-//!   lines would be more for the transaction to lose.
+//!   the leaf has the version that the transaction has read. It comes to the same, and a thread
+//!   that then finds nothing to do has not locked the leaf. The search of the leaf is outside as
+//!   well: its lines would be more for the transaction to lose.
 //! * **No global lock for readers** whose transactions give up: they go by versions.
 //! * **Optimistic version locks** where there are no transactions, chosen when the tree is opened.
 //! * **No epochs.** See L5.
@@ -78,7 +78,7 @@
 //! # Errors in the printed algorithms
 //! * Algorithms 2 and 8 insert into the old leaf after the split, whichever half the key belongs
 //!   to, and unlock only that: the new leaf's lock, copied with the leaf (Algorithm 3), stays set
-//!   for ever unless somebody clears it.
+//!   for ever unless it is cleared.
 //! * Algorithm 3 copies the locked leaf, lock included, and persists the copy: after a crash every
 //!   lock must be cleared by a pass over all leaves, which Algorithm 9 does only for leaves that it
 //!   still reaches.
@@ -118,68 +118,36 @@ use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
     Visit,
 };
-use everleaf_pmem::{Media, Site, site};
+use everleaf_pmem::{Media, Site, declared_sites};
 use everleaf_pool::{Audit, Pool, Workers};
 
-use super::key::LeafKey;
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
+use crate::support::key::TreeKey;
 use crate::support::version_locks::VersionLocks;
+use crate::support::wait::wait;
 use nodes::SharedNodes;
 
-/// Every barrier of the concurrent tree, in the order of the code.
-pub const SITES: &[Site] = &[
-    site!("fptree.insert.P1.entry"),
-    site!("fptree.insert.P1.fence"),
-    site!("fptree.insert.P2.order"),
-    site!("fptree.insert.P2.bitmap"),
-    site!("fptree.insert.P2.fence"),
-    site!("fptree.split.C2.leaf"),
-    site!("fptree.split.C2.log"),
-    site!("fptree.split.C2.fence"),
-    site!("fptree.split.C3.bitmap"),
-    site!("fptree.split.C3.fence"),
-    site!("fptree.split.C4.forget"),
-    site!("fptree.split.C4.fence"),
-    site!("fptree.split.C5.order"),
-    site!("fptree.split.C5.log"),
-    site!("fptree.split.C5.fence"),
-    site!("fptree.update.P1.value"),
-    site!("fptree.update.P1.fence"),
-    site!("fptree.update.W1.entry"),
-    site!("fptree.update.W1.fence"),
-    site!("fptree.update.W2.order"),
-    site!("fptree.update.W2.bitmap"),
-    site!("fptree.update.W2.fence"),
-    site!("fptree.update.W3.forget"),
-    site!("fptree.update.W3.fence"),
-    site!("fptree.remove.P1.bitmap"),
-    site!("fptree.remove.P1.fence"),
-    site!("fptree.first.F1.leaf"),
-    site!("fptree.first.F1.fence"),
-    site!("fptree.first.F2.log"),
-    site!("fptree.first.F2.fence"),
-    site!("fptree.recover.R5.forget"),
-    site!("fptree.recover.R5.fence"),
-    site!("fptree.recover.R6.bound"),
-    site!("fptree.recover.R6.fence"),
-    site!("fptree.recover.R7.forget"),
-    site!("fptree.recover.R7.fence"),
-    site!("fptree.recover.R8.order"),
-    site!("fptree.recover.R8.log"),
-    site!("fptree.recover.R8.fence"),
+/// Every barrier of the tree, and those of PTree's leaves.
+pub(super) const SITES: &[Site] = declared_sites![
+    "../insert.rs",
+    "split.rs",
+    "../update.rs",
+    "../remove.rs",
+    "recover.rs",
+    "../recover.rs",
 ];
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
 /// values.
-const SEATS: usize = 32;
+const WORKERS: usize = 32;
 
 /// Locks of leaves: 128 KiB with their counters, which stay in the second-level cache beside the
 /// upper inner nodes. Two threads meet on a lock by chance once in 8192 times.
 const LOCKS: usize = 1 << 13;
 
 /// An FPTree that many threads share.
-pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
+pub struct ConcurrentFpTree<K: TreeKey, M: Media, S: Shape> {
     pool: Arc<Pool<M>>,
     workers: Workers<M>,
     inner: SharedNodes<K>,
@@ -200,7 +168,7 @@ pub struct ConcurrentFpTree<K: LeafKey, M: Media, S: Shape> {
     restarts: CachePadded<AtomicU64>,
 }
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn expect_words(&self, words: usize) -> Result<(), IndexError> {
         let expected = self.shape.value_words();
         if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
@@ -217,13 +185,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         log_of(&self.pool, slot)
     }
 
-    /// One turn of a loop that waits for another thread.
+    /// Waits for other threads, a turn a call.
     #[inline(always)]
     fn relax(&self) -> impl Fn() + '_ {
-        || self.pool.media().relax()
+        wait(self.pool.media())
     }
 
-    /// Keys in the tree; exact while nobody writes.
+    /// Keys in the tree; exact while no thread writes.
     fn keys(&self) -> u64 {
         self.keys_found.saturating_add_signed(self.locks.counted())
     }
@@ -249,7 +217,7 @@ fn log_of<M: Media>(pool: &Pool<M>, slot: usize) -> Result<&WorkerLog, IndexErro
     logs.logs.get(slot).ok_or(IndexError::Corrupt { offset: 0, what: "a worker has no micro-log" })
 }
 
-impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     fn value_words(&self) -> usize {
         self.shape.value_words()
     }
@@ -257,7 +225,7 @@ impl<K: LeafKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     #[inline]
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         self.expect_words(value.len())?;
-        match self.find_at_first(key, value) {
+        match self.try_find(key, value) {
             Some(present) => self.ended(Ok(present)),
             None => self.ended(self.find(key, value)),
         }

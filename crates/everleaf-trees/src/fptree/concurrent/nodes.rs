@@ -9,24 +9,29 @@ use everleaf_index::{Direction, IndexError};
 use everleaf_pmem::{TransactionCounts, TransactionalMemory};
 
 use crate::fptree::inner::{InnerNodes, index_error};
-use crate::fptree::key::LeafKey;
 pub(super) use crate::support::inner::Ticket;
 use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought};
+use crate::support::key::TreeKey;
 
 /// Defines [`SharedNodes`]: one variant a capacity, every method handed on. The branch is the same
 /// every time.
 macro_rules! capacities {
     ($($variant:ident = $capacity:literal),+; default $default:ident) => {
         /// Inner nodes with room for so many children.
-        pub(super) enum SharedNodes<K: LeafKey> {
-            $(#[doc = concat!(stringify!($capacity), " children a node.")] $variant(SharedInner<K, $capacity>)),+
+        pub(super) enum SharedNodes<K: TreeKey> {
+            $(
+                #[doc = concat!(stringify!($capacity), " children a node.")]
+                $variant(SharedInner<K, $capacity>)
+            ),+
         }
 
-        impl<K: LeafKey> SharedNodes<K> {
+        impl<K: TreeKey> SharedNodes<K> {
             /// Nodes that were built for one thread, shared from now on.
             pub fn new(nodes: InnerNodes<K>, transactions: TransactionalMemory) -> Self {
                 match nodes {
-                    $(InnerNodes::$variant(inner) => Self::$variant(SharedInner::from(inner).with_transactions(transactions)),)+
+                    $(InnerNodes::$variant(inner) => {
+                        Self::$variant(SharedInner::from(inner).with_transactions(transactions))
+                    })+
                 }
             }
 
@@ -42,26 +47,31 @@ macro_rules! capacities {
             /// ticket is found current. The default capacity is inlined into every operation, the
             /// others are a call away.
             #[inline(always)]
-            pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+            pub fn find_unvalidated(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
                 match self {
-                    Self::$default(inner) => inner.glance(key),
-                    _ => self.glance_by_call(key),
+                    Self::$default(inner) => inner.find_unvalidated(key),
+                    _ => self.find_unvalidated_by_call(key),
                 }
             }
 
             #[inline(never)]
-            fn glance_by_call(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+            fn find_unvalidated_by_call(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
                 match self {
-                    $(Self::$variant(inner) => inner.glance(key),)+
+                    $(Self::$variant(inner) => inner.find_unvalidated(key),)+
                 }
             }
 
             /// The leaf that covers `key`, and what `look` says of it at the same moment; none if
             /// transactions gave up.
             #[inline]
-            pub fn find_at_once<T>(&self, relax: &dyn Fn(), key: K::Ref<'_>, look: impl Fn(u64) -> T) -> Option<(u64, T)> {
+            pub fn find_in_transaction<T>(
+                &self,
+                relax: &dyn Fn(),
+                key: K::Ref<'_>,
+                look: impl Fn(u64) -> T,
+            ) -> Option<(u64, T)> {
                 match self {
-                    $(Self::$variant(inner) => inner.find_at_once(&relax, key, look),)+
+                    $(Self::$variant(inner) => inner.find_in_transaction(&relax, key, look),)+
                 }
             }
 
@@ -73,9 +83,16 @@ macro_rules! capacities {
             }
 
             /// The leaves of a batch of keys, each any number until its ticket is found current.
-            pub fn glance_many<'t>(&'t self, keys: &[K::Ref<'_>], leaves: &mut [u64], tickets: &mut [Ticket<'t>]) {
+            pub fn find_many_unvalidated<'t>(
+                &'t self,
+                keys: &[K::Ref<'_>],
+                leaves: &mut [u64],
+                tickets: &mut [Ticket<'t>],
+            ) {
                 match self {
-                    $(Self::$variant(inner) => inner.glance_many(keys, leaves, tickets),)+
+                    $(Self::$variant(inner) => {
+                        inner.find_many_unvalidated(keys, leaves, tickets)
+                    })+
                 }
             }
 
@@ -94,7 +111,12 @@ macro_rules! capacities {
             }
 
             /// Adds the prepared leaf; inner nodes that were split.
-            pub fn insert(&self, relax: &dyn Fn(), prepared: Prepared<'_, '_, K>, leaf: u64) -> u64 {
+            pub fn insert(
+                &self,
+                relax: &dyn Fn(),
+                prepared: Prepared<'_, '_, K>,
+                leaf: u64,
+            ) -> u64 {
                 match self {
                     $(Self::$variant(inner) => inner.insert(&relax, prepared, leaf),)+
                 }
@@ -109,7 +131,12 @@ macro_rules! capacities {
 
             /// The leaf where a scan from this bound begins; none where nothing is before the bound
             /// (backward).
-            pub fn seek(&self, relax: &dyn Fn(), from: Bound<K::Ref<'_>>, direction: Direction) -> Option<Sought<'_, K::Owned>> {
+            pub fn seek(
+                &self,
+                relax: &dyn Fn(),
+                from: Bound<K::Ref<'_>>,
+                direction: Direction,
+            ) -> Option<Sought<'_, K::Owned>> {
                 match (self, from) {
                     $(
                         (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(&relax, direction)),
@@ -125,7 +152,11 @@ macro_rules! capacities {
 
             /// The leaf after `sought`, if the node above it can tell and has not changed.
             #[inline]
-            pub fn seek_on<'t>(&'t self, sought: &Sought<'t, K::Owned>, direction: Direction) -> Option<Sought<'t, K::Owned>> {
+            pub fn seek_on<'t>(
+                &'t self,
+                sought: &Sought<'t, K::Owned>,
+                direction: Direction,
+            ) -> Option<Sought<'t, K::Owned>> {
                 match self {
                     $(Self::$variant(inner) => inner.seek_on(sought, direction),)+
                 }

@@ -26,34 +26,34 @@ use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 
 use super::nodes::SharedNodes;
 use super::remove::free_leaf;
-use super::{ConcurrentFpTree, LOCKS, SEATS, log_of};
-use crate::fptree::dealing::Splitters;
+use super::{ConcurrentFpTree, LOCKS, WORKERS, log_of};
+use crate::fptree::build::{self, NodeBuild};
 use crate::fptree::inner::Building;
-use crate::fptree::key::LeafKey;
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
-use crate::fptree::parameters::Opening;
-use crate::fptree::raise::{self, Raising};
+use crate::fptree::opening::Opening;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
-use crate::fptree::shares::Leaves;
+use crate::fptree::sample_sort::PartitionedLeaves;
+use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
+use crate::support::key::TreeKey;
 use crate::support::parallel::in_two_stages;
 use crate::support::version_locks::VersionLocks;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of
     /// byte-string keys need no look.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
-    /// room for a leaf.
+    /// buffer for a leaf.
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
         inner_keys: u64,
         Opening { shutdown, threads, transactions }: Opening,
     ) -> Result<Self, IndexError> {
-        let workers = Workers::new(Arc::clone(pool), SEATS);
+        let workers = Workers::new(Arc::clone(pool), WORKERS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
         let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
@@ -71,26 +71,26 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                     *offset,
                 )?;
             }
-            let leaves = Leaves::of(survey.leaves, splitters.shares(), inner_keys);
+            let leaves = PartitionedLeaves::of(survey.leaves, splitters.buckets(), inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
                 None => first_leaf::<K, M, S>(&mut worker, shape)?,
             };
             let count = leaves.len();
             Ok::<_, IndexError>((
-                Raising::begin(&nodes, leaves, leftmost)?,
+                NodeBuild::begin(&nodes, leaves, leftmost)?,
                 leftmost,
                 count,
                 survey.keys,
             ))
         };
-        let ((_, leftmost, leaves, keys_found), raised) = in_two_stages(
+        let ((_, leftmost, leaves, keys_found), built) = in_two_stages(
             pass.threads,
             || look(&pass, &splitters, &nodes),
             between,
-            |(raising, ..)| raising.work(pool),
+            |(build, ..)| build.work(pool),
         )?;
-        let inner = raise::end(nodes, raised)?;
+        let inner = build::end(nodes, built)?;
         lower_to_minimum::<K, M, S>(
             pool,
             &mut worker,
@@ -121,7 +121,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 }
 
 /// Ends what the workers' logs speak of.
-fn recover_logs<K: LeafKey, M: Media, S: Shape>(
+fn recover_logs<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     worker: &mut Worker<M>,
     shape: S,
@@ -186,7 +186,7 @@ fn leaf_of<M: Media, S: Shape>(
 
 /// Dead slots of the old leaf forget what the new leaf has. Not every dead slot's pointer: one may
 /// be a cut insertion's.
-fn forget_moved<K: LeafKey, M: Media, S: Shape>(
+fn forget_moved<K: TreeKey, M: Media, S: Shape>(
     media: &M,
     left: Leaf<'_, S>,
     new: Leaf<'_, S>,
@@ -212,7 +212,7 @@ fn forget_moved<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Frees a leaf that was being freed.
-fn end_removed_leaf<K: LeafKey, M: Media, S: Shape>(
+fn end_removed_leaf<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     worker: &mut Worker<M>,
     shape: S,
@@ -242,13 +242,13 @@ fn pass<M: Media, S: Shape>(
     slots: bool,
     threads: Option<usize>,
 ) -> Pass<'_, M, S, TablePart> {
-    let room = pool.media().region().len() / shape.leaf_bytes();
-    let threads = threads.unwrap_or_else(|| threads_for(room));
-    Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), room as usize)
+    let buffer = pool.media().region().len() / shape.leaf_bytes();
+    let threads = threads.unwrap_or_else(|| threads_for(buffer));
+    Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), buffer as usize)
 }
 
 /// What each thread does in it.
-fn look<K: LeafKey, M: Media, S: Shape>(
+fn look<K: TreeKey, M: Media, S: Shape>(
     pass: &Pass<'_, M, S, TablePart>,
     splitters: &Splitters<K>,
     nodes: &Building<K>,
@@ -265,7 +265,7 @@ fn look<K: LeafKey, M: Media, S: Shape>(
 }
 
 /// Makes the first leaf of an empty tree.
-fn first_leaf<K: LeafKey, M: Media, S: Shape>(
+fn first_leaf<K: TreeKey, M: Media, S: Shape>(
     worker: &mut Worker<M>,
     shape: S,
 ) -> Result<u64, IndexError> {
@@ -278,13 +278,14 @@ fn first_leaf<K: LeafKey, M: Media, S: Shape>(
     let leaf = Leaf::at(media.region(), offset, shape)?;
     media.store(leaf.bitmap(), SlotSet::EMPTY);
     media.store(&leaf.head.lower_bound, 0);
-    media.flush(site!("fptree.first.F1.leaf"), leaf.bitmap());
-    media.flush(site!("fptree.first.F1.leaf"), &leaf.head.lower_bound);
+    let site = site!("fptree.first.F1.leaf");
+    media.flush(site, leaf.bitmap());
+    media.flush(site, &leaf.head.lower_bound);
     if K::RECORDS {
         for slot in shape.all() {
             media.store(leaf.key(slot), 0);
         }
-        leaf.flush_keys(media, site!("fptree.first.F1.leaf"), shape.all());
+        leaf.flush_keys(media, site, shape.all());
     }
     media.fence(site!("fptree.first.F1.fence"));
     // F2 COMMIT: the log lets go of it. Crash: a leaf without keys, which is freed.
@@ -304,7 +305,7 @@ mod tests {
     use crate::fptree::survey::assert_balanced;
 
     #[test]
-    fn shares_are_balanced_in_whatever_order_keys_came() {
+    fn buckets_are_balanced_in_whatever_order_keys_came() {
         let parameters = parameters(4, 4, 1);
         let shape = Flexible::<true>::new(4, 1).unwrap();
         for step in [1, 4801] {

@@ -12,33 +12,34 @@ use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
 use super::log_of;
-use super::search::{Found, Locked, Unless};
-use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, LeafHead, Shape};
+use super::search::{Found, LockedLeaf, SkipIf};
+use crate::fptree::layout::{LeafHead, Shape};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::remove::clear_bit;
+use crate::support::key::KeyHash;
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Removes a key and copies its value; false if it is absent.
     #[inline(always)]
     pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        match self.lock_at_first(key, hash, Unless::Absent) {
+        match self.try_lock_leaf(key, hash, SkipIf::Absent) {
             Some(Found::Present(locked, slot)) => self.remove_present(locked, slot, key, old),
             Some(Found::Absent(_) | Found::Nothing) => Ok(false),
-            None => self.remove_patiently(key, hash, old),
+            None => self.remove_retrying(key, hash, old),
         }
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn remove_patiently(
+    fn remove_retrying(
         &self,
         key: K::Ref<'_>,
         hash: KeyHash,
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
-        match self.lock_leaf(key, hash, Unless::Absent)? {
+        match self.lock_leaf(key, hash, SkipIf::Absent)? {
             Found::Present(locked, slot) => self.remove_present(locked, slot, key, old),
             Found::Absent(_) | Found::Nothing => Ok(false),
         }
@@ -48,7 +49,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     fn remove_present(
         &self,
-        locked: Locked<'_, S>,
+        locked: LockedLeaf<'_, S>,
         slot: usize,
         key: K::Ref<'_>,
         old: &mut [u64],
@@ -69,9 +70,9 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The locked leaf, now empty, leaves the tree.
     #[cold]
-    fn leave(&self, locked: &Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
+    fn leave(&self, locked: &LockedLeaf<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
         // The removal is durable: from here on its range falls to its left neighbour, where others
-        // find nothing. Whoever is on his way to this leaf waits for its lock, and then looks for
+        // find nothing. A thread on the way to this leaf waits for its lock, and then looks for
         // another (L1).
         self.inner.remove(&self.relax(), key);
         self.leaves.fetch_sub(1, Ordering::Relaxed);
@@ -80,7 +81,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 }
 
 /// Frees a leaf that has left the tree, and the record of its bound: 4 flushes and 3 fences each.
-pub(super) fn free_leaf<K: LeafKey, M: Media, S: Shape>(
+pub(super) fn free_leaf<K: TreeKey, M: Media, S: Shape>(
     worker: &mut Worker<M>,
     leaf: Leaf<'_, S>,
     leaf_offset: u64,

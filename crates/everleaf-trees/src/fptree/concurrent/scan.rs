@@ -8,13 +8,14 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use crate::fptree::key::LeafKey;
 use crate::fptree::layout::Shape;
 use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{collect, no_entries, show, within};
+use crate::fptree::sort::sort;
 use crate::support::inner::Sought;
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
     /// must not call the tree.
     pub(super) fn scan_from(
@@ -62,14 +63,14 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     ) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
         let sought = self.inner.seek(&self.relax(), bound, direction);
         if let Some(sought) = &sought {
-            self.ask_for(sought.child)?;
+            self.prefetch_node(sought.child)?;
         }
         Ok(sought)
     }
 
-    /// Asks for all that a scan reads of a leaf, and for its lock.
+    /// Prefetches all that a scan reads of a leaf, and for its lock.
     #[inline(always)]
-    fn ask_for(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
+    fn prefetch_node(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
         let leaf = self.leaf(offset)?;
         leaf.prefetch_all(self.pool.media());
         self.locks.prefetch_to_lock(offset);
@@ -101,8 +102,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         )?;
         // The next leaf is on its way while this one is sorted and shown.
         // It may be no leaf by now.
-        let next = sought.hint.and_then(|next| self.ask_for(next).ok());
-        K::sort(media.simd(), entries);
+        let next = sought.hint.and_then(|next| self.prefetch_node(next).ok());
+        sort::<K>(media.simd(), entries);
         let mut part = within::<K>(entries, bound, direction);
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
             // Since the leaf was looked for it may have taken over the range after it, where the

@@ -5,17 +5,18 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, MAX_VALUE_WORDS, Shape, SlotSet};
+use crate::fptree::layout::{MAX_VALUE_WORDS, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
+use crate::support::key::KeyHash;
+use crate::support::key::TreeKey;
 use crate::support::version_locks;
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
 const GROUP: usize = 16;
 
 /// A locked leaf that covers the key it was looked for by.
-pub(super) struct Locked<'t, S> {
+pub(super) struct LockedLeaf<'t, S> {
     /// Where it is.
     pub offset: u64,
     /// Its cells.
@@ -23,22 +24,22 @@ pub(super) struct Locked<'t, S> {
     /// Its live slots.
     pub live: SlotSet,
     /// Unlocks it when dropped.
-    pub guard: version_locks::Locked<'t>,
+    pub guard: version_locks::LockGuard<'t>,
 }
 
 /// What a writer found.
 pub(super) enum Found<'t, S> {
     /// The key is in this slot of the leaf, which is locked.
-    Present(Locked<'t, S>, usize),
+    Present(LockedLeaf<'t, S>, usize),
     /// It is not there; the leaf where it belongs is locked.
-    Absent(Locked<'t, S>),
+    Absent(LockedLeaf<'t, S>),
     /// What there is nothing to do about, and nothing is locked.
     Nothing,
 }
 
 /// In which case a writer has nothing to do, and the leaf is not locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unless {
+pub(super) enum SkipIf {
     /// The key is there.
     Present,
     /// It is not.
@@ -47,7 +48,7 @@ pub(super) enum Unless {
     Never,
 }
 
-/// A leaf that nobody was changing, and that covered a key, at one moment.
+/// A leaf that no thread was changing, and that covered a key, at one moment.
 struct Located<'t, S> {
     offset: u64,
     leaf: Leaf<'t, S>,
@@ -55,13 +56,13 @@ struct Located<'t, S> {
     seen: version_locks::Seen<'t>,
 }
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// The leaf of `key`, on its way into the cache, by versions and at the first attempt: none if
     /// others are in the way. Neither waits nor begins again, so that the operations, into which it
     /// is inlined, are straight code; [`locate`](Self::locate) is for the rest.
     #[inline(always)]
-    fn glance(&self, key: K::Ref<'_>, hash: KeyHash) -> Option<Located<'_, S>> {
-        let (offset, ticket) = self.inner.glance(key)?;
+    fn try_locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Option<Located<'_, S>> {
+        let (offset, ticket) = self.inner.find_unvalidated(key)?;
         let leaf = self.fetched(offset, hash).ok()?;
         let seen = self.locks.look(offset);
         (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
@@ -71,7 +72,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// (L1).
     fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>, IndexError> {
         if self.transactional
-            && let Some((offset, seen)) = self.locate_at_once(key)
+            && let Some((offset, seen)) = self.locate_in_transaction(key)
         {
             let leaf = self.fetched(offset, hash)?;
             return Ok(Some(Located { offset, leaf, seen }));
@@ -92,12 +93,13 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// The leaf of `key` and its version, read in one transaction; none if transactions gave up.
-    /// While somebody has the leaf locked it waits, and looks again: it may be another one then.
+    /// While another thread has the leaf locked it waits, and looks again: it may be another one
+    /// then.
     #[inline(never)]
-    fn locate_at_once(&self, key: K::Ref<'_>) -> Option<(u64, version_locks::Seen<'_>)> {
+    fn locate_in_transaction(&self, key: K::Ref<'_>) -> Option<(u64, version_locks::Seen<'_>)> {
         loop {
             let (offset, seen) =
-                self.inner.find_at_once(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
+                self.inner.find_in_transaction(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
             match seen {
                 Some(seen) => return Some((offset, seen)),
                 None => drop(self.locks.read(&self.relax(), offset)),
@@ -110,18 +112,18 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// before it. None if others are in the way, or something is the matter:
     /// [`lock_leaf`](Self::lock_leaf) tells.
     #[inline(always)]
-    pub(super) fn lock_at_first(
+    pub(super) fn try_lock_leaf(
         &self,
         key: K::Ref<'_>,
         hash: KeyHash,
-        unless: Unless,
+        skip: SkipIf,
     ) -> Option<Found<'_, S>> {
         if self.transactional {
             return None;
         }
-        let located = self.glance(key, hash);
+        let located = self.try_locate(key, hash);
         let Some(Ok(found)) =
-            located.and_then(|located| self.lock_located(located, key, hash, unless))
+            located.and_then(|located| self.lock_located(located, key, hash, skip))
         else {
             self.restarted();
             return None;
@@ -134,11 +136,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         &self,
         key: K::Ref<'_>,
         hash: KeyHash,
-        unless: Unless,
+        skip: SkipIf,
     ) -> Result<Found<'_, S>, IndexError> {
         loop {
             if let Some(located) = self.locate(key, hash)?
-                && let Some(found) = self.lock_located(located, key, hash, unless)
+                && let Some(found) = self.lock_located(located, key, hash, skip)
             {
                 return found;
             }
@@ -154,19 +156,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Located { offset, leaf, seen }: Located<'t, S>,
         key: K::Ref<'_>,
         hash: KeyHash,
-        unless: Unless,
+        skip: SkipIf,
     ) -> Option<Result<Found<'t, S>, IndexError>> {
         let found = self.search(leaf, key, hash);
         let idle = match &found {
-            Ok((_, Some(_))) => unless == Unless::Present,
-            Ok((_, None)) => unless == Unless::Absent,
+            Ok((_, Some(_))) => skip == SkipIf::Present,
+            Ok((_, None)) => skip == SkipIf::Absent,
             Err(_) => true,
         };
         if idle {
             return seen.is_current().then(|| found.map(|_| Found::Nothing));
         }
         let (live, slot) = found.ok()?;
-        let locked = Locked { offset, leaf, live, guard: seen.try_lock()? };
+        let locked = LockedLeaf { offset, leaf, live, guard: seen.try_lock()? };
         Some(Ok(match slot {
             Some(slot) => Found::Present(locked, slot),
             None => Found::Absent(locked),
@@ -188,12 +190,12 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Copies the value of `key` to `value`; none if others are in the way, or something is the
     /// matter: [`find`](Self::find) tells.
     #[inline(always)]
-    pub(super) fn find_at_first(&self, key: K::Ref<'_>, value: &mut [u64]) -> Option<bool> {
+    pub(super) fn try_find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Option<bool> {
         if self.transactional {
             return None;
         }
         let hash = K::hash(key);
-        let located = self.glance(key, hash);
+        let located = self.try_locate(key, hash);
         let Some(Ok(present)) =
             located.and_then(|located| self.read_leaf(located, key, hash, value))
         else {
@@ -232,7 +234,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             }
             slot.is_some()
         });
-        // What was read, an error too, counts only if nobody changed the leaf.
+        // What was read, an error too, counts only if no thread changed the leaf.
         seen.is_current().then_some(found)
     }
 
@@ -260,7 +262,11 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut tickets = [self.inner.stale_ticket(); GROUP];
-        self.inner.glance_many(keys, &mut children[..keys.len()], &mut tickets[..keys.len()]);
+        self.inner.find_many_unvalidated(
+            keys,
+            &mut children[..keys.len()],
+            &mut tickets[..keys.len()],
+        );
         let mut leaves = [None; GROUP];
         for ((child, key), leaf) in children.iter().zip(keys).zip(&mut leaves) {
             *leaf = self.fetched(*child, K::hash(*key)).ok();

@@ -1,5 +1,5 @@
-//! Splitting a full, locked leaf: the upper half of its keys is copied to a new leaf, which nobody
-//! sees before the old leaf's bitmap commits.
+//! Splitting a full, locked leaf: the upper half of its keys is copied to a new leaf, which no
+//! reader sees before the old leaf's bitmap commits.
 //!
 //! Flushes: the new leaf's lines and 3, and those of the allocation; 3 fences and those of the
 //! allocation. Byte-string keys: the bound's record, the forgetting of the moved pointers and 1
@@ -12,18 +12,22 @@ use everleaf_pmem::{Counter, Media, PPtr, site};
 use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
-use super::search::Locked;
-use crate::fptree::key::LeafKey;
+use super::search::LockedLeaf;
 use crate::fptree::layout::{Shape, WorkerLog};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{Entry, collect, no_entries};
 use crate::fptree::split::Plan;
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory
     /// is full nothing has changed.
     #[cold]
-    pub(super) fn split(&self, locked: Locked<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn split(
+        &self,
+        locked: LockedLeaf<'_, S>,
+        key: K::Ref<'_>,
+    ) -> Result<(), IndexError> {
         let (media, left, live) = (self.pool.media(), locked.leaf, locked.live);
         if live != self.shape.all() {
             return Err(IndexError::Corrupt {
@@ -83,7 +87,8 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         self.leaves.fetch_add(1, Ordering::Relaxed);
         media.count(Counter::LeafSplits, 1);
         media.count(Counter::InnerSplits, splits);
-        drop(locked.guard); // Only now: whoever waits for this leaf finds its keys' new place (L1).
+        // Only now: a thread that waits for this leaf finds its keys' new place (L1).
+        drop(locked.guard);
         Ok(())
     }
 

@@ -7,12 +7,13 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use super::search::{Found, Locked, Unless};
-use crate::fptree::key::LeafKey;
-use crate::fptree::layout::{KeyHash, Shape};
+use super::search::{Found, LockedLeaf, SkipIf};
+use crate::fptree::layout::Shape;
 use crate::fptree::update::{overwrite, write_beside};
+use crate::support::key::KeyHash;
+use crate::support::key::TreeKey;
 
-impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Replaces the value of a present key; false if it is absent.
     #[inline(always)]
     pub(super) fn update(
@@ -22,19 +23,19 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        let updated = match self.lock_at_first(key, hash, Unless::Absent) {
+        let updated = match self.try_lock_leaf(key, hash, SkipIf::Absent) {
             Some(Found::Present(locked, slot)) => {
                 self.replace(locked, slot, key, hash, value, old)?
             }
             Some(Found::Absent(_) | Found::Nothing) => return Ok(false),
             None => false,
         };
-        if updated { Ok(true) } else { self.update_patiently(key, hash, value, old) }
+        if updated { Ok(true) } else { self.update_retrying(key, hash, value, old) }
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn update_patiently(
+    fn update_retrying(
         &self,
         key: K::Ref<'_>,
         hash: KeyHash,
@@ -42,7 +43,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
         loop {
-            let Found::Present(locked, slot) = self.lock_leaf(key, hash, Unless::Absent)? else {
+            let Found::Present(locked, slot) = self.lock_leaf(key, hash, SkipIf::Absent)? else {
                 return Ok(false);
             };
             if self.replace(locked, slot, key, hash, value, old)? {
@@ -56,7 +57,7 @@ impl<K: LeafKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     #[inline(always)]
     pub(super) fn replace(
         &self,
-        locked: Locked<'_, S>,
+        locked: LockedLeaf<'_, S>,
         slot: usize,
         key: K::Ref<'_>,
         hash: KeyHash,

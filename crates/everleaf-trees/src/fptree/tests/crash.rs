@@ -1,7 +1,7 @@
 //! Crashes at every event of every operation, with a sample of what may be durable then; crashes of
 //! the recovery too.
 //!
-//! The explorer of everleaf-crash does this exhaustively; here a small one guards the room by
+//! The explorer of everleaf-crash does this exhaustively; here a small one guards the family by
 //! itself.
 
 use std::collections::{BTreeMap, HashMap};
@@ -63,7 +63,7 @@ impl Durable {
                 self.pending.retain(|_, line| !line.stores.is_empty());
             }
             Event::UnorderedStore { .. } | Event::Grow { .. } => {
-                panic!("not in this room: {event:?}")
+                panic!("not of this tree: {event:?}")
             }
             _ => {}
         }

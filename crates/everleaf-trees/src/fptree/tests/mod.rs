@@ -1,4 +1,4 @@
-//! Tests of the room: against the model, under crashes, with damage, by counting.
+//! Tests of the family: against the model, under crashes, with damage, by counting.
 
 mod counters;
 mod crash;
@@ -8,53 +8,16 @@ mod model;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, CheckReport, Direction, Index, IndexError, KeyKind, U64Keys};
+use everleaf_index::{CheckReport, Direction, Index, IndexError, KeyKind};
 use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool, Shutdown};
+use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
-use super::{LeafKey, Parameters, Variant, open};
+use super::{Parameters, Variant, open};
+pub(super) use crate::support::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
 pub(super) const TINY: Parameters =
     Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
-
-/// Keys that tests can make of numbers.
-pub(super) trait TestKey: LeafKey {
-    const KEY_TYPE: KeyType;
-    fn make(number: u64) -> Self::Owned;
-}
-
-impl TestKey for U64Keys {
-    const KEY_TYPE: KeyType = KeyType::U64;
-
-    /// Spread over the whole range, both ends included.
-    fn make(number: u64) -> u64 {
-        match number {
-            0..1000 => number * (u64::MAX / 999),
-            _ => number,
-        }
-    }
-}
-
-impl TestKey for BytesKeys {
-    const KEY_TYPE: KeyType = KeyType::Bytes;
-
-    /// The empty string, strings that are prefixes of others, with zero bytes, longer than a block
-    /// of the pool, of the longest length.
-    fn make(number: u64) -> Box<[u8]> {
-        let mut key = format!("{:03}", number / 4).into_bytes();
-        match number % 4 {
-            _ if number == 0 => key.clear(),
-            _ if (10_000..11_000).contains(&number) => key.resize(2000, number as u8),
-            0 => {}
-            1 => key.push(0),
-            2 if number == 402 => key.resize(everleaf_index::MAX_KEY_BYTES, b'x'),
-            2 => key.extend((0..number as usize % 50).map(|_| b'a')),
-            _ => key.extend((0..number as usize % 400).map(|_| b'b')),
-        }
-        key.into()
-    }
-}
 
 pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
     Format { engine: "fptree".into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
@@ -71,7 +34,7 @@ pub(super) fn traced_pool<K: TestKey>(parameters: Parameters, bytes: u64) -> Arc
     Pool::create(traced, &format_of::<K>(parameters)).unwrap()
 }
 
-pub(super) fn opened<K: LeafKey, M: Media>(
+pub(super) fn opened<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
 ) -> Box<dyn Index<K>> {
@@ -79,7 +42,7 @@ pub(super) fn opened<K: LeafKey, M: Media>(
 }
 
 /// Every invariant holds and nothing leaks.
-pub(super) fn problems<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) -> Vec<String> {
+pub(super) fn problems<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) -> Vec<String> {
     let mut audit = Audit::new();
     let CheckReport { keys, mut violations } = match tree.check(&mut audit) {
         Ok(report) => report,
@@ -96,7 +59,7 @@ pub(super) fn problems<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>
     violations
 }
 
-pub(super) fn assert_sound<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
+pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
     assert_eq!(problems(pool, tree), Vec::<String>::new());
 }
 
@@ -104,7 +67,7 @@ pub(super) fn assert_sound<K: LeafKey, M: Media>(pool: &Pool<M>, tree: &dyn Inde
 pub(super) type Entries<K> = Vec<(<K as KeyKind>::Owned, Vec<u64>)>;
 
 /// Up to `limit` entries from a bound on.
-pub(super) fn scanned<K: LeafKey>(
+pub(super) fn scanned<K: TreeKey>(
     tree: &dyn Index<K>,
     from: Bound<K::Ref<'_>>,
     direction: Direction,

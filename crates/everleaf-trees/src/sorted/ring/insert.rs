@@ -6,14 +6,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use super::super::key::NodeKey;
-use super::super::layout::{State, Step};
+use super::super::layout::{ShiftStep, State};
 use super::super::node::Node;
 use super::shift::{Moves, rings, shift};
+use crate::support::key::TreeKey;
 
-/// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for
-/// himself.
-pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
+/// Puts an entry before position `at` of a node that has room, at rest. No other thread has the
+/// node.
+pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -23,7 +23,7 @@ pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
 ) {
     let count = usize::from(state.count);
     if at == count {
-        let after = state.with_step(Step::InsertUp, 0).after_step(node.slots());
+        let after = state.with_step(ShiftStep::InsertUp, 0).after_step(node.slots());
         return insert_at_end::<K, M>(
             media,
             node,
@@ -35,7 +35,7 @@ pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
         );
     }
     if at == 0 && rings(node) {
-        let after = state.with_step(Step::InsertDown, 0).after_step(node.slots());
+        let after = state.with_step(ShiftStep::InsertDown, 0).after_step(node.slots());
         return insert_at_end::<K, M>(
             media,
             node,
@@ -48,7 +48,8 @@ pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
     }
     // The nearer side: fewer entries move.
     let down = rings(node) && at < count - at;
-    let intent = state.with_step(if down { Step::InsertDown } else { Step::InsertUp }, at);
+    let intent =
+        state.with_step(if down { ShiftStep::InsertDown } else { ShiftStep::InsertUp }, at);
     let moves = Moves::of(node, intent);
     // P1: the step is announced. Crash, before its first move is whole: the entries stand as they
     // did.
@@ -78,7 +79,7 @@ pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
 
 /// Puts an entry into a dead slot beside the others.
 #[inline(always)]
-fn insert_at_end<K: NodeKey, M: Media>(
+fn insert_at_end<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -109,7 +110,7 @@ fn insert_at_end<K: NodeKey, M: Media>(
 /// The header forgets the record that an entry has now. Crash before it is durable: recovery finds
 /// the record among the entries.
 #[inline(always)]
-fn forget_key<K: NodeKey, M: Media>(media: &M, node: Node<'_>) {
+fn forget_key<K: TreeKey, M: Media>(media: &M, node: Node<'_>) {
     if K::RECORDS {
         media.order(site!("circtree.insert.P4.order"));
         media.store(&node.head.key, 0);

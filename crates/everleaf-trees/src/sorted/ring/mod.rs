@@ -61,7 +61,8 @@
 //!
 //! An almost full node has one dead slot, beside both ends: a step moves entries into it from one
 //! side, and reads it on no other. A full one is split before anything is moved. What a crash
-//! leaves of splits, merges and the two changes of the root is listed in `recover` of [`sorted`](super).
+//! leaves of splits, merges and the two changes of the root is listed in `recover` of
+//! [`sorted`](super).
 //!
 //! # Deviations from the paper, and why
 //! * **The announcement** stands in for duplicates and NULLs; nothing is cleared, so a removal at
@@ -103,7 +104,7 @@
 //! * The lock is in the persistent header: it costs a store to a line that is about to be flushed,
 //!   and recovery has to visit every node to clear it.
 //! * A merge "under the same parental IN" detaches the left node from the list; the node before it,
-//!   in which that is stored, may be under another parent, and is locked by nobody.
+//!   in which that is stored, may be under another parent, and is not locked.
 //!
 //! # Volatile twins
 //! The same code on the media `Dram`, where flushes and fences are nothing: `volatile-circ`, and
@@ -127,7 +128,7 @@ pub(super) use insert::insert_entry;
 pub(super) use merge::open_dead_slots;
 pub(super) use recover::{end_step, resolved};
 pub(super) use remove::remove_entry;
-pub(super) use split::{cut, cut_again};
+pub(super) use split::{truncate, truncate_again};
 
 /// Every barrier of the index.
 pub(super) const SITES: &[Site] = declared_sites![

@@ -2,7 +2,7 @@
 
 use everleaf_pmem::{Media, site};
 
-use super::super::layout::{State, Step};
+use super::super::layout::{ShiftStep, State};
 use super::super::node::Node;
 use super::remove::finish_removal;
 use super::shift::{Moves, shift_back};
@@ -36,7 +36,7 @@ pub(in crate::sorted) fn resolved<M: Media>(
     let done = moves.done(media, node);
     let inserted =
         state.step.inserts() && media.load(node.key(moves.hole())) == media.load(&node.head.key);
-    if state.step == Step::Rest || inserted {
+    if state.step == ShiftStep::Rest || inserted {
         let state = state.after_step(node.slots());
         return (0..usize::from(state.count))
             .map(|position| node.entry(media, state, position))
@@ -46,10 +46,10 @@ pub(in crate::sorted) fn resolved<M: Media>(
     let (at, count) = (usize::from(state.at), usize::from(state.count));
     let entry = |position: usize| {
         let index = match state.step {
-            Step::InsertUp if position >= at => count - 1 - position,
-            Step::InsertDown if position < at => position,
-            Step::RemoveUp if position < at => at - 1 - position,
-            Step::RemoveDown if position > at => position - at - 1,
+            ShiftStep::InsertUp if position >= at => count - 1 - position,
+            ShiftStep::InsertDown if position < at => position,
+            ShiftStep::RemoveUp if position < at => at - 1 - position,
+            ShiftStep::RemoveDown if position > at => position - at - 1,
             _ => return node.entry(media, state, position),
         };
         moves.entry(media, node, index, done, edge)

@@ -6,14 +6,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use super::super::key::NodeKey;
-use super::super::layout::{State, Step};
+use super::super::layout::{ShiftStep, State};
 use super::super::node::Node;
 use super::shift::{Moves, rings, shift};
+use crate::support::key::TreeKey;
 
 /// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's
-/// then, and is to be freed. The caller has the node for himself.
-pub(in crate::sorted) fn remove_entry<K: NodeKey, M: Media>(
+/// then, and is to be freed. No other thread has the node.
+pub(in crate::sorted) fn remove_entry<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -21,20 +21,21 @@ pub(in crate::sorted) fn remove_entry<K: NodeKey, M: Media>(
 ) {
     let (after, last) = (usize::from(state.count) - 1 - at, usize::from(state.count) - 1);
     if K::RECORDS {
-        // Before the state: whoever finds the record in the header looks whether an entry has it.
+        // Before the state: recovery, which finds the record in the header, looks whether an entry
+        // has it.
         media.store(&node.head.key, media.load(node.key(node.slot(state, at))));
         media.order(site!("circtree.remove.P1.order"));
     }
     if at == last || at == 0 && rings(node) {
         // E1 COMMIT: one entry less; its slot is dead.
-        let step = if at == last { Step::RemoveDown } else { Step::RemoveUp };
+        let step = if at == last { ShiftStep::RemoveDown } else { ShiftStep::RemoveUp };
         media.store(&node.head.state, state.with_step(step, at).after_step(node.slots()).seal());
         media.flush(site!("circtree.remove.E1.header"), &node.head.state);
         media.fence(site!("circtree.remove.E1.fence"));
         return;
     }
     let up = rings(node) && at < after;
-    let intent = state.with_step(if up { Step::RemoveUp } else { Step::RemoveDown }, at);
+    let intent = state.with_step(if up { ShiftStep::RemoveUp } else { ShiftStep::RemoveDown }, at);
     let moves = Moves::of(node, intent);
     // P1 COMMIT: the step is announced. Crash: recovery makes the moves that are missing.
     media.store(&node.head.state, intent.seal());
@@ -42,7 +43,7 @@ pub(in crate::sorted) fn remove_entry<K: NodeKey, M: Media>(
     media.fence(site!("circtree.remove.P1.fence"));
     finish_removal(media, node, moves, 0);
     // P3: at rest. Not flushed: until it is durable the vacated slot, which still holds its old
-    // key, tells recovery that all moves were made. Whoever writes there next sees to it first.
+    // key, tells recovery that all moves were made. The next writer of it flushes that first.
     // (The freeing of a record flushes it.)
     media.store(
         &node.head.state,

@@ -23,7 +23,7 @@
 
 use everleaf_pmem::{Media, site};
 
-use super::super::layout::{Discipline, State, Step};
+use super::super::layout::{Discipline, ShiftStep, State};
 use super::super::node::Node;
 
 /// Whether entries move to the nearer side.
@@ -49,11 +49,11 @@ impl Moves {
     pub fn of(node: Node<'_>, state: State) -> Self {
         let (at, entries) = (usize::from(state.at), usize::from(state.count));
         let (position, count, up) = match state.step {
-            Step::Rest => (0, 0, true),
-            Step::InsertUp => (entries - 1, entries - at, true),
-            Step::InsertDown => (0, at, false),
-            Step::RemoveUp => (at - 1, at, true),
-            Step::RemoveDown => (at + 1, entries - 1 - at, false),
+            ShiftStep::Rest => (0, 0, true),
+            ShiftStep::InsertUp => (entries - 1, entries - at, true),
+            ShiftStep::InsertDown => (0, at, false),
+            ShiftStep::RemoveUp => (at - 1, at, true),
+            ShiftStep::RemoveDown => (at + 1, entries - 1 - at, false),
         };
         Self { first: node.slot(state, position), count, up, mask: node.slots() - 1 }
     }

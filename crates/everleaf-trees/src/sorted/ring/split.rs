@@ -7,7 +7,7 @@ use super::super::node::Node;
 
 /// Lets `next` follow a full node, which is at rest in the state `after` then. The last flush is
 /// not fenced.
-pub(in crate::sorted) fn cut<M: Media>(
+pub(in crate::sorted) fn truncate<M: Media>(
     media: &M,
     node: Node<'_>,
     after: State,
@@ -23,7 +23,7 @@ pub(in crate::sorted) fn cut<M: Media>(
 
 /// Does the second half of that again. Durable only together with what is fenced next: the entry
 /// above, which is missing still.
-pub(in crate::sorted) fn cut_again<M: Media>(media: &M, node: Node<'_>, after: State) {
+pub(in crate::sorted) fn truncate_again<M: Media>(media: &M, node: Node<'_>, after: State) {
     // R1. Crash: it is full, or it is done.
     media.store(&node.head.state, after.seal());
     media.flush(site!("sorted.recover.R1.header"), &node.head.state);

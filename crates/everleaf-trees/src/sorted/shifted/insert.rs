@@ -7,14 +7,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use super::super::key::NodeKey;
 use super::super::layout::State;
 use super::super::node::Node;
+use crate::support::key::TreeKey;
 
-/// Puts an entry before position `at` of a node that has room, at rest. The caller has the node for
-/// himself.
+/// Puts an entry before position `at` of a node that has room, at rest. No other thread has the
+/// node.
 #[inline]
-pub(in crate::sorted) fn insert_entry<K: NodeKey, M: Media>(
+pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
@@ -75,7 +75,7 @@ pub(in crate::sorted) fn terminate<M: Media>(media: &M, node: Node<'_>, count: u
 }
 
 /// The first entry of an empty node.
-fn insert_first<K: NodeKey, M: Media>(
+fn insert_first<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     after: State,

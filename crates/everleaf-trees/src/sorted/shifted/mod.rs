@@ -76,10 +76,10 @@
 //! may be wrong after a crash, and searches from the first slot on. Here the state word of the
 //! header holds a copy of the count, marked with the *session*, the number of the opening of the
 //! tree that stored it. It is stored whenever the count changes and flushed only where it commits
-//! (Z2, X1). Whoever meets a copy of another session counts the slots, closes the hole that a crash
-//! may have left, and stores a copy of this one: so recovery happens when a node is first touched,
-//! reading needs no header that was flushed, and a clean shutdown flushes nothing. The session's
-//! number is durable before any copy of it can be (O1).
+//! (Z2, X1). An operation that meets a copy of another session counts the slots, closes the hole
+//! that a crash may have left, and stores a copy of this one: so recovery happens when a node is
+//! first touched, reading needs no header that was flushed, and a clean shutdown flushes nothing.
+//! The session's number is durable before any copy of it can be (O1).
 //!
 //! # Deviations from the paper, and why
 //! * **Holes by keys, not by values** (S1 to S3), for the sake of repeated values and of 0.
@@ -126,7 +126,7 @@ pub(super) use insert::{insert_entry, terminate};
 pub(super) use merge::{commit_taken, has_absorbed};
 pub(super) use recover::{begin_session, end_step, resolved};
 pub(super) use remove::remove_entry;
-pub(super) use split::{cut, cut_again};
+pub(super) use split::{truncate, truncate_again};
 
 /// Every barrier of the index.
 pub(super) const SITES: &[Site] = declared_sites![

@@ -51,11 +51,11 @@ pub(in crate::sorted) fn end_step<M: Media>(
 ) -> Result<State, IndexError> {
     let Extent { occupied, hole } = survey(media, node, state)?;
     if let Some(hole) = hole {
-        // As the removal of an entry, from where it stands. Crash: recovery goes on.
+        // As the removal of an entry, from where it positions. Crash: recovery goes on.
         close_hole(media, node, hole, occupied);
     }
     let settled = node.at_rest(state.level, 0, occupied - usize::from(hole.is_some()));
-    // Not flushed: whoever opens the tree next does not believe it.
+    // Not flushed: the next opening does not believe it.
     media.store(&node.head.state, settled.seal());
     Ok(settled)
 }

@@ -6,14 +6,14 @@
 
 use everleaf_pmem::{Counter, Media, site};
 
-use super::super::key::NodeKey;
 use super::super::layout::State;
 use super::super::node::Node;
+use crate::support::key::TreeKey;
 
 /// Takes the entry at position `at` from a node at rest; its record, if it has one, is the header's
-/// then, and is to be freed. The caller has the node for himself.
+/// then, and is to be freed. No other thread has the node.
 #[inline]
-pub(in crate::sorted) fn remove_entry<K: NodeKey, M: Media>(
+pub(in crate::sorted) fn remove_entry<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,

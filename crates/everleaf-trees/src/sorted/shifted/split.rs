@@ -7,7 +7,7 @@ use super::super::node::Node;
 
 /// Lets `next` follow a full node, which keeps its first `middle` entries and is at rest in the
 /// state `after` then. The last flush is not fenced.
-pub(in crate::sorted) fn cut<M: Media>(
+pub(in crate::sorted) fn truncate<M: Media>(
     media: &M,
     node: Node<'_>,
     after: State,
@@ -25,7 +25,7 @@ pub(in crate::sorted) fn cut<M: Media>(
 }
 
 /// Does the second half of that again, durably: the entry above may be there already.
-pub(in crate::sorted) fn cut_again<M: Media>(
+pub(in crate::sorted) fn truncate_again<M: Media>(
     media: &M,
     node: Node<'_>,
     after: State,

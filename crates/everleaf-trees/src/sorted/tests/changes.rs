@@ -1,4 +1,4 @@
-//! What changes of the structure leave to those who look on, and to recovery, in states that whole
+//! What changes of the structure leave to other threads, and to recovery, in states that whole
 //! trees seldom show.
 
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use everleaf_index::{BytesKeys, Index};
 use everleaf_pmem::{Cpu, Dram, Event, LINE, Media, Region, Traced};
 use everleaf_pool::{KeyType, Pool, Shutdown};
 
+use super::super::SortedTree;
 use super::super::layout::{Anchor, Discipline, Shape};
-use super::super::search::{Path, Spot, Way};
-use super::super::{NodeKey, SortedTree};
-use super::model::TestKey;
+use super::super::search::{Destination, Located, Path};
 use super::{assert_sound, format};
 use crate::sorted::shifted;
+use crate::support::key::TestKey;
+use crate::support::key::TreeKey;
 
 const SLOTS: usize = 4;
 const KEYS: u16 = 100;
@@ -25,7 +26,7 @@ fn shape<M: Media>(pool: &Arc<Pool<M>>, shifted: bool) -> Shape {
 }
 
 fn key(number: u16) -> Box<[u8]> {
-    BytesKeys::make(number)
+    BytesKeys::ascending(number)
 }
 
 /// A tree of several levels, whose keys come in some order: every `stride`-th.
@@ -43,14 +44,14 @@ fn misleads(
     pool: &Pool<Dram>,
     tree: &Strings<Dram>,
     path: &Path<'_>,
-    spot: &Spot<'_>,
+    located: &Located<'_>,
     least: u16,
 ) -> bool {
     let Some((word, _)) = path.low else { return false };
     let low = BytesKeys::copy(pool, word).unwrap();
     (0..least).for_each(|number| assert!(tree.remove(&key(number)).unwrap().is_some()));
     (0..least).for_each(|number| assert!(tree.insert(&key(number), 1).unwrap()));
-    spot.seen.is_current() && BytesKeys::copy(pool, word).ok() != Some(low)
+    located.seen.is_current() && BytesKeys::copy(pool, word).ok() != Some(low)
 }
 
 #[test]
@@ -61,8 +62,8 @@ fn a_bound_whose_record_became_another_keys_does_not_mislead_a_scan() {
             (1..KEYS).flat_map(|least| [1, 37, 41, 63, 99].map(|stride| (least, stride)))
         {
             let (pool, tree) = grown(shifted, stride);
-            let (path, spot) = tree.path(Way::To(&key(least))).unwrap();
-            if misleads(&pool, &tree, &path, &spot, least) {
+            let (path, located) = tree.path(Destination::To(&key(least))).unwrap();
+            if misleads(&pool, &tree, &path, &located, least) {
                 met += 1;
                 assert!(tree.low_of(&path).is_none(), "{least}, {stride}, shifted: {shifted}");
             }
@@ -76,14 +77,14 @@ fn a_bound_whose_record_became_another_keys_does_not_mislead_a_scan() {
 #[test]
 fn a_node_that_changed_since_it_was_seen_is_not_settled() {
     let (pool, tree) = grown(false, 37);
-    let spot = tree.path(Way::To(&key(7))).unwrap().1;
+    let located = tree.path(Destination::To(&key(7))).unwrap().1;
     assert!(tree.remove(&key(7)).unwrap().is_some());
-    // It was freed, let us say, and its memory is somebody else's.
-    let state = pool.media().load(&spot.node.head.state);
-    pool.media().store(spot.node.head.state.as_word(), 7);
-    tree.settle(spot.node, spot.seen).unwrap();
-    assert_eq!(pool.media().load(spot.node.head.state.as_word()), 7);
-    pool.media().store(&spot.node.head.state, state);
+    // It was freed, let us say, and its memory is in other use.
+    let state = pool.media().load(&located.node.head.state);
+    pool.media().store(located.node.head.state.as_word(), 7);
+    tree.recover_unchanged(located.node, located.seen).unwrap();
+    assert_eq!(pool.media().load(located.node.head.state.as_word()), 7);
+    pool.media().store(&located.node.head.state, state);
     assert_sound(&pool, &tree as &dyn Index<BytesKeys>);
 }
 
@@ -93,7 +94,7 @@ fn announced_above_only(pool: &Arc<Pool<Traced>>, tree: &Strings<Traced>, key: &
     let media = pool.media();
     let mut image = media.image();
     media.take_events();
-    let left = tree.path(Way::To(key)).unwrap().1.node.offset;
+    let left = tree.path(Destination::To(key)).unwrap().1.node.offset;
     media.take_events();
     assert!(tree.insert(key, 1).unwrap());
     let events = media.take_events();

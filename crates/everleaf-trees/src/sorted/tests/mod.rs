@@ -1,5 +1,5 @@
-//! Tests of the room: against the model, by counting, of single steps in every state of a node, of
-//! what changes of the structure leave to others.
+//! Tests of the family: against the model, by counting, of single steps in every state of a node,
+//! of what changes of the structure leave to others.
 
 mod changes;
 mod counters;
@@ -13,14 +13,15 @@ use everleaf_index::Index;
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
-use super::{NodeKey, Parameters};
+use super::Parameters;
+use crate::support::key::TreeKey;
 
 pub(super) fn format(key_type: KeyType, node_slots: u64) -> Format {
     Format { engine: "circtree".into(), key_type, parameters: Parameters { node_slots }.pack() }
 }
 
 /// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: NodeKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
+pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
     let mut audit = Audit::new();
     let report = tree.check(&mut audit).unwrap();
     assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));

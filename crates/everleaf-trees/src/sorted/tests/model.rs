@@ -10,37 +10,12 @@ use everleaf_pool::{KeyType, Pool, Shutdown};
 use proptest::prelude::*;
 
 use super::super::layout::SLOTS;
-use super::super::{NodeKey, Variant, open};
+use super::super::{Variant, open};
 use super::{assert_sound, format};
-
-/// Keys of numbers, in their order.
-pub(super) trait TestKey: NodeKey {
-    const TYPE: KeyType;
-    fn make(number: u16) -> Self::Owned;
-}
-
-impl TestKey for U64Keys {
-    const TYPE: KeyType = KeyType::U64;
-    fn make(number: u16) -> u64 {
-        u64::from(number) * (u64::MAX / u64::from(u16::MAX))
-    }
-}
-
-impl TestKey for BytesKeys {
-    const TYPE: KeyType = KeyType::Bytes;
-    /// The empty one, prefixes of others, zero bytes, lines and more.
-    fn make(number: u16) -> Box<[u8]> {
-        if number == 0 {
-            return [].into();
-        }
-        let mut key = (number / 4).to_be_bytes().to_vec();
-        key.extend(std::iter::repeat_n(0, [0, 1, 9, 90][usize::from(number % 4)]));
-        key.into()
-    }
-}
+use crate::support::key::TestKey;
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum Action {
     Insert(u16, u64),
     Update(u16, u64),
     Upsert(u16, u64),
@@ -50,16 +25,16 @@ enum Act {
     Reopen(bool),
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn actions() -> impl Strategy<Value = Vec<Action>> {
     let key = prop_oneof![0..60u16, 0..1000u16, Just(u16::MAX)];
     let value = prop_oneof![Just(0u64), Just(u64::MAX), Just(7), any::<u64>()];
     let act = prop_oneof![
-        6 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Insert(key, value)),
-        2 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Update(key, value)),
-        2 => (key.clone(), value).prop_map(|(key, value)| Act::Upsert(key, value)),
-        6 => key.clone().prop_map(Act::Remove),
-        1 => (key, any::<bool>(), any::<bool>()).prop_map(|(key, up, insert)| Act::Row(key, up, insert)),
-        1 => any::<bool>().prop_map(Act::Reopen),
+        6 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Insert(key, value)),
+        2 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Update(key, value)),
+        2 => (key.clone(), value).prop_map(|(key, value)| Action::Upsert(key, value)),
+        6 => key.clone().prop_map(Action::Remove),
+        1 => (key, any::<bool>(), any::<bool>()).prop_map(|(key, up, insert)| Action::Row(key, up, insert)),
+        1 => any::<bool>().prop_map(Action::Reopen),
     ];
     proptest::collection::vec(act, 1..200)
 }
@@ -96,46 +71,49 @@ where
     }
 }
 
-fn run<K: TestKey>(slots: u64, variant: Variant, acts: &[Act])
+fn run<K: TestKey>(slots: u64, variant: Variant, actions: &[Action])
 where
     Model<K>: SerialIndex<K>,
 {
     let media = Dram::new(Region::anonymous(64 << 10, 64 << 20).unwrap(), &Cpu::detect());
-    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::TYPE, slots)).unwrap();
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::KEY_TYPE, slots)).unwrap();
     let mut tree = open::<K, _>(&pool, variant, Shutdown::Clean).unwrap();
     let mut model = Model::<K>::new();
-    for act in acts {
+    for act in actions {
         let (mut old, mut expected) = ([1], [1]);
         match *act {
-            Act::Insert(key, value) => {
-                let key = K::make(key);
+            Action::Insert(key, value) => {
+                let key = K::ascending(key);
                 let done = tree.insert_words(K::borrow(&key), &[value]).unwrap();
                 assert_eq!(done, model.insert_words(K::borrow(&key), &[value]).unwrap());
             }
-            Act::Update(key, value) => {
-                let key = K::make(key);
+            Action::Update(key, value) => {
+                let key = K::ascending(key);
                 let done = tree.update_words(K::borrow(&key), &[value], &mut old).unwrap();
                 assert_eq!(
                     done,
                     model.update_words(K::borrow(&key), &[value], &mut expected).unwrap()
                 );
             }
-            Act::Upsert(key, value) => {
-                let key = K::make(key);
+            Action::Upsert(key, value) => {
+                let key = K::ascending(key);
                 let done = tree.upsert_words(K::borrow(&key), &[value], &mut old).unwrap();
                 assert_eq!(
                     done,
                     model.upsert_words(K::borrow(&key), &[value], &mut expected).unwrap()
                 );
             }
-            Act::Remove(key) => {
-                let key = K::make(key);
+            Action::Remove(key) => {
+                let key = K::ascending(key);
                 let done = tree.remove_words(K::borrow(&key), &mut old).unwrap();
                 assert_eq!(done, model.remove_words(K::borrow(&key), &mut expected).unwrap());
             }
-            Act::Row(start, up, insert) => (0..40u16).for_each(|i| {
-                let key =
-                    K::make(if up { start.saturating_add(i) } else { start.saturating_sub(i) });
+            Action::Row(start, up, insert) => (0..40u16).for_each(|i| {
+                let key = K::ascending(if up {
+                    start.saturating_add(i)
+                } else {
+                    start.saturating_sub(i)
+                });
                 let (found, right) = if insert {
                     (
                         tree.insert_words(K::borrow(&key), &[3]),
@@ -149,7 +127,7 @@ where
                 };
                 assert_eq!(found.unwrap(), right.unwrap());
             }),
-            Act::Reopen(clean) => {
+            Action::Reopen(clean) => {
                 if clean {
                     tree.close().unwrap();
                 }
@@ -172,11 +150,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_model_does(acts in acts(), size in 0..SLOTS.len(), variant in 0..4usize, bytes: bool) {
+    fn it_does_what_the_model_does(actions in actions(), size in 0..SLOTS.len(), variant in 0..4usize, bytes: bool) {
         let variant = [Variant::CircTree, Variant::Linear, Variant::Array, Variant::FastFair][variant];
         match bytes {
-            true => run::<BytesKeys>(SLOTS[size], variant, &acts),
-            false => run::<U64Keys>(SLOTS[size], variant, &acts),
+            true => run::<BytesKeys>(SLOTS[size], variant, &actions),
+            false => run::<U64Keys>(SLOTS[size], variant, &actions),
         }
     }
 }
@@ -203,12 +181,12 @@ fn impossible_totals_are_an_error_and_no_overflow() {
 
 fn fill_up<K: TestKey>(slots: u64, variant: Variant) {
     let media = Dram::new(Region::anonymous(64 << 10, 64 << 10).unwrap(), &Cpu::detect());
-    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::TYPE, slots)).unwrap();
+    let pool: Arc<Pool<Dram>> = Pool::create(media, &format(K::KEY_TYPE, slots)).unwrap();
     let tree = open::<K, _>(&pool, variant, Shutdown::Clean).unwrap();
     let numbers: Vec<u16> = (0..4000u16).map(|i| i.wrapping_mul(40_503)).collect();
     let mut present = Vec::new();
     for number in &numbers {
-        match tree.insert(K::borrow(&K::make(*number)), u64::from(*number)) {
+        match tree.insert(K::borrow(&K::ascending(*number)), u64::from(*number)) {
             Ok(inserted) => assert!(inserted),
             Err(error) => {
                 assert!(error.to_string().contains("full"), "{error}");
@@ -220,24 +198,24 @@ fn fill_up<K: TestKey>(slots: u64, variant: Variant) {
     assert!(present.len() < numbers.len(), "{slots} entries: it was to fill up");
     // Refused again and again, wherever the key belongs; nothing is lost, and nothing is kept.
     for number in &numbers[present.len()..][..200] {
-        if tree.insert(K::borrow(&K::make(*number)), u64::from(*number)).is_ok() {
+        if tree.insert(K::borrow(&K::ascending(*number)), u64::from(*number)).is_ok() {
             present.push(*number);
         }
     }
     assert_sound(&pool, &*tree);
     for number in &present {
-        assert_eq!(tree.get(K::borrow(&K::make(*number))).unwrap(), Some(u64::from(*number)));
+        assert_eq!(tree.get(K::borrow(&K::ascending(*number))).unwrap(), Some(u64::from(*number)));
     }
     for number in &present {
         assert_eq!(
-            tree.remove(K::borrow(&K::make(*number))).unwrap(),
+            tree.remove(K::borrow(&K::ascending(*number))).unwrap(),
             Some(u64::from(*number)),
             "a merge needs no room"
         );
     }
     assert_sound(&pool, &*tree);
     assert_eq!((tree.len(), tree.statistics().height, tree.statistics().leaves), (0, 1, 1));
-    assert!(tree.insert(K::borrow(&K::make(7)), 1).unwrap());
+    assert!(tree.insert(K::borrow(&K::ascending(7)), 1).unwrap());
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
 
 /// One step.
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum Action {
     Insert(usize),
     Remove(usize),
 }
@@ -132,7 +132,7 @@ fn cut_everywhere(
     shifted: bool,
     dead: u64,
     values: impl Fn(usize) -> u64 + Copy,
-    acts: &[Act],
+    actions: &[Action],
 ) -> usize {
     // The first key of an array may be 0, which ends an array elsewhere.
     let key = |position: usize| if shifted && position == 0 { 0 } else { position as u64 * 4 + 10 };
@@ -146,10 +146,10 @@ fn cut_everywhere(
     media.take_events();
     let (mut events, mut ends, mut contents) =
         (Vec::new(), Vec::new(), vec![content(&image, shifted)]);
-    for act in acts {
+    for act in actions {
         let state = node.state(&media).unwrap();
         match *act {
-            Act::Insert(at) => {
+            Action::Insert(at) => {
                 // Between its neighbours.
                 let before =
                     at.checked_sub(1).map_or(0, |before| node.entry(&media, state, before).0);
@@ -161,7 +161,7 @@ fn cut_everywhere(
                 let key = before.midpoint(behind);
                 node.insert::<U64Keys, _>(&media, state, at, key, 7);
             }
-            Act::Remove(at) => node.remove::<U64Keys, _>(&media, state, at),
+            Action::Remove(at) => node.remove::<U64Keys, _>(&media, state, at),
         }
         events.extend(media.take_events());
         ends.push(events.len());
@@ -176,7 +176,7 @@ fn cut_everywhere(
                 let right = contents[done..].iter().take(2).any(|content| *content == found);
                 assert!(
                     right,
-                    "{state:?}, dead {dead}, {acts:?}: {done} done, {found:?} after {end} of \
+                    "{state:?}, dead {dead}, {actions:?}: {done} done, {found:?} after {end} of \
                     {events:#?}"
                 );
             }
@@ -186,9 +186,9 @@ fn cut_everywhere(
 }
 
 /// All steps that a leaf with so many entries can make.
-fn acts(count: usize) -> impl Iterator<Item = Act> {
-    let inserts = (0..=count).filter(move |_| count < SLOTS).map(Act::Insert);
-    inserts.chain((0..count).map(Act::Remove))
+fn actions(count: usize) -> impl Iterator<Item = Action> {
+    let inserts = (0..=count).filter(move |_| count < SLOTS).map(Action::Insert);
+    inserts.chain((0..count).map(Action::Remove))
 }
 
 /// Where the first entry may be.
@@ -203,8 +203,8 @@ fn a_step_that_is_cut_has_happened_or_not_from_every_slot_with_every_number_of_e
         for base in bases(shifted) {
             for count in u16::from(!shifted)..=SLOTS as u16 {
                 let last_key = u64::from(count) * 4 + 6;
-                for act in acts(count.into())
-                    .filter(|act| !shifted || count == 0 || !matches!(act, Act::Insert(0)))
+                for act in actions(count.into())
+                    .filter(|act| !shifted || count == 0 || !matches!(act, Action::Insert(0)))
                 {
                     // Values that are all alike, and different ones; dead slots with a key of the
                     // node, its last one, and another one.
@@ -234,10 +234,10 @@ fn a_step_after_another_whose_end_is_not_durable_has_happened_or_not() {
         let mut states = 0;
         for base in bases(shifted).step_by(3) {
             for count in 3..SLOTS as u16 {
-                for first in acts(count.into()).skip(usize::from(shifted)) {
-                    let between =
-                        usize::from(count) + 1 - 2 * usize::from(matches!(first, Act::Remove(_)));
-                    for second in acts(between).skip(usize::from(shifted)) {
+                for first in actions(count.into()).skip(usize::from(shifted)) {
+                    let between = usize::from(count) + 1
+                        - 2 * usize::from(matches!(first, Action::Remove(_)));
+                    for second in actions(between).skip(usize::from(shifted)) {
                         let values = |position: usize| position as u64 + 50;
                         states += cut_everywhere(
                             State::at_rest(0, base, count),

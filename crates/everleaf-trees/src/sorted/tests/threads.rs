@@ -11,8 +11,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::super::{Variant, open};
-use super::model::TestKey;
 use super::{assert_sound, format};
+use crate::support::key::TestKey;
 
 const THREADS: u16 = 4;
 const OPERATIONS: usize = 20_000;
@@ -33,7 +33,7 @@ where
         if random.random_range(0..8) == 0 {
             // Keys of its own, and one more than go down together.
             let keys: Vec<K::Owned> = (0..17)
-                .map(|_| K::make(random.random_range(0..500) * (THREADS + 1) + thread + 1))
+                .map(|_| K::ascending(random.random_range(0..500) * (THREADS + 1) + thread + 1))
                 .collect();
             let asked: Vec<K::Ref<'_>> = keys.iter().map(K::borrow).collect();
             let mut values = vec![Some(7); asked.len()];
@@ -47,7 +47,7 @@ where
                 );
             }
         }
-        let (key, value, mut old, mut expected) = (K::make(number), random.random(), [0], [0]);
+        let (key, value, mut old, mut expected) = (K::ascending(number), random.random(), [0], [0]);
         let key = K::borrow(&key);
         let (found, right) = match random.random_range(0..6) {
             0 | 1 => (tree.insert_words(key, &[value]), model.insert_words(key, &[value])),
@@ -86,11 +86,11 @@ where
 {
     let media =
         Hardware::new(Region::anonymous(64 << 10, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
-    let pool = Pool::create(media, &format(K::TYPE, slots)).unwrap();
+    let pool = Pool::create(media, &format(K::KEY_TYPE, slots)).unwrap();
     let tree = open::<K, _>(&pool, variant, everleaf_pool::Shutdown::Clean).unwrap();
     let staying: Vec<u16> = (0..500 * (THREADS + 1)).step_by(STAYING.into()).collect();
     for number in &staying {
-        tree.insert(K::borrow(&K::make(*number)), u64::MAX).unwrap();
+        tree.insert(K::borrow(&K::ascending(*number)), u64::MAX).unwrap();
     }
     let done = AtomicBool::new(false);
     let (tree_ref, done_ref, count) = (&*tree, &done, staying.len());

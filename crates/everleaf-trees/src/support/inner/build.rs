@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::DramSource;
 
-use super::{Entry, Inner, InnerError, InnerKey, Kept};
+use super::{Entry, Inner, InnerError};
+use crate::support::key::{Kept, TreeKey};
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Builds the tree over a first child, which covers all that is below the first separator, and
     /// the others with their separators, ascending. Nodes are filled to `fill_percent` (1 to 100)
     /// of their capacity.
@@ -47,7 +48,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 /// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
 /// ```
 #[derive(Debug)]
-pub struct Building<K: InnerKey, const CAPACITY: usize> {
+pub struct Building<K: TreeKey, const CAPACITY: usize> {
     inner: Inner<K, CAPACITY>,
     /// Slots that are filled of a node.
     slots: usize,
@@ -65,7 +66,7 @@ pub struct Bottom {
     children: u64,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
     /// Begins a tree whose nodes will be filled to `fill_percent` (1 to 100) of their capacity.
     /// Takes no memory yet.
     ///
@@ -82,8 +83,8 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
     /// Takes memory for the nodes above so many children, where that is more than half a huge page.
     /// The system zeroes a huge page when it is first used, which takes half a millisecond, or some
     /// milliseconds where the machine is virtual and its host must find the memory first: a thread
-    /// that sees to it while others can take over its work keeps nobody waiting. To be called with
-    /// more and more children as they become known, by one thread at a time. Where there is no
+    /// that sees to it while others can take over its work keeps no thread waiting. To be called
+    /// with more and more children as they become known, by one thread at a time. Where there is no
     /// memory, [`plan`](Building::plan) says so.
     pub fn expect(&self, children: usize) {
         let nodes = children.div_ceil(self.slots);
@@ -143,7 +144,7 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
             if row
                 .made
                 .ends
-                .is_some_and(|(_, last)| K::compare(separators, last, separator, 0).is_ge())
+                .is_some_and(|(_, last)| K::compare_kept(separators, last, separator, 0).is_ge())
             {
                 return Err(InnerError::Order);
             }
@@ -164,10 +165,10 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
         for bottom in bottoms {
             let Some((lowest, highest)) = bottom.ends else { continue };
             if last.is_some_and(|last| {
-                K::compare(
+                K::compare_kept(
                     &inner.separators,
                     last,
-                    K::borrow(&K::owned(&inner.separators, lowest)),
+                    K::borrow(&K::copy_kept(&inner.separators, lowest)),
                     0,
                 )
                 .is_ge()
@@ -192,7 +193,7 @@ impl<K: InnerKey, const CAPACITY: usize> Building<K, CAPACITY> {
 }
 
 /// Bottom nodes that are being written.
-struct Row<'b, K: InnerKey, const CAPACITY: usize> {
+struct Row<'b, K: TreeKey, const CAPACITY: usize> {
     building: &'b Building<K, CAPACITY>,
     /// Nodes that were taken for the share, the next one last.
     taken: Vec<u32>,
@@ -201,7 +202,7 @@ struct Row<'b, K: InnerKey, const CAPACITY: usize> {
     made: Bottom,
 }
 
-impl<'b, K: InnerKey, const CAPACITY: usize> Row<'b, K, CAPACITY> {
+impl<'b, K: TreeKey, const CAPACITY: usize> Row<'b, K, CAPACITY> {
     fn new(building: &'b Building<K, CAPACITY>, length: usize) -> Self {
         let nodes = length.div_ceil(building.slots);
         let made = Bottom { nodes: Vec::with_capacity(nodes), ends: None, children: 0 };
@@ -249,7 +250,7 @@ struct Levels {
 
 impl Levels {
     /// Adds an entry at the end of a level; a full node before it is written.
-    fn push<K: InnerKey, const C: usize>(
+    fn push<K: TreeKey, const C: usize>(
         &mut self,
         inner: &Inner<K, C>,
         level: usize,
@@ -266,7 +267,7 @@ impl Levels {
     }
 
     /// Writes the pending node of a level and tells its parent.
-    fn write<K: InnerKey, const C: usize>(
+    fn write<K: TreeKey, const C: usize>(
         &mut self,
         inner: &Inner<K, C>,
         level: usize,
@@ -280,10 +281,7 @@ impl Levels {
     }
 
     /// Writes the last node of every level; the only entry of the topmost level leads to the root.
-    fn finish<K: InnerKey, const C: usize>(
-        mut self,
-        inner: &Inner<K, C>,
-    ) -> Result<(), InnerError> {
+    fn finish<K: TreeKey, const C: usize>(mut self, inner: &Inner<K, C>) -> Result<(), InnerError> {
         let mut level = 0;
         while level + 1 < self.pending.len() || self.pending[level].len() > 1 {
             self.write(inner, level)?;

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 
 use crate::support::latch::LatchWord;
 
+use super::Inner;
 use super::nodes::{Nodes, WORDS};
-use super::separators::has_prefix;
-use super::{Inner, InnerKey, Kept};
+use super::prefix::has_prefix;
+use crate::support::key::{Kept, TreeKey};
 
 /// What the walk over all nodes adds up.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct Tally {
     violations: Vec<String>,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Every violation of the invariants I1 to I6, as sentences; empty if all is well. Reads the
     /// whole tree.
     pub fn check(&self) -> Vec<String> {
@@ -55,7 +56,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
                 self.nodes.promised()
             ));
         }
-        let live_words = K::live_words(&self.separators);
+        let live_words = K::words_in_use(&self.separators);
         if separator_words != live_words {
             violations.push(format!(
                 "I5: separators take {separator_words} words, {live_words} are handed out"
@@ -65,7 +66,12 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 
     fn compare(&self, kept: Kept, other: Kept) -> Ordering {
-        K::compare(&self.separators, kept, K::borrow(&K::owned(&self.separators, other)), 0)
+        K::compare_kept(
+            &self.separators,
+            kept,
+            K::borrow(&K::copy_kept(&self.separators, other)),
+            0,
+        )
     }
 
     /// Checks a node at `depth` whose keys begin at `lower` and end before `upper`, and all below
@@ -88,7 +94,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             wrong("I6: the node is locked".into());
         }
         let first = self.nodes.kept(node, 0);
-        if self.compare(first, lower).is_ne() || (!K::EXACT && first.handle != lower.handle) {
+        if self.compare(first, lower).is_ne() || (K::RECORDS && first.handle != lower.handle) {
             wrong("I2: the first separator is not what the parent says".into());
         }
         for slot in 0..count {
@@ -105,7 +111,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             let kept = self.nodes.kept(node, slot);
             if depth + 1 == self.height() {
                 tally.children += 1;
-                tally.separator_words += K::words(kept.handle);
+                tally.separator_words += K::words_kept(kept.handle);
             } else {
                 let next =
                     if slot + 1 < count { Some(self.nodes.kept(node, slot + 1)) } else { upper };
@@ -116,13 +122,13 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// I3: the words by which the node is searched.
     fn check_words(&self, node: u32, count: usize, wrong: &mut impl FnMut(String)) {
-        if self.nodes.sketch(node, self.nodes.word(node, 0)) != self.nodes.sketched(node) {
-            wrong("I3: the sketch is not that of the pivots".into());
+        if self.nodes.hint(node, self.nodes.word(node, 0)) != self.nodes.computed_hint(node) {
+            wrong("I3: the hint is not that of the pivots".into());
         }
         let skip = self.nodes.skip(node);
         for slot in 0..count {
             let kept = self.nodes.kept(node, slot);
-            if !K::EXACT && slot == 0 {
+            if K::RECORDS && slot == 0 {
                 if kept.word != 0 {
                     wrong("I3: the first word is not 0".into());
                 }

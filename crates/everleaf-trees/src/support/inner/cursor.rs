@@ -3,12 +3,13 @@
 use everleaf_index::Direction;
 
 use super::latches::Alone;
-use super::{Inner, InnerKey, Kept, MAX_HEIGHT, Path};
+use super::{Inner, MAX_HEIGHT, Path};
+use crate::support::key::{Kept, TreeKey};
 
 /// Stands at a child. A step costs a few instructions; it goes up the tree only at the edge of a
 /// node.
 #[derive(Clone, Debug)]
-pub struct Cursor<'a, K: InnerKey, const CAPACITY: usize> {
+pub struct Cursor<'a, K: TreeKey, const CAPACITY: usize> {
     inner: &'a Inner<K, CAPACITY>,
     path: Path,
     child: u64,
@@ -16,7 +17,7 @@ pub struct Cursor<'a, K: InnerKey, const CAPACITY: usize> {
     siblings: u32,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// A cursor at the child that covers `key`.
     pub fn seek(&self, key: K::Ref<'_>) -> Cursor<'_, K, CAPACITY> {
         let (path, child) = self.path(key, &mut Alone);
@@ -44,7 +45,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
     fn depths(&self) -> usize {
         self.inner.height() as usize
     }
@@ -128,20 +129,21 @@ impl<K: InnerKey, const CAPACITY: usize> Cursor<'_, K, CAPACITY> {
             Some((node, slot)) => self.inner.nodes.kept(*node, *slot as usize),
             None => Kept::default(),
         };
-        K::owned(&self.inner.separators, kept)
+        K::copy_kept(&self.inner.separators, kept)
     }
 
     /// The separator above the child: the first key that it does not cover; none for the last
     /// child.
     pub fn upper_bound(&self) -> Option<K::Owned> {
         let kept = self.upper()?;
-        Some(K::owned(&self.inner.separators, kept))
+        Some(K::copy_kept(&self.inner.separators, kept))
     }
 
     /// Whether the child covers no key from `key` on (a scan that ends before `key` need not go
     /// further), without a copy.
     pub fn ends_by(&self, key: K::Ref<'_>) -> bool {
-        self.upper().is_some_and(|kept| K::compare(&self.inner.separators, kept, key, 0).is_le())
+        self.upper()
+            .is_some_and(|kept| K::compare_kept(&self.inner.separators, kept, key, 0).is_le())
     }
 
     fn upper(&self) -> Option<Kept> {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use everleaf_pmem::DramLine;
 
 use super::nodes::{Nodes, WORDS};
-use super::separators::{has_prefix, write_prefix};
-use super::{InnerKey, Kept};
+use super::prefix::{has_prefix, write_prefix};
+use crate::support::key::{Kept, TreeKey};
 
 /// A separator and the child whose lower bound it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub(super) child: u64,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     pub(super) fn entry(&self, node: u32, slot: usize) -> Entry {
         Entry { kept: self.kept(node, slot), child: self.child(node, slot) }
     }
@@ -23,7 +23,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     fn set_entry(&self, block: u32, within: usize, entry: Entry) {
         self.store(block, within, entry.kept.word);
         self.store(block + 1, within, entry.child);
-        if !K::EXACT {
+        if K::RECORDS {
             self.store(block + 2, within, entry.kept.handle);
         }
     }
@@ -40,7 +40,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         let blocks_before = self.count(node).div_ceil(WORDS);
         self.set_count(node, entries.len());
         let mut skip = 0;
-        if !K::EXACT {
+        if K::RECORDS {
             let bounds =
                 entries.get(1).zip(entries.last()).map(|(first, last)| (first.kept, last.kept));
             skip = write_prefix::<K>(separators, self.prefix(node), bounds);
@@ -57,7 +57,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             self.set_pivot(node, number, self.load(block, 0));
         }
         self.clear_pivots(node, entries.len().div_ceil(WORDS), blocks_before);
-        self.draw_sketch(node);
+        self.update_hint(node);
     }
 
     /// Blocks `from..to` are no longer in use; segments that were given back have no pivots left to
@@ -74,7 +74,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// less than the second, so where words are cut from strings it needs none and takes no part in
     /// the shared prefix.
     fn word_for(&self, separators: &K::Separators, kept: Kept, slot: usize, skip: usize) -> u64 {
-        if !K::EXACT && slot == 0 { 0 } else { K::kept_word(separators, kept, skip) }
+        if K::RECORDS && slot == 0 { 0 } else { K::kept_word(separators, kept, skip) }
     }
 
     /// Puts an entry into a slot (not the first) of a node that is not full; those after it move up
@@ -88,7 +88,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     ) {
         let count = self.count(node);
         debug_assert!(slot > 0 && slot <= count && count < CAPACITY);
-        if !K::EXACT && !has_prefix::<K>(separators, entry.kept, self.prefix(node)) {
+        if K::RECORDS && !has_prefix::<K>(separators, entry.kept, self.prefix(node)) {
             let mut entries = Vec::with_capacity(count + 1);
             self.read_entries(node, &mut entries);
             entries.insert(slot, entry);
@@ -111,7 +111,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
             from = 0;
         }
-        self.draw_sketch(node);
+        self.update_hint(node);
     }
 
     /// Takes an entry out; those after it move down by one.
@@ -135,11 +135,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
             from = 0;
         }
-        if !K::EXACT && slot == 0 && count > 1 {
+        if K::RECORDS && slot == 0 && count > 1 {
             self.store(self.block(node, 0), 0, 0);
         }
         self.set_count(node, count - 1);
-        self.draw_sketch(node);
+        self.update_hint(node);
     }
 
     /// Gives the child in a slot another lower bound, between those of its neighbours.
@@ -151,7 +151,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         kept: Kept,
     ) {
         let block = self.block(node, slot / WORDS);
-        if !K::EXACT {
+        if K::RECORDS {
             self.store(block + 2, slot % WORDS, kept.handle);
             if slot > 0 && !has_prefix::<K>(separators, kept, self.prefix(node)) {
                 let mut entries = Vec::with_capacity(self.count(node));
@@ -163,7 +163,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.store(block, slot % WORDS, word);
         if slot.is_multiple_of(WORDS) {
             self.set_pivot(node, slot / WORDS, word);
-            self.draw_sketch(node);
+            self.update_hint(node);
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::latches::{Alone, Latches};
-use super::{Entry, Inner, InnerError, InnerKey, Kept, Path};
+use super::{Entry, Inner, InnerError, Path};
+use crate::support::key::{Kept, TreeKey};
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// Makes sure that one [`insert`](Inner::insert) of a separator finds the memory for nodes that
     /// it needs. To be called before a split is made durable, so that the split cannot end
     /// half-done for want of memory.
@@ -32,7 +33,7 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
                 self.nodes.kept(node, slot as usize)
             }
         };
-        if K::compare(&self.separators, covering, separator, 0).is_ge() {
+        if K::compare_kept(&self.separators, covering, separator, 0).is_ge() {
             return Err(InnerError::Order);
         }
         let handle = K::keep(&self.separators, separator)?;

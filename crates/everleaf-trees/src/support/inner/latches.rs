@@ -1,4 +1,4 @@
-//! Who locks the nodes that a change touches. The changes themselves are written once, for one
+//! How the nodes that a change touches are locked. The changes themselves are written once, for one
 //! thread and for many.
 
 /// Told of every node in use before it is changed, or read so that the change depends on it.
@@ -6,7 +6,7 @@ pub(super) trait Latches {
     fn change(&mut self, node: u32);
 }
 
-/// Nobody else is there.
+/// There is no other thread.
 pub(super) struct Alone;
 
 impl Latches for Alone {

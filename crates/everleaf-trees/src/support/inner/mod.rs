@@ -18,31 +18,31 @@
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
 //! - I2: the separator of a node in its parent is that of its first slot; the first of all is the
 //!   smallest key.
-//! - I3: words, prefixes, pivots and sketches are what the separators say; what is unused of them
+//! - I3: words, prefixes, pivots and hints are what the separators say; what is unused of them
 //!   is padding.
 //! - I4: all leaves are equally deep, and `len` is their number.
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above
 //!   a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
 //!
-//! Map of the files: `separators` `strings` (kinds of keys) · `nodes` `words` (layout) · `memory` ·
-//! `search` `sketches` `entries` (one node) · `insert` `remove` `build` `latches` (the tree) ·
-//! `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
+//! Map of the files: `nodes` `words` `prefix` (layout) · `memory` `allocate` · `search` `hints`
+//! `entries` (one node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from
+//! child to child) · `check` · `shared` (the handle for many threads).
 
+mod allocate;
 mod build;
 mod check;
 mod cursor;
 mod entries;
+mod hints;
 mod insert;
 mod latches;
 mod memory;
 mod nodes;
+mod prefix;
 mod remove;
 mod search;
-mod separators;
 mod shared;
-mod sketches;
-mod strings;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -55,21 +55,20 @@ use everleaf_pmem::{DramSource, MapError};
 
 pub use build::{Bottom, Building};
 pub use cursor::Cursor;
-pub use separators::{InnerKey, Kept};
 pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
-pub use strings::Strings;
 #[cfg(test)]
 pub(in crate::support) use words::NodeWord;
 
+use crate::support::key::{KeepError, TreeKey};
 use entries::Entry;
 use latches::{Alone, Latches};
 use nodes::Nodes;
-use search::Approach;
+use search::Search;
 use words::RootWord;
 
 /// Keys that [`Inner::find_many`] takes down the tree together.
 pub const BATCH: usize = 16;
-/// Addresses reserved for nodes, and for strings: memory is taken as it is needed.
+/// Addresses reserved for nodes: memory is taken as it is needed.
 const RESERVED_BYTES: u64 = 64 << 30;
 /// A bound of the height: every split of the root doubles the number of nodes below it, and node
 /// numbers have 32 bits.
@@ -101,6 +100,15 @@ pub enum InnerError {
     },
 }
 
+impl From<KeepError> for InnerError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Memory(source) => Self::Memory(source),
+            KeepError::TooLong { bytes, max_bytes } => Self::TooLong { bytes, max_bytes },
+        }
+    }
+}
+
 /// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16,
 /// 32, 64, 128, 256, 512, 4096).
 ///
@@ -117,7 +125,7 @@ pub enum InnerError {
 /// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
 /// ```
 #[derive(Debug)]
-pub struct Inner<K: InnerKey, const CAPACITY: usize> {
+pub struct Inner<K: TreeKey, const CAPACITY: usize> {
     nodes: Nodes<K, CAPACITY>,
     separators: K::Separators,
     /// A [`RootWord`]: the root node and the levels of nodes.
@@ -132,7 +140,7 @@ pub struct Inner<K: InnerKey, const CAPACITY: usize> {
 #[derive(Clone, Copy, Debug)]
 struct Path([(u32, u32); MAX_HEIGHT]);
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// A tree of one child that covers all keys.
     ///
     /// # Errors
@@ -153,7 +161,8 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         RootWord(self.root.load(Relaxed))
     }
 
-    /// Makes this the root; 0 and 0 if there is no node. Release: who sees it sees the node.
+    /// Makes this the root; 0 and 0 if there is no node. Release: a thread that sees it sees the
+    /// node.
     fn set_root(&self, node: u32, height: u32) {
         self.root.store(self.root().replaced_by(node, height).0, Release);
     }
@@ -186,14 +195,21 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             let (top, height) = self.top();
             children.fill(top);
             for level in (0..height).rev() {
-                let mut approaches = [Approach::Slot(0); BATCH];
-                for ((child, key), approach) in children.iter().zip(keys).zip(&mut approaches) {
+                let mut searches = [Search::Slot(0); BATCH];
+                for ((child, key), begin_search) in children.iter().zip(keys).zip(&mut searches) {
                     let node = *child as u32;
-                    *approach =
-                        self.nodes.approach(&self.separators, self.nodes.lines(node), node, *key);
+                    *begin_search = self.nodes.begin_search(
+                        &self.separators,
+                        self.nodes.lines(node),
+                        node,
+                        *key,
+                    );
                 }
-                for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
-                    *child = self.nodes.arrive(&self.separators, *child as u32, *key, approach).1;
+                for ((child, key), begin_search) in children.iter_mut().zip(keys).zip(searches) {
+                    *child = self
+                        .nodes
+                        .finish_search(&self.separators, *child as u32, *key, begin_search)
+                        .1;
                     if level > 0 {
                         self.nodes.prefetch_head(*child as u32);
                     }
@@ -255,6 +271,6 @@ impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Bytes of DRAM taken: all that is mapped for nodes and separators, and this handle.
     pub fn dram_bytes(&self) -> u64 {
-        self.nodes.dram_bytes() + K::dram_bytes(&self.separators) + size_of::<Self>() as u64
+        self.nodes.dram_bytes() + K::separator_bytes(&self.separators) + size_of::<Self>() as u64
     }
 }

@@ -25,35 +25,36 @@ use everleaf_pmem::{DramArena, DramLine, DramSource, MapError, SimdLevel};
 
 use crate::support::latch::LatchWord;
 
+use super::RESERVED_BYTES;
 use super::memory::Memory;
 use super::words::NodeWord;
-use super::{InnerKey, Kept, RESERVED_BYTES};
+use crate::support::key::{Kept, TreeKey};
 
 /// Words in a line, and slots in a block.
 pub(super) const WORDS: usize = 8;
 
 /// The nodes of one tree.
 #[derive(Debug)]
-pub(super) struct Nodes<K: InnerKey, const CAPACITY: usize> {
+pub(super) struct Nodes<K: TreeKey, const CAPACITY: usize> {
     pub(super) arena: DramArena,
-    /// The [sketches](super::sketches) of nodes.
-    pub(super) sketches: DramArena,
+    /// The [hints](super::hints) of nodes.
+    pub(super) hints: DramArena,
     pub(super) simd: SimdLevel,
     /// Changed at every split: apart from what readers read.
     pub(super) memory: CachePadded<Memory>,
     kind: std::marker::PhantomData<K>,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     const SEGMENT_SLOTS: usize = if CAPACITY > 512 { 512 } else { CAPACITY };
     pub(super) const SEGMENTS: usize = CAPACITY / Self::SEGMENT_SLOTS;
     pub(super) const SEGMENT_BLOCKS: usize = Self::SEGMENT_SLOTS.div_ceil(WORDS);
     pub(super) const PIVOT_LINES: usize = Self::SEGMENT_BLOCKS.div_ceil(WORDS);
-    pub(super) const BLOCK_LINES: usize = if K::EXACT { 2 } else { 3 };
+    pub(super) const BLOCK_LINES: usize = if !K::RECORDS { 2 } else { 3 };
     pub(super) const SEGMENT_LINES: usize =
         Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
     /// Line of the shared prefix, where there is one.
-    const PREFIX_LINES: usize = if K::EXACT { 0 } else { 1 };
+    const PREFIX_LINES: usize = if !K::RECORDS { 0 } else { 1 };
     /// The first segment of a small node; the pivots of segments of a large one.
     pub(super) const BODY: u32 = Self::PREFIX_LINES as u32;
     pub(super) const NODE_LINES: usize =
@@ -85,10 +86,10 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
 
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
-        let (arena, sketches) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::SKETCH_BYTES)?);
+        let (arena, hints) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::HINT_BYTES)?);
         Ok(Self {
             arena,
-            sketches,
+            hints,
             simd: dram.simd,
             memory: CachePadded::default(),
             kind: std::marker::PhantomData,
@@ -185,7 +186,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Bytes that the node's words leave out.
     #[inline(always)]
     pub(super) fn skip(&self, node: u32) -> usize {
-        if K::EXACT { 0 } else { self.load(node, 0) as usize }
+        if !K::RECORDS { 0 } else { self.load(node, 0) as usize }
     }
 
     #[inline(always)]
@@ -231,7 +232,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         self.pivot_place(node, block).map_or(0, |(line, place)| self.load(line, place))
     }
 
-    /// Asks for the lines that a search of the node reads first.
+    /// Prefetches the lines that a search of the node reads first.
     #[inline(always)]
     pub(super) fn prefetch_head(&self, node: u32) {
         (0..Self::HEAD_LINES).for_each(|line| self.arena.prefetch(node + line as u32));
@@ -246,7 +247,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The separator in a slot.
     pub(super) fn kept(&self, node: u32, slot: usize) -> Kept {
         let block = self.block(node, slot / WORDS);
-        let handle = if K::EXACT { 0 } else { self.load(block + 2, slot % WORDS) };
+        let handle = if !K::RECORDS { 0 } else { self.load(block + 2, slot % WORDS) };
         Kept { word: self.load(block, slot % WORDS), handle }
     }
 

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::latches::{Alone, Latches};
-use super::{Entry, Inner, InnerKey, Path};
+use super::{Entry, Inner, Path};
+use crate::support::key::TreeKey;
 
-impl<K: InnerKey, const CAPACITY: usize> Inner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// A node with fewer slots is merged with a neighbour, or shares the neighbour's.
     pub(super) const FEW: usize = if CAPACITY / 4 > 2 { CAPACITY / 4 } else { 2 };
     /// Merged nodes keep some room for inserts.

@@ -1,24 +1,26 @@
-//! The search within one node, in two halves so that a batch can overlap its misses: `approach`
-//! finds the block by the pivot lines and asks for it; `arrive` finds the slot within the block.
+//! The search within one node, in two halves so that a batch can overlap its misses: `begin_search`
+//! finds the block by the pivot lines and asks for it; `finish_search` finds the slot within the
+//! block.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::DramLine;
 
-use super::InnerKey;
 use super::nodes::{Nodes, WORDS};
+use super::prefix::compare_prefix;
 use super::words::FIRST_AMBIGUOUS_WORD;
+use crate::support::key::TreeKey;
 
 /// Where a search stands within a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Approach<'n> {
+pub(super) enum Search<'n> {
     /// The slot is in this block: its words, then its children.
     Block { lines: &'n [DramLine], first_slot: u32, word: u64 },
     /// It is this slot.
     Slot(u32),
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The child that covers `key`, and its slot: the last one whose separator is at most `key`, or
     /// the first. `lines` are those of `node`.
     #[inline(always)]
@@ -29,11 +31,11 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         node: u32,
         key: K::Ref<'_>,
     ) -> (usize, u64) {
-        let approach = self.choose_block(separators, lines, node, key);
-        if let Approach::Block { lines, .. } = approach {
+        let search = self.choose_block(separators, lines, node, key);
+        if let Search::Block { lines, .. } = search {
             lines[1].prefetch(); // The words are read at once, the child only after them.
         }
-        self.arrive(separators, node, key, approach)
+        self.finish_search(separators, node, key, search)
     }
 
     /// The child that covers `key`, on the way of one key: with `level` nodes below this one, what
@@ -48,26 +50,26 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         level: u32,
     ) -> u64 {
         let (slot, child) = self.search(separators, lines, node, key);
-        if level > 0 && Self::SKETCHED {
-            self.foresee(child as u32, self.word(node, slot), key);
+        if level > 0 && Self::HAS_HINTS {
+            self.prefetch_block(child as u32, self.word(node, slot), key);
         }
         child
     }
 
     /// Finds the block that holds the slot, and prefetches it.
     #[inline(always)]
-    pub(super) fn approach<'n>(
+    pub(super) fn begin_search<'n>(
         &'n self,
         separators: &K::Separators,
         lines: &'n [DramLine],
         node: u32,
         key: K::Ref<'_>,
-    ) -> Approach<'n> {
-        let approach = self.choose_block(separators, lines, node, key);
-        if let Approach::Block { lines, .. } = approach {
+    ) -> Search<'n> {
+        let search = self.choose_block(separators, lines, node, key);
+        if let Search::Block { lines, .. } = search {
             lines.iter().for_each(DramLine::prefetch);
         }
-        approach
+        search
     }
 
     /// Finds the block that holds the slot.
@@ -78,22 +80,22 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         lines: &'n [DramLine],
         node: u32,
         key: K::Ref<'_>,
-    ) -> Approach<'n> {
+    ) -> Search<'n> {
         let mut skip = 0;
-        if !K::EXACT {
+        if K::RECORDS {
             let prefix = &lines[0];
             skip = prefix.0[0].load(Relaxed) as usize;
-            match K::compare_prefix(key, prefix) {
-                std::cmp::Ordering::Less => return Approach::Slot(0),
+            match compare_prefix::<K>(key, prefix) {
+                std::cmp::Ordering::Less => return Search::Slot(0),
                 std::cmp::Ordering::Equal => {}
                 std::cmp::Ordering::Greater => {
-                    return Approach::Slot(self.count(node).saturating_sub(1) as u32);
+                    return Search::Slot(self.count(node).saturating_sub(1) as u32);
                 }
             }
         }
         let word = K::word(key, skip);
         if word >= FIRST_AMBIGUOUS_WORD {
-            return Approach::Slot(self.search_slots(separators, node, key, word) as u32);
+            return Search::Slot(self.search_slots(separators, node, key, word) as u32);
         }
         let body = Self::BODY as usize;
         let (mut segment, mut first_slot) = (&lines[body..], 0);
@@ -103,33 +105,33 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
         }
         let pivots = segment[..Self::PIVOT_LINES].iter();
-        // Never more than there are blocks, but for a racing reader, who may meet another segment
+        // Never more than there are blocks, but for a racing reader, which may meet another segment
         // than the pivot speaks of.
         let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>()
             % Self::SEGMENT_BLOCKS;
         let start = Self::PIVOT_LINES + block * Self::BLOCK_LINES;
         let lines = &segment[start..start + 2];
-        Approach::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
+        Search::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
     }
 
     /// Finds the slot within its block, and the child in it.
     #[inline(always)]
-    pub(super) fn arrive(
+    pub(super) fn finish_search(
         &self,
         separators: &K::Separators,
         node: u32,
         key: K::Ref<'_>,
-        approach: Approach<'_>,
+        search: Search<'_>,
     ) -> (usize, u64) {
-        let (words, children, first_slot, word) = match approach {
-            Approach::Block { lines, first_slot, word } => {
+        let (words, children, first_slot, word) = match search {
+            Search::Block { lines, first_slot, word } => {
                 (&lines[0], &lines[1], first_slot as usize, word)
             }
-            Approach::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
+            Search::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
         };
         // Slot 0 of a node is at most every key that comes here; the rank is never 0.
         let within = words.count_at_most(self.simd, word).wrapping_sub(1) % WORDS;
-        if !K::EXACT && words.0[within].load(Relaxed) == word {
+        if K::RECORDS && words.0[within].load(Relaxed) == word {
             let slot = self.search_equals(separators, node, key, first_slot + within, word);
             return (slot, self.child(node, slot));
         }
@@ -146,7 +148,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         word: u64,
     ) -> usize {
         let slot = partition_point(1, self.count(node), |slot| self.word(node, slot) <= word) - 1;
-        if K::EXACT || self.word(node, slot) != word {
+        if !K::RECORDS || self.word(node, slot) != word {
             slot
         } else {
             self.search_equals(separators, node, key, slot, word)
@@ -167,7 +169,7 @@ impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         let first = partition_point(1, last + 1, |slot| self.word(node, slot) < word);
         let skip = self.skip(node);
         partition_point(first, last + 1, |slot| {
-            K::compare(separators, self.kept(node, slot), key, skip).is_le()
+            K::compare_kept(separators, self.kept(node, slot), key, skip).is_le()
         }) - 1
     }
 }

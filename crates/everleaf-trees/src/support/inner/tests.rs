@@ -12,14 +12,14 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 
 /// Separator -> child, the smallest key for the first child.
-struct Twin<K: InnerKey, const CAPACITY: usize> {
+struct Twin<K: TreeKey, const CAPACITY: usize> {
     inner: Inner<K, CAPACITY>,
     model: BTreeMap<K::Owned, u64>,
     next_child: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Step<T> {
+enum Change<T> {
     Insert(T),
     Remove(T),
     Replace(T),
@@ -31,7 +31,7 @@ fn simd() -> SimdLevel {
     Cpu::detect().simd()
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     fn new(smallest: K::Owned, simd: SimdLevel) -> Self {
         Self {
             inner: Inner::new(simd, 1).unwrap(),
@@ -45,11 +45,11 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         (separator.clone(), *child)
     }
 
-    fn apply(&mut self, step: &Step<K::Owned>) {
+    fn apply(&mut self, step: &Change<K::Owned>) {
         let child = self.next_child;
         self.next_child += 1;
         match step {
-            Step::Insert(key) => {
+            Change::Insert(key) => {
                 let outcome = self.inner.insert(K::borrow(key), child);
                 assert_eq!(
                     outcome.is_ok(),
@@ -58,7 +58,7 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                 );
                 self.model.entry(key.clone()).or_insert(child);
             }
-            Step::Remove(key) => {
+            Change::Remove(key) => {
                 let (separator, _) = self.covering(key);
                 let first = self.model.keys().next().unwrap() == &separator;
                 assert_eq!(self.inner.remove(K::borrow(key)), !first, "remove {key:?}");
@@ -66,15 +66,15 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
                     self.model.remove(&separator);
                 }
             }
-            Step::Replace(key) => {
+            Change::Replace(key) => {
                 let (separator, old) = self.covering(key);
                 assert_eq!(self.inner.replace(K::borrow(key), child), old);
                 self.model.insert(separator, child);
             }
-            Step::Find(key) => {
+            Change::Find(key) => {
                 assert_eq!(self.inner.find(K::borrow(key)), self.covering(key).1, "find {key:?}")
             }
-            Step::Walk(key) => self.walk(key),
+            Change::Walk(key) => self.walk(key),
         }
         assert_eq!(self.inner.len(), self.model.len() as u64);
     }
@@ -146,20 +146,20 @@ impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     }
 }
 
-fn run<K: InnerKey, const CAPACITY: usize>(
+fn run<K: TreeKey, const CAPACITY: usize>(
     smallest: K::Owned,
-    steps: &[Step<K::Owned>],
+    steps: &[Change<K::Owned>],
     simd: SimdLevel,
 ) {
     let mut twin = Twin::<K, CAPACITY>::new(smallest, simd);
     let keys: Vec<K::Owned> = steps
         .iter()
         .map(|step| match step {
-            Step::Insert(key)
-            | Step::Remove(key)
-            | Step::Replace(key)
-            | Step::Find(key)
-            | Step::Walk(key) => key.clone(),
+            Change::Insert(key)
+            | Change::Remove(key)
+            | Change::Replace(key)
+            | Change::Find(key)
+            | Change::Walk(key) => key.clone(),
         })
         .collect();
     for (number, step) in steps.iter().enumerate() {
@@ -183,7 +183,7 @@ fn run<K: InnerKey, const CAPACITY: usize>(
         } else {
             separators.take(1).last()
         };
-        twin.apply(&Step::Remove(separator.unwrap().clone()));
+        twin.apply(&Change::Remove(separator.unwrap().clone()));
     }
     twin.compare(&keys);
     assert_eq!((twin.inner.height(), twin.inner.inner_nodes()), (0, 0));
@@ -191,13 +191,13 @@ fn run<K: InnerKey, const CAPACITY: usize>(
 
 fn steps<T: Clone + std::fmt::Debug + 'static>(
     key: impl Strategy<Value = T> + 'static,
-) -> impl Strategy<Value = Vec<Step<T>>> {
+) -> impl Strategy<Value = Vec<Change<T>>> {
     let step = (0..20, key).prop_map(|(kind, key)| match kind {
-        0..=10 => Step::Insert(key),
-        11..=15 => Step::Remove(key),
-        16 => Step::Replace(key),
-        17..=18 => Step::Find(key),
-        _ => Step::Walk(key),
+        0..=10 => Change::Insert(key),
+        11..=15 => Change::Remove(key),
+        16 => Change::Replace(key),
+        17..=18 => Change::Find(key),
+        _ => Change::Walk(key),
     });
     prop::collection::vec(step, 1..400)
 }
@@ -271,7 +271,7 @@ proptest! {
 }
 
 /// Large nodes: splits, segments that come and go, merges, at sizes that random steps do not reach.
-fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(
+fn grow_and_shrink<K: TreeKey, const CAPACITY: usize>(
     smallest: K::Owned,
     count: usize,
     key: impl Fn(u64) -> K::Owned,
@@ -281,7 +281,7 @@ fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(
     let mut keys = Vec::new();
     while twin.model.len() < count {
         let key = key(random.random());
-        twin.apply(&Step::Insert(key.clone()));
+        twin.apply(&Change::Insert(key.clone()));
         keys.push(key);
     }
     twin.compare(&keys[..100]);
@@ -298,9 +298,9 @@ fn grow_and_shrink<K: InnerKey, const CAPACITY: usize>(
         if round == 1 {
             sorted.reverse();
         }
-        sorted.iter().for_each(|key| twin.apply(&Step::Remove(key.clone())));
+        sorted.iter().for_each(|key| twin.apply(&Change::Remove(key.clone())));
         twin.compare(&keys[..100]);
-        keys.iter().take(count / 4).for_each(|key| twin.apply(&Step::Insert(key.clone())));
+        keys.iter().take(count / 4).for_each(|key| twin.apply(&Change::Insert(key.clone())));
         twin.compare(&keys[..100]);
     }
 }
@@ -431,7 +431,7 @@ fn released_separators_are_reused() {
 fn bounds_of_the_model_are_used() {
     // The twin's model must answer as the documentation says, or the comparison means nothing.
     let mut twin = Twin::<U64Keys, 4>::new(0, simd());
-    twin.apply(&Step::Insert(10));
+    twin.apply(&Change::Insert(10));
     assert_eq!(twin.model.range((Included(0), Excluded(10))).count(), 1);
     assert_eq!((twin.covering(&9).1, twin.covering(&10).1), (1, 2));
     assert_eq!(<U64Keys as KeyKind>::borrow(&twin.inner.seek(u64::MAX).lower_bound()), 10);

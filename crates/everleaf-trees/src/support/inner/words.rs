@@ -66,8 +66,8 @@ impl LatchWord for NodeWord {
 }
 
 /// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that
-/// root and height are read together; the version, so that whoever saw an earlier root notices,
-/// even if the same node is the root again.
+/// root and height are read together; the version, so that a thread that saw an earlier root
+/// notices, even if the same node is the root again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RootWord(pub(super) u64);
 

@@ -17,7 +17,8 @@ use rand::{RngExt, SeedableRng};
 use super::ConcurrentFpTree;
 use crate::fptree::layout::Flexible;
 use crate::fptree::tests::{TestKey, assert_sound, format_of};
-use crate::fptree::{LeafKey, Opening, Parameters, Variant};
+use crate::fptree::{Opening, Parameters, Variant};
+use crate::support::key::TreeKey;
 
 const THREADS: u64 = 4;
 
@@ -32,7 +33,7 @@ pub(super) fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Po
 
 pub(super) type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
 
-pub(super) fn tree<K: LeafKey>(
+pub(super) fn tree<K: TreeKey>(
     pool: &Arc<Pool<Dram>>,
     parameters: Parameters,
     threads: Option<usize>,
@@ -40,7 +41,7 @@ pub(super) fn tree<K: LeafKey>(
     tree_with(pool, parameters, threads, Transactions::Off)
 }
 
-fn tree_with<K: LeafKey>(
+fn tree_with<K: TreeKey>(
     pool: &Arc<Pool<Dram>>,
     parameters: Parameters,
     threads: Option<usize>,
@@ -53,39 +54,27 @@ fn tree_with<K: LeafKey>(
     Tree::<K>::open(pool, shape, parameters.inner_keys, opening).unwrap()
 }
 
-/// Without transactions, and with simulated ones that abort never, often, and always.
+/// Without transactions, with those of the processor if it has them, and with simulated ones that
+/// abort never, often, and always.
 fn schemes(seed: u64) -> Vec<Transactions> {
     let simulated = |aborts| Transactions::Simulated(Simulation { seed, aborts });
     let page_fault = InjectedAborts::Always(AbortCause::Unknown);
-    vec![
+    let mut schemes = vec![
         Transactions::Off,
         simulated(InjectedAborts::Nothing),
         simulated(InjectedAborts::OneIn(3)),
         simulated(InjectedAborts::OneIn(50)),
         simulated(page_fault),
         simulated(InjectedAborts::Always(AbortCause::Conflict)),
-    ]
-}
-
-/// Keys of which no two numbers make the same.
-trait OwnKey: TestKey {
-    fn of(number: u64) -> Self::Owned;
-}
-
-impl OwnKey for U64Keys {
-    fn of(number: u64) -> u64 {
-        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    ];
+    if Cpu::detect().rtm().is_some() {
+        schemes.push(Transactions::Auto);
     }
-}
-
-impl OwnKey for BytesKeys {
-    fn of(number: u64) -> Box<[u8]> {
-        format!("{:0width$}", number, width = 1 + number as usize % 40).into_bytes().into()
-    }
+    schemes
 }
 
 /// A thread's own keys: those whose number it is, modulo the number of threads.
-struct Owner<'t, K: OwnKey> {
+struct Owner<'t, K: TestKey> {
     tree: &'t Tree<K>,
     thread: u64,
     words: usize,
@@ -93,9 +82,9 @@ struct Owner<'t, K: OwnKey> {
     twin: BTreeMap<K::Owned, Vec<u64>>,
 }
 
-impl<K: OwnKey> Owner<'_, K> {
+impl<K: TestKey> Owner<'_, K> {
     fn own_key(&mut self, keys: u64) -> K::Owned {
-        K::of(self.random.random_range(0..keys / THREADS) * THREADS + self.thread)
+        K::unique(self.random.random_range(0..keys / THREADS) * THREADS + self.thread)
     }
 
     /// The words of a value belong together.
@@ -143,7 +132,7 @@ impl<K: OwnKey> Owner<'_, K> {
     /// What others write may be there or not, but never in part.
     fn look_at_everybodys(&mut self, keys: u64) {
         let numbers: Vec<u64> = (0..20).map(|_| self.random.random_range(0..keys)).collect();
-        let made: Vec<K::Owned> = numbers.iter().map(|number| K::of(*number)).collect();
+        let made: Vec<K::Owned> = numbers.iter().map(|number| K::unique(*number)).collect();
         let borrowed: Vec<_> = made.iter().map(K::borrow).collect();
         let mut values = vec![None; made.len()];
         self.tree.get_many(&borrowed, &mut values).unwrap();
@@ -213,7 +202,7 @@ impl<K: OwnKey> Owner<'_, K> {
 }
 
 /// Threads at work, then the whole compared, checked, and opened again.
-fn run<K: OwnKey>(
+fn run<K: TestKey>(
     parameters: Parameters,
     transactions: Transactions,
     keys: u64,
@@ -261,7 +250,7 @@ fn run<K: OwnKey>(
 }
 
 /// The statistics say which scheme it was, and what became of its transactions.
-fn is_told<K: OwnKey>(tree: &Tree<K>, transactions: Transactions) {
+fn is_told<K: TestKey>(tree: &Tree<K>, transactions: Transactions) {
     let statistics = tree.statistics();
     let counts = statistics.conflicts.transactions;
     match transactions {
@@ -273,6 +262,10 @@ fn is_told<K: OwnKey>(tree: &Tree<K>, transactions: Transactions) {
                 (!always, true),
                 "{aborts:?}: {counts:?}"
             );
+        }
+        // How many commit is up to the processor.
+        Transactions::Auto => {
+            assert_eq!((statistics.concurrency, counts.begun() > 0), (Concurrency::Rtm, true));
         }
         _ => assert_eq!((statistics.concurrency, counts.begun()), (Concurrency::VersionLocks, 0)),
     }

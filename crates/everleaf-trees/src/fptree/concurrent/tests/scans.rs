@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// Who shows a leaf has it locked; a panic must not leave it so.
-fn a_visitor_panics<K: OwnKey>() {
+/// A scan that shows a leaf has it locked; a panic must not leave it so.
+fn a_visitor_panics<K: TestKey>() {
     let parameters = parameters(8, 4, 1);
     let pool = pool::<K>(parameters, 1 << 20);
     let tree = tree::<K>(&pool, parameters, None);
     (0..100).for_each(|number| {
-        assert!(Index::insert(&tree, K::borrow(&K::of(number)), number).unwrap())
+        assert!(Index::insert(&tree, K::borrow(&K::unique(number)), number).unwrap())
     });
     std::thread::scope(|scope| {
         let visitor = scope.spawn(|| {
@@ -19,7 +19,7 @@ fn a_visitor_panics<K: OwnKey>() {
         assert!(visitor.join().is_err());
     });
     (0..100).for_each(|number| {
-        assert_eq!(Index::remove(&tree, K::borrow(&K::of(number))).unwrap(), Some(number))
+        assert_eq!(Index::remove(&tree, K::borrow(&K::unique(number))).unwrap(), Some(number))
     });
     assert_sound(&pool, &tree);
 }

@@ -3,30 +3,31 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::entries::Entry;
-use super::super::memory::Room;
-use super::super::{Inner, InnerError, InnerKey, Kept};
+use super::super::memory::Promised;
+use super::super::{Inner, InnerError};
 use super::held::Held;
-use super::seek::Which;
-use super::{NodeWord, SharedInner, Stand};
+use super::seek::SeekMode;
+use super::{NodeWord, SharedInner, Visited};
+use crate::support::key::{Kept, TreeKey};
 use crate::support::latch;
 
 /// An insertion that cannot fail any more: its separator is kept, and memory for nodes is set
 /// aside. Dropped, it gives both back.
 #[derive(Debug)]
 #[must_use = "it is given back when this is dropped"]
-pub struct Prepared<'i, 'k, K: InnerKey> {
+pub struct Prepared<'i, 'k, K: TreeKey> {
     separator: K::Ref<'k>,
     kept: Kept,
     /// The node above the child to the left, and its slot there: still right while the node is what
     /// it was.
-    place: Option<(Stand<'i>, usize)>,
+    place: Option<(Visited<'i>, usize)>,
     /// Whether the tree has the kept separator now.
     inserted: bool,
     separators: &'i K::Separators,
-    _room: Room<'i>,
+    _memory: Promised<'i>,
 }
 
-impl<K: InnerKey> Drop for Prepared<'_, '_, K> {
+impl<K: TreeKey> Drop for Prepared<'_, '_, K> {
     fn drop(&mut self) {
         if !self.inserted {
             K::release(self.separators, self.kept.handle);
@@ -35,7 +36,7 @@ impl<K: InnerKey> Drop for Prepared<'_, '_, K> {
 }
 
 /// What the short way of a change came to: the lock of one node.
-enum Quick {
+enum OneNodeChange {
     Done,
     /// The node has changed since the descent.
     Conflict,
@@ -45,9 +46,10 @@ enum Quick {
     Refused,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Prepares the insertion of a child with this lower bound, behind the child that covers it. To
-    /// be called before a split is made durable, by the one who has locked the leaf that is split.
+    /// be called before a split is made durable, by the thread that has locked the leaf that is
+    /// split.
     ///
     /// # Errors
     /// [`InnerError::Order`] if `separator` is not covered by `left_child`, or is its lower bound;
@@ -58,13 +60,13 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         separator: K::Ref<'k>,
         left_child: u64,
     ) -> Result<Prepared<'i, 'k, K>, InnerError> {
-        let (place, follows) = self.visit(relax, separator, Which::Covering, |place| {
-            K::compare(&self.tree.separators, self.lower(place), separator, 0).is_lt()
+        let (place, follows) = self.visit(relax, separator, SeekMode::Covering, |place| {
+            K::compare_kept(&self.tree.separators, self.lower(place), separator, 0).is_lt()
         });
         if !follows || place.child != left_child {
             return Err(InnerError::Order);
         }
-        let room = self.tree.nodes.promise(|| self.height())?;
+        let memory = self.tree.nodes.promise(|| self.height())?;
         let kept = Kept {
             word: K::word(separator, 0),
             handle: K::keep(&self.tree.separators, separator)?,
@@ -76,7 +78,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             place: place.slot,
             inserted: false,
             separators,
-            _room: room,
+            _memory: memory,
         })
     }
 
@@ -92,7 +94,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
             "prepared for another tree"
         );
         let entry = Entry { kept: prepared.kept, child };
-        if let Some(splits) = self.insert_at_once(relax, prepared.separator, entry) {
+        if let Some(splits) = self.insert_in_transaction(relax, prepared.separator, entry) {
             prepared.inserted = true;
             return splits;
         }
@@ -103,14 +105,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                 None => self.insert_into_one(relax, prepared.separator, entry),
             };
             match quick {
-                Quick::Conflict if place.is_some() => {}
-                Quick::Done => {
+                OneNodeChange::Conflict if place.is_some() => {}
+                OneNodeChange::Done => {
                     prepared.inserted = true;
                     self.tree.len.fetch_add(1, Relaxed);
                     return 0;
                 }
-                Quick::Conflict => self.restarted(relax),
-                Quick::Structure | Quick::Refused => break,
+                OneNodeChange::Conflict => self.restarted(relax),
+                OneNodeChange::Structure | OneNodeChange::Refused => break,
             }
         }
         let _structure = self.lock_structure();
@@ -122,15 +124,20 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// Inserts if the bottom node has room.
-    fn insert_into_one(&self, relax: &impl Fn(), separator: K::Ref<'_>, entry: Entry) -> Quick {
-        let (place, ()) = self.visit(relax, separator, Which::Covering, |_| ());
-        place.slot.map_or(Quick::Structure, |place| self.insert_at_place(place, entry))
+    fn insert_into_one(
+        &self,
+        relax: &impl Fn(),
+        separator: K::Ref<'_>,
+        entry: Entry,
+    ) -> OneNodeChange {
+        let (place, ()) = self.visit(relax, separator, SeekMode::Covering, |_| ());
+        place.slot.map_or(OneNodeChange::Structure, |place| self.insert_at_place(place, entry))
     }
 
     /// Inserts behind a slot of a node, if that has room and is still as it was seen.
-    fn insert_at_place(&self, (at, slot): (Stand<'_>, usize), entry: Entry) -> Quick {
+    fn insert_at_place(&self, (at, slot): (Visited<'_>, usize), entry: Entry) -> OneNodeChange {
         if at.seen.count() == CAPACITY {
-            return Quick::Structure;
+            return OneNodeChange::Structure;
         }
         self.change_one(at, || {
             self.tree.nodes.insert_entry(&self.tree.separators, at.node, slot + 1, entry)
@@ -144,15 +151,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Where the node keeps enough children and the child is not its first: as
     /// [`insert`](SharedInner::insert).
     pub fn remove(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
-        if let Some(removed) = self.remove_at_once(relax, key) {
+        if let Some(removed) = self.remove_in_transaction(relax, key) {
             return removed;
         }
         while !self.is_transactional() {
             match self.remove_from_one(relax, key) {
-                Quick::Done => return true,
-                Quick::Refused => return false,
-                Quick::Conflict => self.restarted(relax),
-                Quick::Structure => break,
+                OneNodeChange::Done => return true,
+                OneNodeChange::Refused => return false,
+                OneNodeChange::Conflict => self.restarted(relax),
+                OneNodeChange::Structure => break,
             }
         }
         let _structure = self.lock_structure();
@@ -163,33 +170,34 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// Removes if only the bottom node must change: neither its first slot, nor so many that it
     /// would be merged.
-    fn remove_from_one(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Quick {
-        let (place, removed) = self.visit(relax, key, Which::Covering, |place| self.lower(place));
+    fn remove_from_one(&self, relax: &impl Fn(), key: K::Ref<'_>) -> OneNodeChange {
+        let (place, removed) =
+            self.visit(relax, key, SeekMode::Covering, |place| self.lower(place));
         if removed.is_smallest::<K>() {
-            return Quick::Refused;
+            return OneNodeChange::Refused;
         }
         let fewest = if place.height == 1 { 2 } else { Inner::<K, CAPACITY>::FEW };
         match place.slot {
             Some((at, slot)) if slot > 0 && at.seen.count() > fewest => {
                 let outcome = self.change_one(at, || self.tree.nodes.remove_entry(at.node, slot));
-                if let Quick::Done = outcome {
+                if let OneNodeChange::Done = outcome {
                     K::release(&self.tree.separators, removed.handle);
                     self.tree.len.fetch_sub(1, Relaxed);
                 }
                 outcome
             }
-            _ => Quick::Structure,
+            _ => OneNodeChange::Structure,
         }
     }
 
     /// Locks a node if it is still as it was seen, changes and unlocks it.
     #[inline(always)]
-    fn change_one(&self, at: Stand<'_>, change: impl FnOnce()) -> Quick {
+    fn change_one(&self, at: Visited<'_>, change: impl FnOnce()) -> OneNodeChange {
         if !latch::try_lock(at.atom, at.seen) {
-            return Quick::Conflict;
+            return OneNodeChange::Conflict;
         }
         change();
         latch::unlock::<NodeWord>(at.atom);
-        Quick::Done
+        OneNodeChange::Done
     }
 }

@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use everleaf_pmem::DramLine;
 
+use super::super::BATCH;
 use super::super::nodes::Nodes;
-use super::super::search::Approach;
-use super::super::{BATCH, InnerKey};
-use super::{NodeWord, RootWord, SharedInner, Stand, Ticket};
+use super::super::search::Search;
+use super::{NodeWord, RootWord, SharedInner, Ticket, Visited};
+use crate::support::key::TreeKey;
 use crate::support::latch::{self, LatchWord};
 
-impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// The child that covers `key`. Costs what [`Inner::find`](super::super::Inner::find) costs,
     /// and two loads a level of lines that it reads anyway.
     #[inline]
@@ -33,20 +34,20 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let mut child = u64::from(root.node());
         for level in (0..root.height()).rev() {
             let at = self.enter(relax, child, ticket)?;
-            // As in a transaction: whoever gave up there because a page was missing must touch it
-            // here.
+            // As in a transaction: a thread that gave up there because a page was missing must
+            // touch it here.
             child = self.tree.nodes.pass(&self.tree.separators, at.lines, at.node, key, level);
             ticket = at.ticket();
         }
         ticket.is_current().then_some((child, ticket))
     }
 
-    /// What may be the child that covers `key`, and its ticket, which the caller must ask before he
-    /// believes it: until then the child may be any number. Saves who asks the ticket anyway, after
-    /// he has read something of the child, to ask it twice. None where [`find`](SharedInner::find)
-    /// would wait or start again.
+    /// What may be the child that covers `key`, and its ticket, which the caller must ask before it
+    /// relies on it: until then the child may be any number. A caller that asks the ticket anyway,
+    /// after it has read something of the child, is saved asking twice. None where
+    /// [`find`](SharedInner::find) would wait or start again.
     #[inline(always)]
-    pub fn glance(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+    pub fn find_unvalidated(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
         let root = self.load_root();
         let mut ticket = self.ticket_of_root(root);
         if root.height() == 0 {
@@ -86,7 +87,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     #[inline(always)]
-    pub(super) fn search(&self, at: Stand<'_>, key: K::Ref<'_>) -> (usize, u64) {
+    pub(super) fn search(&self, at: Visited<'_>, key: K::Ref<'_>) -> (usize, u64) {
         self.tree.nodes.search(&self.tree.separators, at.lines, at.node, key)
     }
 
@@ -98,7 +99,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         relax: &impl Fn(),
         child: u64,
         came_from: Ticket<'_>,
-    ) -> Option<Stand<'_>> {
+    ) -> Option<Visited<'_>> {
         loop {
             let at = self.look_at(child)?;
             if !came_from.is_current() {
@@ -113,10 +114,10 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// The node that a child number leads to, perhaps.
     #[inline(always)]
-    fn look_at(&self, child: u64) -> Option<Stand<'_>> {
+    fn look_at(&self, child: u64) -> Option<Visited<'_>> {
         let lines = self.tree.nodes.lines_of_child(child)?;
         let atom = Nodes::<K, CAPACITY>::atom_in(lines);
-        Some(Stand { node: child as u32, lines, atom, seen: latch::load(atom) })
+        Some(Visited { node: child as u32, lines, atom, seen: latch::load(atom) })
     }
 
     /// The children that cover `keys`, in their order, each with its ticket. Keys go down together,
@@ -135,7 +136,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         for ((keys, children), tickets) in
             keys.chunks(BATCH).zip(children.chunks_mut(BATCH)).zip(tickets.chunks_mut(BATCH))
         {
-            self.glance_many(keys, children, tickets);
+            self.find_many_unvalidated(keys, children, tickets);
             for ((key, child), ticket) in keys.iter().zip(children).zip(tickets) {
                 if !ticket.is_current() {
                     self.restarted(relax);
@@ -146,9 +147,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// Looks for at most [`BATCH`] keys together; the slices have one length. Each child is as
-    /// [`glance`](SharedInner::glance) says it, and the ticket of a key that met a change is not
-    /// current.
-    pub fn glance_many<'t>(
+    /// [`find_unvalidated`](SharedInner::find_unvalidated) says it, and the ticket of a key that
+    /// met a change is not current.
+    pub fn find_many_unvalidated<'t>(
         &'t self,
         keys: &[K::Ref<'_>],
         children: &mut [u64],
@@ -163,15 +164,15 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         children.fill(u64::from(root.node()));
         let all = self.tree.nodes.all_lines();
         for level in (0..root.height()).rev() {
-            let mut approaches = [Approach::Slot(0); BATCH];
-            for (((key, child), ticket), approach) in
-                keys.iter().zip(&mut *children).zip(&mut *tickets).zip(&mut approaches)
+            let mut searches = [Search::Slot(0); BATCH];
+            for (((key, child), ticket), begin_search) in
+                keys.iter().zip(&mut *children).zip(&mut *tickets).zip(&mut searches)
             {
                 // A ticket tells, on the way, where its key came from.
                 match self.step(all, *child, *ticket) {
                     Some((lines, next)) => {
                         *ticket = next;
-                        *approach = self.tree.nodes.approach(
+                        *begin_search = self.tree.nodes.begin_search(
                             &self.tree.separators,
                             lines,
                             *child as u32,
@@ -182,9 +183,12 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                     None => (*child, *ticket) = (u64::from(root.node()), self.stale_ticket()),
                 }
             }
-            for ((child, key), approach) in children.iter_mut().zip(keys).zip(approaches) {
-                *child =
-                    self.tree.nodes.arrive(&self.tree.separators, *child as u32, *key, approach).1;
+            for ((child, key), begin_search) in children.iter_mut().zip(keys).zip(searches) {
+                *child = self
+                    .tree
+                    .nodes
+                    .finish_search(&self.tree.separators, *child as u32, *key, begin_search)
+                    .1;
                 if level > 0 {
                     self.tree.nodes.prefetch_head(*child as u32);
                 }

@@ -1,9 +1,10 @@
 //! The nodes that a change has locked.
 
+use super::super::Inner;
 use super::super::latches::Latches;
 use super::super::nodes::Nodes;
-use super::super::{Inner, InnerKey};
 use super::NodeWord;
+use crate::support::key::TreeKey;
 use crate::support::latch;
 
 /// Nodes of a usual change: a few a level. A change of more takes memory for their numbers.
@@ -11,13 +12,13 @@ const USUAL: usize = 32;
 
 /// The nodes that a change of many nodes has locked: under the structure lock, or in a transaction.
 /// Dropped, they are unlocked.
-pub(super) struct Held<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> {
+pub(super) struct Held<'a, K: TreeKey, const CAPACITY: usize, Wait: Fn()> {
     nodes: &'a Nodes<K, CAPACITY>,
     wait: Wait,
     locked: Vec<u32>,
 }
 
-impl<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> Held<'a, K, CAPACITY, Wait> {
+impl<'a, K: TreeKey, const CAPACITY: usize, Wait: Fn()> Held<'a, K, CAPACITY, Wait> {
     pub fn new(tree: &'a Inner<K, CAPACITY>, wait: Wait) -> Self {
         Self { nodes: &tree.nodes, wait, locked: Vec::with_capacity(USUAL) }
     }
@@ -28,7 +29,7 @@ impl<'a, K: InnerKey, const CAPACITY: usize, Wait: Fn()> Held<'a, K, CAPACITY, W
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Latches for Held<'_, K, CAPACITY, Wait> {
+impl<K: TreeKey, const CAPACITY: usize, Wait: Fn()> Latches for Held<'_, K, CAPACITY, Wait> {
     fn change(&mut self, node: u32) {
         if !self.locked.contains(&node) {
             latch::lock::<NodeWord>(self.nodes.atom(node), &self.wait);
@@ -37,7 +38,7 @@ impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Latches for Held<'_, K, CAP
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize, Wait: Fn()> Drop for Held<'_, K, CAPACITY, Wait> {
+impl<K: TreeKey, const CAPACITY: usize, Wait: Fn()> Drop for Held<'_, K, CAPACITY, Wait> {
     fn drop(&mut self) {
         self.unlock();
     }

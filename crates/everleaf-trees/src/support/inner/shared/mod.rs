@@ -4,11 +4,11 @@
 //! **Readers never write.** A descent loads the word of a node, searches the node, loads the word
 //! of the child, and then asks whether the node's word is still the same; if not it starts again.
 //! Until it has asked, what it read may be nonsense: numbers are checked before they are followed,
-//! loops are bounded. A *glance* is one attempt of this whose last question is left to the caller,
-//! who asks it after he has read something of the child. What a descent returns comes with a
-//! [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key. (The
-//! upper bound of a node's last child stands further up, but falls only by a change of this node: a
-//! split of that child.)
+//! loops are bounded. A *find_unvalidated* is one attempt of this whose last question is left to
+//! the caller, who asks it after he has read something of the child. What a descent returns comes
+//! with a [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key.
+//! (The upper bound of a node's last child stands further up, but falls only by a change of this
+//! node: a split of that child.)
 //!
 //! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its
 //! first, locks this one node: an exchange that succeeds only if the node is what the descent has
@@ -23,29 +23,29 @@
 //! both. A descent that is a transaction reads no versions and never starts again: it is the
 //! descent of one thread, and what it finds was so at one moment. A change is the descent and all
 //! that it changes, of however many nodes, in one transaction; it locks the nodes and unlocks them
-//! with new versions inside, which nobody sees but by the versions. The structure lock is the
+//! with new versions inside, which is seen by the versions only. The structure lock is the
 //! fallback lock: every transaction reads it first, and a change that its transactions gave up
 //! takes it, whatever its size. A descent that gave up goes by versions. Batches always go by
 //! versions: the 16 descents of one overlap, and one transaction of all would be lost for any of
 //! them.
 //!
-//! No lock is held across a door of the media: whoever holds one touches only DRAM. `relax` is
+//! No lock is held across an operation of the media: its holder touches only DRAM. `relax` is
 //! called in every turn of a wait for a node.
 //!
-//! **What the caller must hold.** The tree knows nothing of leaves. Whoever inserts a separator has
-//! locked the leaf that is split; whoever removes a child has locked its leaf, and the one to the
-//! left where the protocol of the leaves wants it.
+//! **What the caller must hold.** The tree knows nothing of leaves. A thread that inserts a
+//! separator has locked the leaf that is split; one that removes a child has locked its leaf, and
+//! the one to the left where the protocol of the leaves wants it.
 //!
 //! Map of the files: `find` (descents, batches) · `seek` (for scans) · `change` (insertion and
-//! removal) · `held` (nodes that are locked) · `at_once` (all of it as transactions).
+//! removal) · `held` (nodes that are locked) · `transactional` (all of it as transactions).
 
-mod at_once;
 mod change;
 mod find;
 mod held;
 mod seek;
 #[cfg(test)]
 mod tests;
+mod transactional;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,7 +59,8 @@ pub use change::Prepared;
 pub use seek::Sought;
 
 use super::words::{NodeWord, RootWord};
-use super::{Inner, InnerError, InnerKey};
+use super::{Inner, InnerError};
+use crate::support::key::TreeKey;
 use crate::support::latch::{self, LatchWord};
 
 /// The inner nodes of a tree that many threads read and change. See [`Inner`] for keys and
@@ -86,11 +87,11 @@ use crate::support::latch::{self, LatchWord};
 /// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
 /// ```
 #[derive(Debug)]
-pub struct SharedInner<K: InnerKey, const CAPACITY: usize> {
+pub struct SharedInner<K: TreeKey, const CAPACITY: usize> {
     tree: Inner<K, CAPACITY>,
     transactions: TransactionalMemory,
-    /// Held by whoever changes more than one node; with transactions, by whoever changes a node
-    /// without one.
+    /// Held by a thread that changes more than one node; with transactions, by one that changes a
+    /// node without one.
     structure: CachePadded<Mutex<()>>,
     conflicts: CachePadded<Conflicts>,
 }
@@ -137,21 +138,21 @@ pub struct ConflictCounts {
 
 /// A node in a descent, and the word that it had when the descent reached it: unlocked.
 #[derive(Clone, Copy, Debug)]
-struct Stand<'t> {
+struct Visited<'t> {
     node: u32,
     lines: &'t [DramLine],
     atom: &'t AtomicU64,
     seen: NodeWord,
 }
 
-impl<'t> Stand<'t> {
+impl<'t> Visited<'t> {
     #[inline(always)]
     fn ticket(self) -> Ticket<'t> {
         Ticket { atom: self.atom, seen: self.seen.bits() }
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInner<K, CAPACITY> {
     fn from(tree: Inner<K, CAPACITY>) -> Self {
         let transactions = TransactionalMemory::new(Transactions::Off, None);
         Self {
@@ -163,7 +164,7 @@ impl<K: InnerKey, const CAPACITY: usize> From<Inner<K, CAPACITY>> for SharedInne
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// A tree of one child that covers all keys.
     ///
     /// # Errors
@@ -256,13 +257,13 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         }
     }
 
-    /// Every violation of the invariants, as sentences; empty if all is well. While nobody changes
-    /// the tree: else it reports what is under way.
+    /// Every violation of the invariants, as sentences; empty if all is well. While no thread
+    /// changes the tree: else it reports what is under way.
     pub fn check(&self) -> Vec<String> {
         self.tree.check()
     }
 
-    /// Shows every child in order. While nobody changes the tree: else some may be left out or
+    /// Shows every child in order. While no thread changes the tree: else some may be left out or
     /// shown twice.
     pub fn for_each_child(&self, mut visit: impl FnMut(u64)) {
         let mut cursor = self.tree.start(Direction::Forward);

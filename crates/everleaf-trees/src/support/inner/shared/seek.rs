@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_index::Direction;
 
-use super::super::{InnerKey, Kept};
-use super::{SharedInner, Stand, Ticket};
+use super::{SharedInner, Ticket, Visited};
+use crate::support::key::{Kept, TreeKey};
 
 /// A child, and where to go on from it.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Sought<'t, O> {
     /// may be another one by now.
     pub hint: Option<u64>,
     /// The bottom node and the slot in it, as for [`Place`].
-    slot: Option<(Stand<'t>, usize)>,
+    slot: Option<(Visited<'t>, usize)>,
 }
 
 /// Where a descent ended.
@@ -33,16 +33,16 @@ pub(super) struct Place<'t> {
     pub(super) child: u64,
     pub(super) ticket: Ticket<'t>,
     /// The bottom node and the slot in it; none where there is no node.
-    pub(super) slot: Option<(Stand<'t>, usize)>,
+    pub(super) slot: Option<(Visited<'t>, usize)>,
     /// The lowest node with a slot behind the one taken, and that slot: its separator is the upper
     /// bound. None for the last child.
-    upper: Option<(Stand<'t>, usize)>,
+    upper: Option<(Visited<'t>, usize)>,
     pub(super) height: u32,
 }
 
-/// Which child is meant.
+/// SeekMode child is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum SeekMode {
     /// The one that covers the key.
     Covering,
     /// The one that covers the keys just below it.
@@ -51,17 +51,17 @@ pub(super) enum Which {
     Last,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// Goes down and asks `read` about the place; what it says counts if nothing has changed by
     /// then.
     pub(super) fn visit<T>(
         &self,
         relax: &impl Fn(),
         key: K::Ref<'_>,
-        which: Which,
+        which: SeekMode,
         read: impl Fn(&Place<'_>) -> T,
     ) -> (Place<'_>, T) {
-        if let Some(found) = self.visit_at_once(relax, key, which, &read) {
+        if let Some(found) = self.visit_in_transaction(relax, key, which, &read) {
             return found;
         }
         loop {
@@ -84,7 +84,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         &self,
         relax: &impl Fn(),
         key: K::Ref<'_>,
-        which: Which,
+        which: SeekMode,
     ) -> Option<Place<'_>> {
         let root = self.load_root();
         let height = root.height();
@@ -114,8 +114,12 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                     height,
                 });
             }
-            if which != Which::Last {
-                self.tree.nodes.foresee(child as u32, self.tree.nodes.word(at.node, slot), key);
+            if which != SeekMode::Last {
+                self.tree.nodes.prefetch_block(
+                    child as u32,
+                    self.tree.nodes.word(at.node, slot),
+                    key,
+                );
             }
             at = self.enter(relax, child, at.ticket())?;
         }
@@ -123,9 +127,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// The slot of a node that leads to the child, and what is in it.
-    fn slot(&self, at: Stand<'_>, key: K::Ref<'_>, which: Which) -> (usize, u64) {
+    fn slot(&self, at: Visited<'_>, key: K::Ref<'_>, which: SeekMode) -> (usize, u64) {
         let (nodes, separators) = (&self.tree.nodes, &self.tree.separators);
-        if which == Which::Last {
+        if which == SeekMode::Last {
             let last = at.seen.count().saturating_sub(1);
             return (last, nodes.child(at.node, last));
         }
@@ -133,9 +137,9 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         // Where the separator is the key itself, the keys below it are one slot before; a first
         // slot is never met so, because the node above has the same separator. Further down all
         // separators are less.
-        if which == Which::Below
+        if which == SeekMode::Below
             && slot > 0
-            && K::compare(separators, nodes.kept(at.node, slot), key, 0).is_eq()
+            && K::compare_kept(separators, nodes.kept(at.node, slot), key, 0).is_eq()
         {
             return (slot - 1, nodes.child(at.node, slot - 1));
         }
@@ -147,14 +151,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     fn owned(&self, kept: Kept) -> K::Owned {
-        K::owned(&self.tree.separators, kept)
+        K::copy_kept(&self.tree.separators, kept)
     }
 
     fn sought(
         &self,
         relax: &impl Fn(),
         key: K::Ref<'_>,
-        which: Which,
+        which: SeekMode,
         direction: Direction,
     ) -> Sought<'_, K::Owned> {
         let nodes = &self.tree.nodes;
@@ -221,14 +225,14 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         key: K::Ref<'_>,
         direction: Direction,
     ) -> Sought<'_, K::Owned> {
-        self.sought(relax, key, Which::Covering, direction)
+        self.sought(relax, key, SeekMode::Covering, direction)
     }
 
     /// The child that covers the keys just below `key`, and where its range begins. None if there
     /// is no smaller key.
     pub fn seek_before(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<Sought<'_, K::Owned>> {
-        let smallest = K::compare(&self.tree.separators, Kept::default(), key, 0).is_eq();
-        (!smallest).then(|| self.sought(relax, key, Which::Below, Direction::Backward))
+        let smallest = K::compare_kept(&self.tree.separators, Kept::default(), key, 0).is_eq();
+        (!smallest).then(|| self.sought(relax, key, SeekMode::Below, Direction::Backward))
     }
 
     /// The first (`Forward`) or the last child, and where its range ends in this direction.
@@ -236,19 +240,21 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let smallest = self.owned(Kept::default());
         match direction {
             Direction::Forward => {
-                self.sought(relax, K::borrow(&smallest), Which::Covering, direction)
+                self.sought(relax, K::borrow(&smallest), SeekMode::Covering, direction)
             }
-            Direction::Backward => self.sought(relax, K::borrow(&smallest), Which::Last, direction),
+            Direction::Backward => {
+                self.sought(relax, K::borrow(&smallest), SeekMode::Last, direction)
+            }
         }
     }
 
     /// The smallest key that the child that covers `key` covers.
     pub fn lower_bound(&self, relax: &impl Fn(), key: K::Ref<'_>) -> K::Owned {
-        self.visit(relax, key, Which::Covering, |place| self.owned(self.lower(place))).1
+        self.visit(relax, key, SeekMode::Covering, |place| self.owned(self.lower(place))).1
     }
 
     /// Whether the child that covers `key` is the last.
     pub fn is_last(&self, relax: &impl Fn(), key: K::Ref<'_>) -> bool {
-        self.visit(relax, key, Which::Covering, |place| place.upper.is_none()).1
+        self.visit(relax, key, SeekMode::Covering, |place| place.upper.is_none()).1
     }
 }

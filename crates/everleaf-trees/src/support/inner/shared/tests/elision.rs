@@ -2,8 +2,8 @@
 //! words that the crate has.
 //!
 //! A transaction is what its simulation makes of it: a section under a gate, which reads first
-//! whether the fallback lock is held. Whoever takes the fallback lock waits once for the gate.
-//! Readers by versions take neither.
+//! whether the fallback lock is held. The thread that takes the fallback lock waits once for the
+//! gate. Readers by versions take neither.
 
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};

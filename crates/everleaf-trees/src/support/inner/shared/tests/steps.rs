@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl<K: InnerKey, const CAPACITY: usize> Twin<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Twin<K, CAPACITY> {
     /// A step is what a descent from the bound would find.
     pub(super) fn step_on(&self, sought: &Sought<'_, K::Owned>, direction: Direction) {
         let Some(next) = self.inner.seek_on(sought, direction) else { return };

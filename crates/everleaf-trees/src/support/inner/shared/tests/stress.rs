@@ -2,27 +2,29 @@
 //! everywhere.
 //!
 //! Numbers stand for keys. They are cut into ranges; the lower bound of a range is a separator that
-//! stays, all others come and go. A range belongs to one writer, who therefore knows exactly what
+//! stays, all others come and go. A range belongs to one writer, which therefore knows exactly what
 //! must be found in it; the others know that a child must be of the key's range and not above the
 //! key. The child of a separator is its number complemented, which is far outside of the arena: a
 //! reader that has lost its way and takes it for a node must not follow it.
 
+use std::cmp;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf_index::KeyKind;
-use everleaf_pmem::{DramLine, DramSource, MapError};
+use everleaf_index::{IndexError, KeyKind};
+use everleaf_pmem::{DramSource, MapError, Media, PCell};
+use everleaf_pool::{Pool, Worker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::super::Kept;
 use super::*;
+use crate::support::key::{KeepError, Kept, KeyHash, sealed};
 
 /// Numbers in a range.
 const WIDTH: u64 = 64;
 
 /// What a run is made of.
-struct Run<K: InnerKey, const CAPACITY: usize> {
+struct Run<K: TreeKey, const CAPACITY: usize> {
     inner: SharedInner<K, CAPACITY>,
     ranges: u64,
     writers: u64,
@@ -32,7 +34,7 @@ struct Run<K: InnerKey, const CAPACITY: usize> {
     keys: Vec<K::Owned>,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Run<K, CAPACITY> {
     fn new(ranges: u64, writers: u64, steps: usize, key: fn(u64) -> K::Owned) -> Self {
         Self::with(Transactions::Off, ranges, writers, steps, key)
     }
@@ -45,7 +47,8 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         key: fn(u64) -> K::Owned,
     ) -> Self {
         let inner = SharedInner::new(simd(), !0).unwrap();
-        let inner = inner.with_transactions(TransactionalMemory::new(transactions, None));
+        let inner =
+            inner.with_transactions(TransactionalMemory::new(transactions, Cpu::detect().rtm()));
         for range in 1..ranges {
             insert(&inner, K::borrow(&key(range * WIDTH)), !(range * WIDTH)).unwrap();
         }
@@ -98,7 +101,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
         random.random_range(0..self.ranges * WIDTH)
     }
 
-    /// What holds of a child for `number`, whoever changes what.
+    /// What holds of a child for `number`, whatever other threads change.
     fn covers(&self, number: u64, child: u64) {
         let child = !child;
         assert!(
@@ -123,7 +126,7 @@ impl<K: InnerKey, const CAPACITY: usize> Run<K, CAPACITY> {
             self.covers(*number, self.inner.find(&relax, key).0);
         }
         let (number, key) = (numbers[0], K::borrow(&keys[0]));
-        if let Some((child, same)) = self.inner.find_at_once(&relax, key, |child| child) {
+        if let Some((child, same)) = self.inner.find_in_transaction(&relax, key, |child| child) {
             assert_eq!(child, same);
             self.covers(number, child);
         }
@@ -167,14 +170,14 @@ impl Drop for Last<'_> {
 }
 
 /// What a writer knows of its ranges.
-struct Model<'a, K: InnerKey, const CAPACITY: usize> {
+struct Model<'a, K: TreeKey, const CAPACITY: usize> {
     run: &'a Run<K, CAPACITY>,
     writer: u64,
     /// Those that come and go.
     separators: BTreeSet<u64>,
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
     fn own(&self, random: &mut StdRng) -> u64 {
         let range = random.random_range(0..self.run.ranges / self.run.writers) * self.run.writers
             + self.writer;
@@ -231,7 +234,7 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         if inner.is_transactional() {
             assert!(
                 inner
-                    .find_at_once(&relax, key, |found| found)
+                    .find_in_transaction(&relax, key, |found| found)
                     .is_none_or(|found| found == (!child, !child))
             );
         }
@@ -255,7 +258,7 @@ impl<K: InnerKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
 /// these meet far more often.
 struct Yielding<K>(std::marker::PhantomData<K>);
 
-impl<K: InnerKey> KeyKind for Yielding<K> {
+impl<K: TreeKey> KeyKind for Yielding<K> {
     type Ref<'a> = K::Ref<'a>;
     type Owned = K::Owned;
     fn to_owned(key: K::Ref<'_>) -> K::Owned {
@@ -266,51 +269,75 @@ impl<K: InnerKey> KeyKind for Yielding<K> {
     }
 }
 
-impl<K: InnerKey> InnerKey for Yielding<K> {
-    const EXACT: bool = K::EXACT;
+impl<K: TreeKey> sealed::Sealed for Yielding<K> {}
+
+/// Functions of `K`, as they are.
+macro_rules! as_they_are {
+    ($(fn $name:ident $(<$media:ident>)? ($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        $(fn $name $(<$media: Media>)? ($($argument: $kind),*) -> $result {
+            K::$name($($argument),*)
+        })*
+    };
+}
+
+impl<K: TreeKey> TreeKey for Yielding<K> {
+    const RECORDS: bool = K::RECORDS;
+    type BoundWord = K::BoundWord;
     type Separators = K::Separators;
 
-    fn separators(dram: DramSource<'_>) -> Result<K::Separators, MapError> {
-        K::separators(dram)
-    }
     fn word(key: K::Ref<'_>, skip: usize) -> u64 {
         std::thread::yield_now();
         K::word(key, skip)
     }
-    fn compare_prefix(key: K::Ref<'_>, header: &DramLine) -> std::cmp::Ordering {
-        K::compare_prefix(key, header)
-    }
-    fn keep(separators: &K::Separators, key: K::Ref<'_>) -> Result<u64, InnerError> {
-        K::keep(separators, key)
-    }
-    fn release(separators: &K::Separators, handle: u64) {
-        K::release(separators, handle);
-    }
-    fn compare(
+    fn compare_kept(
         separators: &K::Separators,
         kept: Kept,
         key: K::Ref<'_>,
         skip: usize,
-    ) -> std::cmp::Ordering {
+    ) -> cmp::Ordering {
         std::thread::yield_now();
-        K::compare(separators, kept, key, skip)
+        K::compare_kept(separators, kept, key, skip)
     }
     fn kept_word(separators: &K::Separators, kept: Kept, skip: usize) -> u64 {
         std::thread::yield_now();
         K::kept_word(separators, kept, skip)
     }
-    fn owned(separators: &K::Separators, kept: Kept) -> K::Owned {
+    fn copy_kept(separators: &K::Separators, kept: Kept) -> K::Owned {
         std::thread::yield_now();
-        K::owned(separators, kept)
+        K::copy_kept(separators, kept)
     }
-    fn dram_bytes(separators: &K::Separators) -> u64 {
-        K::dram_bytes(separators)
+
+    fn least<'a>() -> K::Ref<'a> {
+        K::least()
     }
-    fn live_words(separators: &K::Separators) -> u64 {
-        K::live_words(separators)
+    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<K::Ref<'_>, IndexError> {
+        K::read(pool, word)
     }
-    fn words(handle: u64) -> u64 {
-        K::words(handle)
+    fn known_bound<M: Media>(pool: &Pool<M>, first: u64, word: K::BoundWord) -> K::Ref<'_> {
+        K::known_bound(pool, first, word)
+    }
+    as_they_are! {
+        fn admit(key: K::Ref<'_>) -> Result<(), IndexError>;
+        fn cmp_keys(left: K::Ref<'_>, right: K::Ref<'_>) -> cmp::Ordering;
+        fn separator(left: K::Ref<'_>, right: K::Ref<'_>) -> K::Owned;
+        fn hash(key: K::Ref<'_>) -> KeyHash;
+        fn common_prefix(left: K::Ref<'_>, right: K::Ref<'_>, limit: usize) -> usize;
+        fn as_word(key: K::Ref<'_>) -> Option<u64>;
+        fn place<M>(worker: &mut Worker<M>, cell: &PCell, key: K::Ref<'_>) -> Result<(), IndexError>;
+        fn discard<M>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
+        fn is_key<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<bool, IndexError>;
+        fn compare<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<cmp::Ordering, IndexError>;
+        fn verify<M>(pool: &Pool<M>, word: u64) -> Result<(), IndexError>;
+        fn copy<M>(pool: &Pool<M>, word: u64) -> Result<K::Owned, IndexError>;
+        fn bound_word(word: u64) -> K::BoundWord;
+        fn prefetch<M>(media: &M, word: u64) -> ();
+        fn prefetch_value<M>(media: &M, value: &PCell) -> ();
+        fn separators(dram: DramSource<'_>) -> Result<K::Separators, MapError>;
+        fn keep(separators: &K::Separators, key: K::Ref<'_>) -> Result<u64, KeepError>;
+        fn release(separators: &K::Separators, handle: u64) -> ();
+        fn words_kept(handle: u64) -> u64;
+        fn words_in_use(separators: &K::Separators) -> u64;
+        fn separator_bytes(separators: &K::Separators) -> u64;
     }
 }
 
@@ -392,14 +419,15 @@ fn threads_that_give_way_in_the_middle_of_everything() {
 /// share the aborts decide.
 #[test]
 fn transactions_under_fire() {
-    for (seed, aborts) in (10..).zip([
+    let aborts = [
         InjectedAborts::Nothing,
         InjectedAborts::OneIn(2),
         InjectedAborts::OneIn(20),
         InjectedAborts::Always(AbortCause::Unknown),
-    ]) {
-        let transactions = simulated(seed, aborts);
-        println!("{aborts:?}");
+    ];
+    let simulated_ones = (10..).zip(aborts).map(|(seed, aborts)| simulated(seed, aborts));
+    for (seed, transactions) in (10..).zip(simulated_ones.chain(of_the_processor())) {
+        println!("{transactions:?}");
         Run::<U64Keys, 4>::with(transactions, 64, 4, 2000, number).go(0, seed);
         Run::<U64Keys, 8>::with(transactions, 64, 2, 1500, ambiguous).go(2, seed);
         Run::<BytesKeys, 4>::with(transactions, 32, 2, 1000, mixed).go(2, seed);

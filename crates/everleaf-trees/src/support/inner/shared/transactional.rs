@@ -1,18 +1,18 @@
-//! Descents and changes as transactions: the code of the tree for one thread, and nobody else is
-//! there while it runs.
+//! Descents and changes as transactions: the code of the tree for one thread, and no other thread
+//! is there while it runs.
 
 use std::sync::atomic::{Ordering, fence};
 
 use everleaf_pmem::{Aborted, Step, TransactionCounts, TransactionalMemory};
 
-use super::super::InnerKey;
 use super::super::entries::Entry;
 use super::super::latches::Alone;
 use super::SharedInner;
 use super::held::Held;
-use super::seek::{Place, Which};
+use super::seek::{Place, SeekMode};
+use crate::support::key::TreeKey;
 
-impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
+impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// The same tree, whose descents and changes are transactions while these are on.
     ///
     /// ```
@@ -26,7 +26,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// let prepared = inner.prepare(&relax, 50, 1000)?;
     /// inner.insert(&relax, prepared, 2000);
     /// // The child, and what the caller says of it, at one moment.
-    /// assert_eq!(inner.find_at_once(&relax, 70, |child| child * 2), Some((2000, 4000)));
+    /// assert_eq!(inner.find_in_transaction(&relax, 70, |child| child * 2), Some((2000, 4000)));
     /// assert_eq!(inner.transaction_counts().committed, 3);
     /// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
     /// ```
@@ -51,7 +51,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// transactions gave up, or there are none: the way is then [`find`](SharedInner::find). `look`
     /// reads DRAM and stores nothing.
     #[inline]
-    pub fn find_at_once<T>(
+    pub fn find_in_transaction<T>(
         &self,
         relax: &impl Fn(),
         key: K::Ref<'_>,
@@ -63,7 +63,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         })
     }
 
-    /// Whether somebody holds the fallback lock. If not, what its last holder did is visible.
+    /// Whether a thread holds the fallback lock. If not, what its last holder did is visible.
     #[inline(always)]
     fn is_held(&self) -> bool {
         let held = self.structure.is_locked();
@@ -73,11 +73,11 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// A place, and what `read` says of it at the same moment; none if transactions gave up, or
     /// there are none.
-    pub(super) fn visit_at_once<T>(
+    pub(super) fn visit_in_transaction<T>(
         &self,
         relax: &impl Fn(),
         key: K::Ref<'_>,
-        which: Which,
+        which: SeekMode,
         read: &impl Fn(&Place<'_>) -> T,
     ) -> Option<(Place<'_>, T)> {
         if !self.is_transactional() {
@@ -94,13 +94,13 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
 
     /// Inserts in one transaction, and returns how many nodes were split; none if transactions gave
     /// up, or there are none.
-    pub(super) fn insert_at_once(
+    pub(super) fn insert_in_transaction(
         &self,
         relax: &impl Fn(),
         separator: K::Ref<'_>,
         entry: Entry,
     ) -> Option<u64> {
-        self.change_at_once(relax, |step, held| {
+        self.change_in_transaction(relax, |step, held| {
             let (path, _) = self.tree.path(separator, &mut Alone);
             step.decided()?;
             Ok(self.tree.insert_at(&path, entry, held))
@@ -108,8 +108,8 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// Removes in one transaction; none if transactions gave up, or there are none.
-    pub(super) fn remove_at_once(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<bool> {
-        self.change_at_once(relax, |step, held| {
+    pub(super) fn remove_in_transaction(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<bool> {
+        self.change_in_transaction(relax, |step, held| {
             let (path, _) = self.tree.path(key, &mut Alone);
             step.decided()?;
             Ok(self.tree.remove_at(&path, held))
@@ -119,7 +119,7 @@ impl<K: InnerKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// The locks that the change takes are free, for their holders have the fallback lock; they are
     /// free again when it is seen, and only the versions tell of it. What it asks of the system's
     /// allocator may abort it, and so may its size: the fallback sees to that.
-    fn change_at_once<T>(
+    fn change_in_transaction<T>(
         &self,
         relax: &impl Fn(),
         change: impl Fn(&Step, &mut Held<'_, K, CAPACITY, fn()>) -> Result<T, Aborted>,

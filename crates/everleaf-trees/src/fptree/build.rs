@@ -1,6 +1,6 @@
 //! Opening a tree by several threads, in two stages: they look at all leaves
-//! ([`survey`](super::survey)), and they raise the inner nodes above what they have found, a
-//! stretch of the leaves at a time.
+//! ([`survey`](super::survey)), and they build the inner nodes above what they have found, a
+//! range of the leaves at a time.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,49 +10,47 @@ use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
 use super::inner::{Building, InnerNodes};
-use super::key::LeafKey;
-use super::shares::{InOrder, Leaves, Room};
+use super::sample_sort::{InOrder, PartitionedLeaves, SortBuffer};
 use crate::support::inner::Bottom;
+use crate::support::key::TreeKey;
 
 /// Inner nodes on their way up.
-pub(super) struct Raising<'n, K: LeafKey> {
-    leaves: Leaves<K>,
+pub(super) struct NodeBuild<'n, K: TreeKey> {
+    leaves: PartitionedLeaves<K>,
     leftmost: u64,
-    /// Stretches that were taken.
+    /// Ranges that were taken.
     taken: AtomicUsize,
     nodes: &'n Building<K>,
 }
 
-/// What is above the stretch with this number.
-pub(super) type Raised = (usize, Result<Bottom, IndexError>);
+/// What is above the range with this number.
+pub(super) type BuiltRange = (usize, Result<Bottom, IndexError>);
 
-impl<'n, K: LeafKey> Raising<'n, K> {
-    /// Begins to raise these nodes over these leaves.
+impl<'n, K: TreeKey> NodeBuild<'n, K> {
+    /// Begins to build these nodes over these leaves.
     ///
     /// # Errors
     /// [`IndexError::Pool`] when there is no memory.
     pub fn begin(
         nodes: &'n Building<K>,
-        leaves: Leaves<K>,
+        leaves: PartitionedLeaves<K>,
         leftmost: u64,
     ) -> Result<Self, IndexError> {
-        nodes.plan(leftmost, leaves.len(), leaves.stretches())?;
+        nodes.plan(leftmost, leaves.len(), leaves.ranges())?;
         Ok(Self { leaves, leftmost, taken: AtomicUsize::new(0), nodes })
     }
 
-    /// What each thread does: takes a stretch whenever it is done with one, and makes the nodes
+    /// What each thread does: takes a range whenever it is done with one, and makes the nodes
     /// above it.
-    pub fn work<M: Media>(&self, pool: &Pool<M>) -> Vec<Raised> {
+    pub fn work<M: Media>(&self, pool: &Pool<M>) -> Vec<BuiltRange> {
         self.nodes.fault_in();
-        let mut room = Room::new();
-        let take = || {
-            Some(self.taken.fetch_add(1, Relaxed))
-                .filter(|stretch| *stretch < self.leaves.stretches())
-        };
-        let above = |stretch| {
+        let mut buffer = SortBuffer::new();
+        let take =
+            || Some(self.taken.fetch_add(1, Relaxed)).filter(|range| *range < self.leaves.ranges());
+        let above = |range| {
             let bottom =
-                |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(stretch, length, leaves);
-            (stretch, self.leaves.in_order(stretch, &mut room, pool, self.leftmost, bottom))
+                |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(range, length, leaves);
+            (range, self.leaves.in_order(range, &mut buffer, pool, self.leftmost, bottom))
         };
         std::iter::from_fn(take).map(above).collect()
     }
@@ -62,13 +60,13 @@ impl<'n, K: LeafKey> Raising<'n, K> {
 ///
 /// # Errors
 /// [`IndexError::Corrupt`] if damage was met.
-pub(super) fn end<K: LeafKey>(
+pub(super) fn end<K: TreeKey>(
     nodes: Building<K>,
-    raised: Vec<Vec<Raised>>,
+    built: Vec<Vec<BuiltRange>>,
 ) -> Result<InnerNodes<K>, IndexError> {
-    let mut raised = raised.into_iter().flatten().collect::<Vec<_>>();
-    raised.sort_unstable_by_key(|(stretch, _)| *stretch);
-    let bottoms: Result<Vec<_>, _> = raised.into_iter().map(|(_, bottom)| bottom).collect();
+    let mut built = built.into_iter().flatten().collect::<Vec<_>>();
+    built.sort_unstable_by_key(|(range, _)| *range);
+    let bottoms: Result<Vec<_>, _> = built.into_iter().map(|(_, bottom)| bottom).collect();
     nodes.end(bottoms?)
 }
 
@@ -80,14 +78,14 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::fptree::dealing::{Dealt, Splitters};
-    use crate::fptree::shares::Live;
+    use crate::fptree::sample_sort::LeafBound;
+    use crate::fptree::sample_sort::{Partition, Splitters};
     use crate::fptree::tests::{TINY, dram_pool};
 
-    type Lists = Vec<Vec<Live<()>>>;
+    type Lists = Vec<Vec<LeafBound<()>>>;
 
     /// Raises nodes of so many children above these leaves, by so many threads.
-    fn raised(
+    fn built(
         pool: &Pool<Dram>,
         lists: &Lists,
         threads: u64,
@@ -95,18 +93,18 @@ mod tests {
     ) -> Result<InnerNodes<U64Keys>, IndexError> {
         let some = || lists.iter().flatten().step_by(7).copied().collect();
         let splitters = Splitters::among(pool, lists.iter().map(Vec::len).sum(), some);
-        let deal = |list: &Vec<Live<()>>| {
-            let mut dealt = Dealt::none(&splitters, list.len());
-            list.iter().for_each(|leaf| dealt.deal(*leaf, &splitters, pool));
-            dealt
+        let add = |list: &Vec<LeafBound<()>>| {
+            let mut partition = Partition::none(&splitters, list.len());
+            list.iter().for_each(|leaf| partition.add(*leaf, &splitters, pool));
+            partition
         };
-        let leaves = Leaves::of(lists.iter().map(deal).collect(), splitters.shares(), inner_keys);
+        let leaves =
+            PartitionedLeaves::of(lists.iter().map(add).collect(), splitters.buckets(), inner_keys);
         let leftmost = leaves.leftmost(pool).unwrap_or(64);
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
-        let raising = Raising::begin(&nodes, leaves, leftmost)?;
+        let build = NodeBuild::begin(&nodes, leaves, leftmost)?;
         let made = std::thread::scope(|scope| {
-            let running: Vec<_> =
-                (0..threads).map(|_| scope.spawn(|| raising.work(pool))).collect();
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| build.work(pool))).collect();
             running.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         end(nodes, made)
@@ -123,7 +121,7 @@ mod tests {
                 1 => place * count / bounds.len(),
                 _ => random.random_range(0..count) / random.random_range(1..=count),
             };
-            lists[list].push(Live {
+            lists[list].push(LeafBound {
                 prefix: *prefix,
                 bound: (),
                 offset: (place as u64 + 1) * 1024,
@@ -145,14 +143,14 @@ mod tests {
                 (0..count).map(|_| random.random_range(0..1 << 40)).collect();
             bounds.sort_unstable();
             bounds.dedup();
-            let (twins, threads) =
+            let (duplicates, threads) =
                 (round % 3 == 0 && !bounds.is_empty(), random.random_range(1..5));
             let inner_keys = [4, 32, 64, 128, 4096][random.random_range(0..5)];
-            if twins {
+            if duplicates {
                 bounds.push(bounds[random.random_range(0..bounds.len())]);
             }
-            let nodes = raised(&pool, &lists(&bounds, &mut random), threads, inner_keys);
-            if twins {
+            let nodes = built(&pool, &lists(&bounds, &mut random), threads, inner_keys);
+            if duplicates {
                 let error = nodes.err().map(|error| error.to_string()).unwrap_or_default();
                 assert!(error.contains("same lower bound"), "round {round}: {error}");
                 continue;

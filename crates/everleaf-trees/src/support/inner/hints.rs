@@ -2,13 +2,13 @@
 //! that is not cached would wait for the pivots first, and then for the block that they name; with
 //! this it asks for both at once.
 //!
-//! Each node of 16, 32 or 64 children has a sketch in a table that is small enough to stay cached:
+//! Each node of 16, 32 or 64 children has a hint in a table that is small enough to stay cached:
 //! how far each pivot is from a base, in seven bits. The base is the node's first word, which its
 //! parent has too. Words that are cut from strings are not those of the parent: there it is the
 //! first pivot but for its lowest byte, and stands in the table beside the number of bytes that the
 //! words leave out of keys.
 //!
-//! Sketches are hints. Nothing but a prefetch depends on them, so readers take them as they find
+//! Hints are hints. Nothing but a prefetch depends on them, so readers take them as they find
 //! them, half-written ones too. They name a block that is too far by as many pivots as share the
 //! key's mark: hardly ever one where keys are spread evenly, several where they are not, as the
 //! digits of decimal numbers are not among bytes.
@@ -17,13 +17,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::{DramLine, LINE};
 
+use super::RESERVED_BYTES;
 use super::nodes::{Nodes, WORDS};
-use super::separators::MAX_SKIP;
-use super::{InnerKey, RESERVED_BYTES};
+use super::prefix::MAX_SKIP;
+use crate::support::key::TreeKey;
 
 /// What is remembered of the pivots of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sketch {
+pub(super) struct BlockHint {
     /// What the marks count from.
     base: u64,
     /// In byte i the mark of pivot i, which has seven bits; in the highest byte the scale of the
@@ -31,7 +32,7 @@ pub(super) struct Sketch {
     marks: u64,
 }
 
-impl Sketch {
+impl BlockHint {
     /// A node has at most so many pivots.
     const PIVOTS: usize = WORDS - 1;
     const ONES: u64 = 0x0001_0101_0101_0101;
@@ -78,98 +79,102 @@ impl Sketch {
     }
 }
 
-impl<K: InnerKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
-    /// Whether nodes have sketches: those whose pivots are several and fit into a line.
-    pub(super) const SKETCHED: bool =
+impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
+    /// Whether nodes have hints: those whose pivots are several and fit into a line.
+    pub(super) const HAS_HINTS: bool =
         Self::SEGMENTS == 1 && Self::PIVOT_LINES == 1 && Self::SEGMENT_BLOCKS > 1;
-    /// Words of a sketch in the table: the marks, and the base where the parent does not have it.
-    const SKETCH_WORDS: usize = if K::EXACT { 1 } else { 2 };
-    /// Sketches in a line of the table.
-    const SKETCHES: usize = WORDS / Self::SKETCH_WORDS;
+    /// Words of a hint in the table: the marks, and the base where the parent does not have it.
+    const HINT_WORDS: usize = if !K::RECORDS { 1 } else { 2 };
+    /// Hints in a line of the table.
+    const HINTS_PER_LINE: usize = WORDS / Self::HINT_WORDS;
     /// Where the base is in the table, the lowest byte is that of the bytes which are left out.
     const SKIP: u64 = {
-        assert!(MAX_SKIP <= 0xff && Sketch::PIVOTS == Sketch::ONES.count_ones() as usize);
+        assert!(MAX_SKIP <= 0xff && BlockHint::PIVOTS == BlockHint::ONES.count_ones() as usize);
         0xff
     };
     /// Addresses reserved for the table.
-    pub(super) const SKETCH_BYTES: u64 = {
+    pub(super) const HINT_BYTES: u64 = {
         assert!(
-            Self::NODE_LINES * LINE >= 16 * 8 * Self::SKETCH_WORDS || !Self::SKETCHED,
-            "a sketch takes at most a sixteenth of its node"
+            Self::NODE_LINES * LINE >= 16 * 8 * Self::HINT_WORDS || !Self::HAS_HINTS,
+            "a hint takes at most a sixteenth of its node"
         );
-        assert!(Self::SEGMENT_BLOCKS <= Sketch::PIVOTS + 1 || !Self::SKETCHED);
-        if Self::SKETCHED { RESERVED_BYTES / 16 } else { 1 }
+        assert!(Self::SEGMENT_BLOCKS <= BlockHint::PIVOTS + 1 || !Self::HAS_HINTS);
+        if Self::HAS_HINTS { RESERVED_BYTES / 16 } else { 1 }
     };
 
     /// Lines of the table for nodes in so many lines.
-    pub(super) fn sketch_lines(node_lines: usize) -> usize {
-        if Self::SKETCHED { (node_lines / Self::NODE_LINES).div_ceil(Self::SKETCHES) } else { 0 }
+    pub(super) fn hint_lines(node_lines: usize) -> usize {
+        if Self::HAS_HINTS {
+            (node_lines / Self::NODE_LINES).div_ceil(Self::HINTS_PER_LINE)
+        } else {
+            0
+        }
     }
 
-    /// The line of a node's sketch, and its first word there; none for what is no node.
+    /// The line of a node's hint, and its first word there; none for what is no node.
     #[inline(always)]
-    fn sketch_place(&self, node: u32) -> Option<(&DramLine, usize)> {
+    fn hint_place(&self, node: u32) -> Option<(&DramLine, usize)> {
         let number = node / Self::NODE_LINES as u32;
-        let [line] = self.sketches.get(number / Self::SKETCHES as u32, 1)? else { return None };
-        Some((line, number as usize % Self::SKETCHES * Self::SKETCH_WORDS))
+        let [line] = self.hints.get(number / Self::HINTS_PER_LINE as u32, 1)? else { return None };
+        Some((line, number as usize % Self::HINTS_PER_LINE * Self::HINT_WORDS))
     }
 
-    /// The sketch of a node whose first word is this, and the bytes that its words leave out; none
+    /// The hint of a node whose first word is this, and the bytes that its words leave out; none
     /// where nodes have none.
     #[inline(always)]
-    pub(super) fn sketch(&self, node: u32, first: u64) -> Option<(Sketch, usize)> {
-        if !Self::SKETCHED {
+    pub(super) fn hint(&self, node: u32, first: u64) -> Option<(BlockHint, usize)> {
+        if !Self::HAS_HINTS {
             return None;
         }
-        let (line, word) = self.sketch_place(node)?;
+        let (line, word) = self.hint_place(node)?;
         let marks = line.0[word].load(Relaxed);
-        if K::EXACT {
-            return Some((Sketch { base: first, marks }, 0));
+        if !K::RECORDS {
+            return Some((BlockHint { base: first, marks }, 0));
         }
         let base = line.0[word + 1].load(Relaxed);
-        Some((Sketch { base: base & !Self::SKIP, marks }, (base & Self::SKIP) as usize))
+        Some((BlockHint { base: base & !Self::SKIP, marks }, (base & Self::SKIP) as usize))
     }
 
-    /// What the sketch of a node should be.
-    pub(super) fn sketched(&self, node: u32) -> Option<(Sketch, usize)> {
-        if !Self::SKETCHED {
+    /// What the hint of a node should be.
+    pub(super) fn computed_hint(&self, node: u32) -> Option<(BlockHint, usize)> {
+        if !Self::HAS_HINTS {
             return None;
         }
         let pivots = std::array::from_fn(|at| {
             if at + 1 < Self::SEGMENT_BLOCKS { self.pivot(node, at + 1) } else { u64::MAX }
         });
-        let base = if K::EXACT { self.word(node, 0) } else { pivots[0] & !Self::SKIP };
-        Some((Sketch::of(base, pivots), self.skip(node)))
+        let base = if !K::RECORDS { self.word(node, 0) } else { pivots[0] & !Self::SKIP };
+        Some((BlockHint::of(base, pivots), self.skip(node)))
     }
 
-    /// Draws the sketch of a node whose pivots may have changed, or its first word.
-    pub(super) fn draw_sketch(&self, node: u32) {
-        if let (Some((sketch, skip)), Some((line, word))) =
-            (self.sketched(node), self.sketch_place(node))
+    /// Draws the hint of a node whose pivots may have changed, or its first word.
+    pub(super) fn update_hint(&self, node: u32) {
+        if let (Some((hint, skip)), Some((line, word))) =
+            (self.computed_hint(node), self.hint_place(node))
         {
-            line.0[word].store(sketch.marks, Relaxed);
-            if !K::EXACT {
-                line.0[word + 1].store(sketch.base | skip as u64 & Self::SKIP, Relaxed);
+            line.0[word].store(hint.marks, Relaxed);
+            if K::RECORDS {
+                line.0[word + 1].store(hint.base | skip as u64 & Self::SKIP, Relaxed);
             }
         }
     }
 
-    /// Asks for the block of a node where `key` will be looked for: for a search of one key. Many
+    /// Prefetches the block of a node where `key` will be looked for: for a search of one key. Many
     /// keys that go down together are faster without: where all that they miss is in flight anyway,
     /// a block that was named wrongly is a line too many. `first`: the separator of the node in its
     /// parent, as a word.
     ///
-    /// Who races with a change may come with any number for a node.
+    /// A reader that races with a change may come with any number for a node.
     #[inline(always)]
-    pub(super) fn foresee(&self, node: u32, first: u64, key: K::Ref<'_>) {
-        self.foreseen(node, first, key).into_iter().flatten().for_each(DramLine::prefetch);
+    pub(super) fn prefetch_block(&self, node: u32, first: u64, key: K::Ref<'_>) {
+        self.hinted_lines(node, first, key).into_iter().flatten().for_each(DramLine::prefetch);
     }
 
-    /// The lines of words and children that `foresee` asks for.
+    /// The lines of words and children that `prefetch_block` asks for.
     #[inline(always)]
-    fn foreseen(&self, node: u32, first: u64, key: K::Ref<'_>) -> Option<&[DramLine]> {
-        let (sketch, skip) = self.sketch(node, first)?;
-        let block = sketch.block(K::word(key, skip)) % Self::SEGMENT_BLOCKS;
+    fn hinted_lines(&self, node: u32, first: u64, key: K::Ref<'_>) -> Option<&[DramLine]> {
+        let (hint, skip) = self.hint(node, first)?;
+        let block = hint.block(K::word(key, skip)) % Self::SEGMENT_BLOCKS;
         let start = Self::BODY as usize + Self::PIVOT_LINES + block * Self::BLOCK_LINES;
         Some(&self.lines_of_child(node.into())?[start..start + 2])
     }
@@ -183,10 +188,10 @@ mod tests {
 
     use super::*;
     use crate::support::inner::Inner;
-    use crate::support::inner::search::Approach;
+    use crate::support::inner::search::Search;
 
     /// The pivots of a node with these, and `u64::MAX` in place of the others.
-    fn padded(pivots: &[u64]) -> [u64; Sketch::PIVOTS] {
+    fn padded(pivots: &[u64]) -> [u64; BlockHint::PIVOTS] {
         std::array::from_fn(|at| pivots.get(at).copied().unwrap_or(u64::MAX))
     }
 
@@ -200,13 +205,13 @@ mod tests {
             [(1 << 8, 0), (1 << 8, 77), (1000, 1 << 40), (1 << 60, 3), (u64::MAX / 8, 5)]
         {
             let pivots: Vec<_> = (1..=7).map(|at| from + at * step).collect();
-            let sketch = Sketch::of(from, padded(&pivots));
+            let hint = BlockHint::of(from, padded(&pivots));
             for word in
                 (0..8).flat_map(|at| [from + at * step + step / 4, from + at * step + step / 2])
             {
-                assert_eq!(sketch.block(word), block(&pivots, word), "{word} among {pivots:?}");
+                assert_eq!(hint.block(word), block(&pivots, word), "{word} among {pivots:?}");
             }
-            assert_eq!((sketch.block(0), sketch.block(u64::MAX - 1)), (0, 7));
+            assert_eq!((hint.block(0), hint.block(u64::MAX - 1)), (0, 7));
         }
     }
 
@@ -214,8 +219,8 @@ mod tests {
     fn pivots_that_there_are_not_are_never_reached() {
         for count in 0..=7 {
             let pivots: Vec<_> = (1..=count).map(|at| at << 32).collect();
-            let sketch = Sketch::of(0, padded(&pivots));
-            assert_eq!(sketch.block(u64::MAX - 1), count as usize, "{sketch:?}");
+            let hint = BlockHint::of(0, padded(&pivots));
+            assert_eq!(hint.block(u64::MAX - 1), count as usize, "{hint:?}");
         }
     }
 
@@ -231,24 +236,24 @@ mod tests {
             pivots.iter_mut().for_each(|pivot| *pivot >>= shift);
             pivots.dedup();
             let base = pivots.first().map_or(0, |first| first - (word & 0xffff).min(*first));
-            let sketch = Sketch::of(base, padded(&pivots));
-            let scale = sketch.marks >> Sketch::SCALE_SHIFT;
+            let hint = BlockHint::of(base, padded(&pivots));
+            let scale = hint.marks >> BlockHint::SCALE_SHIFT;
             for word in [word, word >> shift] {
                 let near = pivots.iter().filter(|pivot| pivot.abs_diff(word) >> scale == 0).count();
-                prop_assert!(sketch.block(word).abs_diff(block(&pivots, word)) <= near, "{} among {:?}: {:?}", word, pivots, sketch);
+                prop_assert!(hint.block(word).abs_diff(block(&pivots, word)) <= near, "{} among {:?}: {:?}", word, pivots, hint);
             }
         }
 
-        /// Whatever a reader finds of a sketch names a block.
+        /// Whatever a reader finds of a hint names a block.
         #[test]
         fn any_bits_name_a_block(base: u64, marks: u64, word: u64) {
-            let sketch = Sketch { base, marks };
-            prop_assert!(sketch.block(word) <= Sketch::PIVOTS);
+            let hint = BlockHint { base, marks };
+            prop_assert!(hint.block(word) <= BlockHint::PIVOTS);
         }
     }
 
-    /// How many of a thousand random keys have the lines that are foreseen of the bottom node.
-    fn foreseen<K: InnerKey, const CAPACITY: usize>(key: impl Fn(u64) -> K::Owned) -> usize {
+    /// How many of a thousand random keys have the lines that are hinted_lines of the bottom node.
+    fn hinted_lines<K: TreeKey, const CAPACITY: usize>(key: impl Fn(u64) -> K::Owned) -> usize {
         let mut inner = Inner::<K, CAPACITY>::new(Cpu::detect().simd(), 0).unwrap();
         let random = |number: u64| (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for number in 1..20_000 {
@@ -262,9 +267,9 @@ mod tests {
                     nodes.search(separators, nodes.lines(node), node, K::borrow(key));
                 (first, node) = (nodes.word(node, slot), child as u32);
             }
-            let asked_for = nodes.foreseen(node, first, K::borrow(key)).unwrap();
-            let Approach::Block { lines, .. } =
-                nodes.approach(separators, nodes.lines(node), node, K::borrow(key))
+            let asked_for = nodes.hinted_lines(node, first, K::borrow(key)).unwrap();
+            let Search::Block { lines, .. } =
+                nodes.begin_search(separators, nodes.lines(node), node, K::borrow(key))
             else {
                 return false;
             };
@@ -276,13 +281,13 @@ mod tests {
     #[test]
     fn the_lines_that_are_asked_for_are_those_that_are_read() {
         let numbers = [
-            foreseen::<U64Keys, 16>(|key| key),
-            foreseen::<U64Keys, 32>(|key| key),
-            foreseen::<U64Keys, 64>(|key| key),
+            hinted_lines::<U64Keys, 16>(|key| key),
+            hinted_lines::<U64Keys, 32>(|key| key),
+            hinted_lines::<U64Keys, 64>(|key| key),
         ];
         assert!(numbers.iter().all(|right| *right > 930), "{numbers:?}");
         let bytes = |key: u64| key.to_be_bytes().into();
-        let strings = [foreseen::<BytesKeys, 16>(bytes), foreseen::<BytesKeys, 64>(bytes)];
+        let strings = [hinted_lines::<BytesKeys, 16>(bytes), hinted_lines::<BytesKeys, 64>(bytes)];
         assert!(strings.iter().all(|right| *right > 900), "{strings:?}");
     }
 
@@ -301,9 +306,9 @@ mod tests {
             let mut words: Vec<_> = (0..44).map(|_| random() / 6000 + u64::MAX / 3).collect();
             words.sort_unstable();
             let pivots: Vec<_> = words.iter().copied().skip(WORDS).step_by(WORDS).collect();
-            let sketch = Sketch::of(words[0], padded(&pivots));
+            let hint = BlockHint::of(words[0], padded(&pivots));
             let word = random() / 6000 + u64::MAX / 3;
-            right += usize::from(sketch.block(word) == block(&pivots, word));
+            right += usize::from(hint.block(word) == block(&pivots, word));
         }
         assert!(right > 960, "{right} of 1000");
     }

@@ -8,9 +8,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 use everleaf_pool::{Run, Worker};
 
-use super::key::LeafKey;
-use super::layout::{LEAVES, Shape, SlotSet};
-use super::leaf::Leaf;
+use crate::fptree::layout::{LEAVES, Shape, SlotSet};
+use crate::fptree::leaf::Leaf;
+use crate::support::key::TreeKey;
 
 /// A run and how many of its leaves belong to the tree.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Groups {
     /// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are
     /// null. Takes a group from the pool if there is none.
     #[inline]
-    pub fn take<K: LeafKey, M: Media, S: Shape>(
+    pub fn take<K: TreeKey, M: Media, S: Shape>(
         &mut self,
         worker: &mut Worker<M>,
         shape: S,
@@ -92,7 +92,7 @@ impl Groups {
         Ok(leaf_offset)
     }
 
-    fn add_group<K: LeafKey, M: Media, S: Shape>(
+    fn add_group<K: TreeKey, M: Media, S: Shape>(
         &mut self,
         worker: &mut Worker<M>,
         shape: S,
@@ -136,7 +136,7 @@ impl Groups {
 }
 
 /// Makes the leaf of an unpublished run free.
-fn clear<K: LeafKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, shape: S) {
+fn clear<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, shape: S) {
     media.store(leaf.bitmap(), SlotSet::EMPTY);
     media.flush(site!("fptree.group.G1.bitmap"), leaf.bitmap());
     if K::RECORDS {

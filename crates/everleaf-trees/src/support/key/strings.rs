@@ -5,12 +5,48 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::BytesKeys;
 use everleaf_pmem::{DramArena, DramSource, MapError};
 use parking_lot::Mutex;
 
-use super::separators::InnerKey;
-use super::{InnerError, RESERVED_BYTES};
+/// Addresses reserved for strings: memory is taken as it is needed.
+const RESERVED_BYTES: u64 = 64 << 30;
+
+/// Why a separator could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeepError {
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] MapError),
+    /// The separator is too long.
+    #[error("a separator has {bytes} bytes, more than the limit of {max_bytes}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max_bytes: usize,
+    },
+}
+
+/// The eight bytes of a string from `skip` on, big-endian, padded with zeros.
+#[inline(always)]
+pub(super) fn word_of(key: &[u8], skip: usize) -> u64 {
+    match key.get(skip..).and_then(|rest| rest.first_chunk()) {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => last_word(key, skip),
+    }
+}
+
+/// Fewer than eight bytes are left from `skip` on.
+#[inline(always)]
+fn last_word(key: &[u8], skip: usize) -> u64 {
+    let rest = key.len().saturating_sub(skip);
+    match key.last_chunk() {
+        _ if rest == 0 => 0,
+        Some(bytes) => u64::from_be_bytes(*bytes) << ((8 - rest) * 8),
+        None => key[skip..].iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+    }
+}
 
 /// Byte strings in an arena of words, each padded with zeros to whole words, so that they are
 /// compared eight bytes at a time.
@@ -21,14 +57,14 @@ use super::{InnerError, RESERVED_BYTES};
 pub struct Strings {
     arena: DramArena,
     /// Changed at every split: apart from what readers read. Its holder waits for nothing.
-    books: CachePadded<Mutex<Books>>,
+    state: CachePadded<Mutex<StringsState>>,
 }
 
 /// What is handed out, and what is free.
 #[derive(Debug, Default)]
-struct Books {
+struct StringsState {
     used_words: u64,
-    live_words: u64,
+    words_in_use: u64,
     /// Size in words -> first free block of this size; its first word leads to the next one (plus
     /// 1, 0 ends).
     free: BTreeMap<u64, u64>,
@@ -61,18 +97,18 @@ impl Handle {
 
 impl Strings {
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
-        Ok(Self { arena: dram.reserve(RESERVED_BYTES)?, books: CachePadded::default() })
+        Ok(Self { arena: dram.reserve(RESERVED_BYTES)?, state: CachePadded::default() })
     }
 
     pub(super) fn dram_bytes(&self) -> u64 {
         // A tree map spends about as much on its nodes as on its pairs.
         self.arena.bytes()
-            + self.books.lock().free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
+            + self.state.lock().free.len() as u64 * 2 * size_of::<(u64, u64)>() as u64
     }
 
     /// Words that are handed out.
-    pub(super) fn live_words(&self) -> u64 {
-        self.books.lock().live_words
+    pub(super) fn words_in_use(&self) -> u64 {
+        self.state.lock().words_in_use
     }
 
     /// A word of the arena; none beyond its end, where only a racing reader looks.
@@ -99,58 +135,58 @@ impl Strings {
         }
     }
 
-    pub(super) fn keep(&self, key: &[u8]) -> Result<u64, InnerError> {
+    pub(super) fn keep(&self, key: &[u8]) -> Result<u64, KeepError> {
         if key.is_empty() {
             return Ok(0);
         }
         if key.len() > Handle::MAX_BYTES {
-            return Err(InnerError::TooLong { bytes: key.len(), max_bytes: Handle::MAX_BYTES });
+            return Err(KeepError::TooLong { bytes: key.len(), max_bytes: Handle::MAX_BYTES });
         }
         let words = key.len().div_ceil(8) as u64;
-        let mut books = self.books.lock();
-        // What is now written there may be read by those who still hold the handle of a released
+        let mut state = self.state.lock();
+        // What is now written there may be read by threads that still hold the handle of a released
         // string: they must then find that the node they have it from has changed.
         fence(Release);
-        let place = match self.reuse(&mut books, words) {
+        let place = match self.reuse(&mut state, words) {
             Some(place) => place,
             None => {
-                self.arena.ensure((books.used_words + words).div_ceil(8) as usize)?;
-                let place = books.used_words;
-                books.used_words += words;
+                self.arena.ensure((state.used_words + words).div_ceil(8) as usize)?;
+                let place = state.used_words;
+                state.used_words += words;
                 place
             }
         };
-        books.live_words += words;
-        drop(books);
+        state.words_in_use += words;
+        drop(state);
         for index in 0..words {
-            self.store(place + index, BytesKeys::word(key, index as usize * 8));
+            self.store(place + index, word_of(key, index as usize * 8));
         }
         Ok(Handle::new(key.len(), place).0)
     }
 
     pub(super) fn release(&self, handle: Handle) {
         if handle.0 != 0 {
-            let mut books = self.books.lock();
+            let mut state = self.state.lock();
             fence(Release); // as above
-            books.live_words -= handle.words();
-            self.put_free(&mut books, handle.place(), handle.words());
+            state.words_in_use -= handle.words();
+            self.put_free(&mut state, handle.place(), handle.words());
         }
     }
 
-    fn put_free(&self, books: &mut Books, place: u64, words: u64) {
-        let next = books.free.insert(words, place);
+    fn put_free(&self, state: &mut StringsState, place: u64, words: u64) {
+        let next = state.free.insert(words, place);
         self.store(place, next.map_or(0, |next| next + 1));
     }
 
     /// Takes the smallest free block that is large enough; what is left over stays free.
-    fn reuse(&self, books: &mut Books, words: u64) -> Option<u64> {
-        let (&found, &place) = books.free.range(words..).next()?;
+    fn reuse(&self, state: &mut StringsState, words: u64) -> Option<u64> {
+        let (&found, &place) = state.free.range(words..).next()?;
         match self.load(place) {
-            0 => books.free.remove(&found),
-            next => books.free.insert(found, next - 1),
+            0 => state.free.remove(&found),
+            next => state.free.insert(found, next - 1),
         };
         if found > words {
-            self.put_free(books, place + words, found - words);
+            self.put_free(state, place + words, found - words);
         }
         Some(place)
     }
@@ -160,8 +196,9 @@ impl Strings {
 mod tests {
     use everleaf_pmem::SimdLevel;
 
+    use super::super::{Kept, TreeKey};
     use super::*;
-    use crate::support::inner::Kept;
+    use everleaf_index::BytesKeys;
 
     #[test]
     fn kept_strings_read_back_compare_and_are_reused() {
@@ -171,22 +208,25 @@ mod tests {
         let handles: Vec<u64> = keys.iter().map(|key| strings.keep(key).unwrap()).collect();
         for (key, handle) in keys.iter().zip(&handles) {
             let kept = Kept { word: 0, handle: *handle };
-            assert_eq!(&*BytesKeys::owned(&strings, kept), &key[..]);
+            assert_eq!(&*BytesKeys::copy_kept(&strings, kept), &key[..]);
             for skip in [0, 1, 7, 8, 9, 55, 56, 300] {
                 assert_eq!(BytesKeys::kept_word(&strings, kept, skip), BytesKeys::word(key, skip));
             }
             for other in &keys {
-                assert_eq!(BytesKeys::compare(&strings, kept, other, 0), key.as_slice().cmp(other));
+                assert_eq!(
+                    BytesKeys::compare_kept(&strings, kept, other, 0),
+                    key.as_slice().cmp(other)
+                );
             }
         }
-        let used = strings.books.lock().used_words;
+        let used = strings.state.lock().used_words;
         handles.iter().for_each(|handle| strings.release(Handle(*handle)));
-        assert_eq!(BytesKeys::live_words(&strings), 0);
+        assert_eq!(BytesKeys::words_in_use(&strings), 0);
         let total = used as usize * 8;
         for _ in 0..total / 160 {
             strings.keep(&[7; 24]).unwrap();
         }
-        let used_then = strings.books.lock().used_words;
+        let used_then = strings.state.lock().used_words;
         assert!(
             used_then <= used + 3 * 100,
             "freed blocks are cut up and reused: {used_then} then {used}"

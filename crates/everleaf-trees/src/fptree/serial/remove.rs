@@ -1,0 +1,46 @@
+//! Removing a key: one bit goes off. The store that takes the last key of a leaf takes the leaf out
+//! of the tree as well.
+//!
+//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides, and of the leaf's
+//! bound when it is emptied.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+
+use super::FpTree;
+use crate::fptree::layout::Shape;
+use crate::fptree::leaf::Leaf;
+use crate::fptree::remove::clear_bit;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
+    /// Removes a key and copies its value; false if it is absent.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        let leaf_offset = self.inner.find(key);
+        let (live, slot) = self.search(self.leaf(leaf_offset)?, key, K::hash(key))?;
+        let Some(slot) = slot else { return Ok(false) };
+        let media = self.pool.media();
+        let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
+        leaf.read_value(media, slot, old);
+        let remaining = clear_bit::<K, M, S>(media, leaf, live, slot);
+        self.keys -= 1;
+        let emptied = remaining.is_empty() && leaf_offset != self.leftmost;
+        if emptied {
+            self.inner.remove(key);
+        }
+        if K::RECORDS {
+            // P2: the record is freed and the dead slot's pointer null. Crash: the pointer in a
+            // dead slot makes recovery free the record.
+            K::discard(&mut self.worker, leaf.key(slot))?;
+            if emptied {
+                // P3: so is the bound. Crash: the bound of a free leaf makes recovery free it.
+                K::discard(&mut self.worker, &leaf.head.lower_bound)?;
+            }
+        }
+        if emptied {
+            self.groups.give_back(leaf_offset, &mut self.worker)?;
+        }
+        Ok(true)
+    }
+}
