@@ -15,7 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::contention::Contention;
-use crate::keys::{BenchKey, KeySequence, String16};
+use crate::key::{BenchKey, String16};
+use crate::keys::KeySequence;
 use crate::place::{Need, Place};
 use crate::plan::{within, within_threads};
 use crate::{BenchError, Order, Progress, Scratch, Subject};

@@ -2,8 +2,6 @@
 //! distinct without a set of those that were used, and a random present key is the key of a random
 //! number.
 
-use everleaf::StoreKey;
-use everleaf_index::{BytesKeys, KeyKind, U64Keys};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::Order;
@@ -18,7 +16,8 @@ pub struct Permutation {
 }
 
 /// Odd constants of the SplitMix64 finaliser, the third of the 64-bit golden ratio.
-const MULTIPLIERS: [u64; 3] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x9e37_79b9_7f4a_7c15];
+pub const MULTIPLIERS: [u64; 3] =
+    [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x9e37_79b9_7f4a_7c15];
 
 impl Permutation {
     /// The permutation of `bits`-bit numbers (1 to 64) that `seed` chooses.
@@ -188,102 +187,6 @@ impl KeySequence {
     }
 }
 
-/// A key as the measuring loops hold it.
-pub trait BenchKey: Copy + Ord + Send + Sync + 'static {
-    /// Its kind in an index.
-    type Kind: StoreKey;
-
-    /// The key of a number; keys are ordered as their numbers are.
-    fn of(number: u64) -> Self;
-
-    /// As an index wants it.
-    fn borrow(&self) -> <Self::Kind as KeyKind>::Ref<'_>;
-
-    /// Whether an index showed this key.
-    fn is(found: <Self::Kind as KeyKind>::Ref<'_>, key: &Self) -> bool;
-
-    /// A word that depends on all of the key, for little: what its value is made of.
-    fn word(&self) -> u64;
-}
-
-impl BenchKey for u64 {
-    type Kind = U64Keys;
-
-    #[inline(always)]
-    fn of(number: u64) -> Self {
-        number
-    }
-    #[inline(always)]
-    fn borrow(&self) -> u64 {
-        *self
-    }
-    #[inline(always)]
-    fn is(found: u64, key: &Self) -> bool {
-        found == *key
-    }
-    #[inline(always)]
-    fn word(&self) -> u64 {
-        self.wrapping_mul(MULTIPLIERS[2])
-    }
-}
-
-/// A key of 16 bytes: a number in hexadecimal digits.
-pub type String16 = [u8; 16];
-
-impl BenchKey for String16 {
-    type Kind = BytesKeys;
-
-    fn of(number: u64) -> Self {
-        std::array::from_fn(|i| b"0123456789abcdef"[(number >> (60 - 4 * i)) as usize & 0xf])
-    }
-    #[inline(always)]
-    fn borrow(&self) -> &[u8] {
-        self
-    }
-    #[inline(always)]
-    fn is(found: &[u8], key: &Self) -> bool {
-        found == key
-    }
-    #[inline(always)]
-    fn word(&self) -> u64 {
-        let (high, low) = self.split_at(8);
-        let half = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
-        half(high).wrapping_mul(MULTIPLIERS[0]) ^ half(low).wrapping_mul(MULTIPLIERS[2])
-    }
-}
-
-/// A key as YCSB has them: `user` and 20 digits.
-pub type UserKey = [u8; 24];
-
-impl BenchKey for UserKey {
-    type Kind = BytesKeys;
-
-    fn of(number: u64) -> Self {
-        let (mut key, mut rest) = (*b"user00000000000000000000", number);
-        for digit in key.iter_mut().rev() {
-            if rest == 0 {
-                break;
-            }
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        key
-    }
-    #[inline(always)]
-    fn borrow(&self) -> &[u8] {
-        self
-    }
-    #[inline(always)]
-    fn is(found: &[u8], key: &Self) -> bool {
-        found == key
-    }
-    #[inline(always)]
-    fn word(&self) -> u64 {
-        let part = |start: usize| u64::from_le_bytes(std::array::from_fn(|i| self[start + i]));
-        part(8).wrapping_mul(MULTIPLIERS[0]) ^ part(16).wrapping_mul(MULTIPLIERS[2])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -387,17 +290,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn string_keys_are_digits_in_the_order_of_their_numbers() {
-        assert_eq!(&String16::of(0x0123_4567_89ab_cdef), b"0123456789abcdef");
-        assert!(String16::of(9) < String16::of(10) && String16::of(255) < String16::of(256));
-        assert_eq!(
-            (&UserKey::of(0), &UserKey::of(u64::MAX)),
-            (b"user00000000000000000000", b"user18446744073709551615")
-        );
-        assert!(UserKey::of(9) < UserKey::of(10) && UserKey::of(99) < UserKey::of(100));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! Throughput, latencies and counters come from three runs on indexes of their own: see `measure`.
 //! What the numbers say, and what they do not, is in `docs/benchmarks.md`.
 //!
-//! Map of the files: `options` (what is asked for) · `error` · `keys` (computed keys) · `workload`
+//! Map of the files: `options` (what is asked for) · `error` · `key` (kinds of keys) · `keys`
+//! (computed numbers behind them) · `workload`
 //! (the keys of each phase) · `subject` (who is measured, by name) · `target` (what is called, and
 //! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
 //! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
@@ -23,6 +24,7 @@ mod contention;
 mod error;
 pub mod figure;
 mod growth;
+mod key;
 mod keys;
 mod measure;
 mod micro;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use everleaf_pmem::Hardware;
 use everleaf_pool::Pool;
 
-use crate::keys::String16;
+use crate::key::{BenchKey, String16};
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
 use crate::modelled::{Modelled, Tally, modelled, reset, tally};
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::peers::store::Ours;
 use crate::report::PhaseReport;
-use crate::session::{Describe, Session, Steps, SubjectKey};
+use crate::session::{Describe, Session, Steps};
 use crate::target::{ByteTarget, Target};
 use crate::{BenchError, Progress, Subject};
 
@@ -63,7 +63,7 @@ pub fn run_micro_with_progress(
 }
 
 impl Session {
-    fn micro<K: SubjectKey>(
+    fn micro<K: BenchKey>(
         &self,
         steps: &mut Steps<'_>,
         report: &mut dyn FnMut(PhaseReport),
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    fn latencies_of<K: SubjectKey>(
+    fn latencies_of<K: BenchKey>(
         &self,
         steps: &mut Steps<'_>,
     ) -> Result<Vec<LatencySummary>, BenchError> {
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.
-    pub(crate) fn counted<K: SubjectKey>(
+    pub(crate) fn counted<K: BenchKey>(
         &self,
         steps: &mut Steps<'_>,
     ) -> Result<Vec<Tally>, BenchError> {
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    fn count<K: SubjectKey, T: Target<K>>(
+    fn count<K: BenchKey, T: Target<K>>(
         &self,
         steps: &mut Steps<'_>,
         pool: &Pool<Modelled>,

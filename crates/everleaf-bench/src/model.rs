@@ -19,7 +19,7 @@ use everleaf_pmem::{Counter, Counts};
 use serde::Serialize;
 
 use crate::compare::Spread;
-use crate::keys::String16;
+use crate::key::String16;
 use crate::modelled::Tally;
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::plan::{MOST_ROUNDS, within};

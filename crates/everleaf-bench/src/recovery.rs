@@ -17,7 +17,7 @@ use everleaf_pool::{OpenMode, Pool, PoolError, Shutdown, open_file};
 use serde::Serialize;
 
 use crate::compare::Spread;
-use crate::keys::{BenchKey, String16};
+use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions};
 use crate::plan::{MOST_ROUNDS, within, within_threads};

@@ -4,7 +4,7 @@
 use everleaf_index::Conflicts;
 
 use crate::contention::Contention;
-use crate::keys::{BenchKey, String16};
+use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::BenchKeyType;
 use crate::session::{Driver, Session, Steps, verify};

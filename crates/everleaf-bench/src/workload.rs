@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::Phase;
-use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
+use crate::key::BenchKey;
+use crate::keys::{Draws, KeySequence, Shuffle, mix};
 use crate::plan::{Plan, inserts_of_mixture};
 
 /// Which keys are present, as places in the sequence of insertions.

@@ -400,7 +400,7 @@ impl Session {
         &self,
         steps: &mut Steps<'_>,
     ) -> Result<Option<everleaf_index::IndexStatistics>, BenchError> {
-        use crate::keys::String16;
+        use crate::key::String16;
         use crate::measure::{Measured, Unobserved};
         use crate::session::Describe;
         let mut shape = None;

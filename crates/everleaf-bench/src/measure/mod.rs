@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::keys::BenchKey;
+use crate::key::BenchKey;
 use crate::options::{MULTIGET_KEYS, SCAN_RECORDS};
 use crate::target::{Operations, Target};
 use crate::workload::Part;
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::MicroOptions;
-    use crate::keys::String16;
+    use crate::key::String16;
     use crate::plan::Plan;
     use crate::target::{IndexTarget, MapTarget};
     use crate::workload::{Drawn, Workload, wholes};

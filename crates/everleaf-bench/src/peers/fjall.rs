@@ -7,8 +7,9 @@ use std::path::Path;
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::key::BenchKey;
 use crate::subject::Peer;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::target::bytes::{ByteStore, Show, ShowEntry};
 use crate::{BenchError, Made};
 
 /// A database with one keyspace.
@@ -36,7 +37,7 @@ impl Fjall {
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for Fjall {
+impl<K: BenchKey> ByteStore<K> for Fjall {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.keyspace.get(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
     }

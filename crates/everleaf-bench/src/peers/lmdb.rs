@@ -7,8 +7,9 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, PutFlags, RoTxn, WithTls};
 
 use super::{PeerError, bytes_of_folder};
+use crate::key::BenchKey;
 use crate::subject::Peer;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry, ShowPlace};
+use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
 use crate::{BenchError, Made};
 
 /// An environment with one database.
@@ -75,7 +76,7 @@ impl Lmdb {
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for Lmdb {
+impl<K: BenchKey> ByteStore<K> for Lmdb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         let transaction = self.reader()?;
         let found = self.database.get(&transaction, key.bytes().as_ref()).map_err(failed)?;

@@ -6,8 +6,9 @@ use std::ops::Bound;
 use ::redb::{Database, Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::key::BenchKey;
 use crate::subject::Peer;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry, ShowPlace};
+use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
 use crate::{BenchError, Made};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
@@ -53,7 +54,7 @@ impl Redb {
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for Redb {
+impl<K: BenchKey> ByteStore<K> for Redb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         let found = self.table()?.get(key.bytes().as_ref()).map_err(failed)?;
         Ok(found.map(|value| show(value.value())).is_some())

@@ -6,8 +6,9 @@ use ::rocksdb::{
 };
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use crate::key::BenchKey;
 use crate::subject::Peer;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::target::bytes::{ByteStore, Show, ShowEntry};
 use crate::{BenchError, Made};
 
 /// A database.
@@ -34,7 +35,7 @@ impl RocksDb {
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for RocksDb {
+impl<K: BenchKey> ByteStore<K> for RocksDb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self
             .database

@@ -8,19 +8,20 @@ use crossbeam_skiplist::SkipMap;
 use parking_lot::RwLock;
 
 use crate::BenchError;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::key::BenchKey;
+use crate::target::bytes::{ByteStore, Show, ShowEntry};
 
 /// A skip list.
-pub struct Skip<K: PeerKey>(SkipMap<K, RwLock<Box<[u8]>>>);
+pub struct Skip<K: BenchKey>(SkipMap<K, RwLock<Box<[u8]>>>);
 
-impl<K: PeerKey> Skip<K> {
+impl<K: BenchKey> Skip<K> {
     /// An empty one.
     pub fn new() -> Self {
         Self(SkipMap::new())
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for Skip<K> {
+impl<K: BenchKey> ByteStore<K> for Skip<K> {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.0.get(key).map(|entry| show(&entry.value().read())).is_some())
     }

@@ -6,12 +6,13 @@ use everleaf::{Key, Scan, Store};
 use everleaf_index::IndexStatistics;
 
 use crate::BenchError;
-use crate::target::bytes::{ByteStore, PeerKey, Show, ShowEntry};
+use crate::key::BenchKey;
+use crate::target::bytes::{ByteStore, Show, ShowEntry};
 
 /// A store of bytes: ours.
 pub struct Ours(pub Store);
 
-/// The bytes of a key, as [`PeerKey::bytes`] gives them.
+/// The bytes of a key, as [`BenchKey::bytes`] gives them.
 fn shown(key: Key<'_>, show: impl FnOnce(&[u8])) {
     match key {
         Key::U64(number) => show(&number.to_be_bytes()),
@@ -19,7 +20,7 @@ fn shown(key: Key<'_>, show: impl FnOnce(&[u8])) {
     }
 }
 
-impl<K: PeerKey> ByteStore<K> for Ours {
+impl<K: BenchKey> ByteStore<K> for Ours {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.0.get_with(key.store_key(), show)?.is_some())
     }

@@ -9,7 +9,7 @@ use everleaf_index::{Conflicts, IndexStatistics};
 use everleaf_pmem::{Cpu, Durability, Medium};
 
 use crate::contention::Contention;
-use crate::keys::{BenchKey, String16};
+use crate::key::{BenchKey, String16};
 use crate::measure::{Answers, Clock, Measured, Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, Flush, MicroOptions};
 use crate::place::{Need, Place};
@@ -19,7 +19,7 @@ use crate::target::Target;
 use crate::workload::{Drawn, Part, Workload, wholes};
 use crate::{BenchError, Peer, Phase, Progress, Subject};
 
-pub(crate) use targets::{Driver, SubjectKey, key_type};
+pub(crate) use targets::{Driver, key_type};
 
 /// Adds up what is done.
 pub(crate) struct Steps<'p> {
@@ -207,7 +207,7 @@ impl Session {
     }
 
     /// A run on the media that was asked for, or of a peer.
-    pub fn run<K: SubjectKey, C: Clock + Clone>(
+    pub fn run<K: BenchKey, C: Clock + Clone>(
         &self,
         steps: &mut Steps<'_>,
         name: &str,

@@ -7,15 +7,11 @@ use everleaf_pmem::{Dram, Emulated, Hardware, Latencies as AddedLatencies, Media
 use everleaf_pool::Pool;
 
 use super::Session;
-use crate::keys::BenchKey;
+use crate::key::BenchKey;
 use crate::options::BenchKeyType;
 use crate::peers::{self, store::Ours};
-use crate::target::{ByteStore, ByteTarget, IndexTarget, MapKey, MapTarget, PeerKey, Target};
+use crate::target::{ByteStore, ByteTarget, IndexTarget, MapTarget, Target};
 use crate::{BenchError, Peer, Subject};
-
-/// A key that everything that is measured takes.
-pub(crate) trait SubjectKey: MapKey + PeerKey {}
-impl<K: MapKey + PeerKey> SubjectKey for K {}
 
 /// The kind of key of a pool.
 pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
@@ -36,7 +32,7 @@ pub(crate) trait Driver<K> {
 
 impl Session {
     /// Makes as many empty targets as the session has, of whatever it measures, and drives them.
-    pub fn with_targets<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
+    pub fn with_targets<K: BenchKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         match self.plan.subject {
             Subject::Index(Engine::BTreeMap) => self.with_maps::<K, D>(driver),
             Subject::Index(engine) if engine.is_volatile_twin() => {
@@ -93,7 +89,7 @@ impl Session {
         (added != AddedLatencies::default()).then_some(added)
     }
 
-    fn with_maps<K: SubjectKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
+    fn with_maps<K: BenchKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         let bytes = self.plan.value_bytes();
         if !D::ARRAYS {
             return match bytes {
@@ -114,7 +110,7 @@ impl Session {
         of_words!(1 2 4 8 14)
     }
 
-    fn with_peers<K: SubjectKey, D: Driver<K>>(
+    fn with_peers<K: BenchKey, D: Driver<K>>(
         &self,
         peer: Peer,
         driver: D,

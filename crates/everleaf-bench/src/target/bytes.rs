@@ -1,11 +1,10 @@
 //! Stores that take and give bytes: the calls that are measured of each, and what measures them.
 
-use everleaf::Key;
 use everleaf_index::IndexStatistics;
 
 use super::{Operations, Target};
 use crate::BenchError;
-use crate::keys::{BenchKey, String16, UserKey};
+use crate::key::BenchKey;
 
 /// What the bytes of a value behind its first word are.
 pub const FILL: u8 = 0x5a;
@@ -23,47 +22,6 @@ pub fn write_first_word(value: &mut [u8], first: u64) {
         *bytes = first.to_le_bytes();
     }
 }
-
-/// A key as stores of bytes take it.
-pub trait PeerKey: BenchKey {
-    /// Its bytes, in the order of keys.
-    type Bytes: AsRef<[u8]>;
-    /// As bytes: numbers with the highest byte first.
-    fn bytes(&self) -> Self::Bytes;
-    /// As the store wants it.
-    fn store_key(&self) -> Key<'_>;
-}
-
-impl PeerKey for u64 {
-    type Bytes = [u8; 8];
-    #[inline(always)]
-    fn bytes(&self) -> [u8; 8] {
-        self.to_be_bytes()
-    }
-    #[inline(always)]
-    fn store_key(&self) -> Key<'_> {
-        Key::U64(*self)
-    }
-}
-
-macro_rules! string_key {
-    ($key:ty) => {
-        impl PeerKey for $key {
-            type Bytes = $key;
-            #[inline(always)]
-            fn bytes(&self) -> $key {
-                *self
-            }
-            #[inline(always)]
-            fn store_key(&self) -> Key<'_> {
-                Key::Bytes(self)
-            }
-        }
-    };
-}
-
-string_key!(String16);
-string_key!(UserKey);
 
 /// What is shown a value.
 pub type Show<'s> = dyn FnMut(&[u8]) + 's;
@@ -118,7 +76,7 @@ impl<K> ByteTarget<K> {
     }
 }
 
-impl<K: PeerKey> Target<K> for ByteTarget<K> {
+impl<K: BenchKey> Target<K> for ByteTarget<K> {
     const RETURNS_OLD: bool = false;
     type Handle<'t> = ByteHandle<'t, K>;
 
@@ -168,7 +126,7 @@ fn copy(value: &[u8], buffer: &mut [u8]) -> u64 {
     first_word(std::hint::black_box(buffer))
 }
 
-impl<K: PeerKey> Operations<K> for ByteHandle<'_, K> {
+impl<K: BenchKey> Operations<K> for ByteHandle<'_, K> {
     type Failure = BenchError;
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use everleaf_index::{Direction, Index, IndexError, IndexStatistics, KeyKind, Ser
 use super::map::words_of;
 use super::{Operations, Target};
 use crate::BenchError;
-use crate::keys::BenchKey;
+use crate::key::BenchKey;
 use crate::options::MULTIGET_KEYS;
 
 /// Words that a value can have at most.
@@ -123,7 +123,7 @@ impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
         let start = key.borrow();
         let visit = &mut |found: <K::Kind as KeyKind>::Ref<'_>, value: &[u64]| {
             if visited == 0 {
-                first_is_key = K::is(found, key);
+                first_is_key = key.is(found);
             }
             sum = sum.wrapping_add(value[0]);
             visited += 1;

@@ -1,5 +1,6 @@
 //! The peer `btreemap`.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use everleaf_index::IndexStatistics;
 
 use super::bytes::{FILL, first_word, write_first_word};
 use super::{Operations, Target};
-use crate::keys::{BenchKey, String16, UserKey};
+use crate::key::BenchKey;
 
 /// The words of a value.
 #[inline(always)]
@@ -61,86 +62,20 @@ impl MapValue for Box<[u8]> {
     }
 }
 
-/// A key that std's map can hold in its natural form.
-pub trait MapKey: BenchKey {
-    /// What the map holds.
-    type Owned: Ord + Send + Sync + 'static;
-    /// A key to keep: for strings an allocation, which is part of what an insertion costs.
-    fn keep(&self) -> Self::Owned;
-    /// Looks a key up.
-    fn find<'m, V>(&self, map: &'m BTreeMap<Self::Owned, V>) -> Option<&'m V>;
-    /// Looks a key up to change its value.
-    fn find_mut<'m, V>(&self, map: &'m mut BTreeMap<Self::Owned, V>) -> Option<&'m mut V>;
-    /// Removes a key.
-    fn take<V>(&self, map: &mut BTreeMap<Self::Owned, V>) -> Option<V>;
-    /// The entries from a key on.
-    fn from<'m, V>(
-        &self,
-        map: &'m BTreeMap<Self::Owned, V>,
-    ) -> std::collections::btree_map::Range<'m, Self::Owned, V>;
-    /// Whether a kept key is this one.
-    fn equals(&self, kept: &Self::Owned) -> bool;
-}
-
-macro_rules! map_key {
-    ($key:ty, $owned:ty, |$this:ident| $keep:expr, $borrowed:ty, $borrow:expr) => {
-        impl MapKey for $key {
-            type Owned = $owned;
-            #[inline(always)]
-            fn keep(&self) -> $owned {
-                let $this = self;
-                $keep
-            }
-            #[inline(always)]
-            fn find<'m, V>(&self, map: &'m BTreeMap<$owned, V>) -> Option<&'m V> {
-                let $this = self;
-                map.get::<$borrowed>($borrow)
-            }
-            #[inline(always)]
-            fn find_mut<'m, V>(&self, map: &'m mut BTreeMap<$owned, V>) -> Option<&'m mut V> {
-                let $this = self;
-                map.get_mut::<$borrowed>($borrow)
-            }
-            #[inline(always)]
-            fn take<V>(&self, map: &mut BTreeMap<$owned, V>) -> Option<V> {
-                let $this = self;
-                map.remove::<$borrowed>($borrow)
-            }
-            #[inline(always)]
-            fn from<'m, V>(
-                &self,
-                map: &'m BTreeMap<$owned, V>,
-            ) -> std::collections::btree_map::Range<'m, $owned, V> {
-                let $this = self;
-                map.range::<$borrowed, _>((Bound::Included($borrow), Bound::Unbounded))
-            }
-            #[inline(always)]
-            fn equals(&self, kept: &$owned) -> bool {
-                let $this = self;
-                <$owned as std::borrow::Borrow<$borrowed>>::borrow(kept) == $borrow
-            }
-        }
-    };
-}
-
-map_key!(u64, u64, |key| *key, u64, key);
-map_key!(String16, Box<[u8]>, |key| key.as_slice().into(), [u8], key.as_slice());
-map_key!(UserKey, Box<[u8]>, |key| key.as_slice().into(), [u8], key.as_slice());
-
 /// The peer: std's `BTreeMap`, directly. It persists nothing.
-pub struct MapTarget<K: MapKey, V> {
-    map: BTreeMap<K::Owned, V>,
+pub struct MapTarget<K: BenchKey, V> {
+    map: BTreeMap<K::Kept, V>,
     value_bytes: usize,
 }
 
-impl<K: MapKey, V> MapTarget<K, V> {
+impl<K: BenchKey, V> MapTarget<K, V> {
     /// An empty map.
     pub fn new(value_bytes: usize) -> Self {
         Self { map: BTreeMap::new(), value_bytes }
     }
 }
 
-impl<K: MapKey, V: MapValue> Target<K> for MapTarget<K, V> {
+impl<K: BenchKey, V: MapValue> Target<K> for MapTarget<K, V> {
     const RETURNS_OLD: bool = true;
     type Handle<'t> = MapHandle<'t, K, V>;
 
@@ -159,22 +94,22 @@ impl<K: MapKey, V: MapValue> Target<K> for MapTarget<K, V> {
 }
 
 /// The peer as its only thread uses it.
-pub struct MapHandle<'t, K: MapKey, V> {
-    map: &'t mut BTreeMap<K::Owned, V>,
+pub struct MapHandle<'t, K: BenchKey, V> {
+    map: &'t mut BTreeMap<K::Kept, V>,
     value_bytes: usize,
 }
 
-impl<K: MapKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
+impl<K: BenchKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
     type Failure = Infallible;
 
     #[inline(always)]
     fn get(&mut self, key: &K) -> Result<Option<u64>, Infallible> {
-        Ok(key.find(self.map).map(V::whole))
+        Ok(self.map.get(key.lookup()).map(V::whole))
     }
     #[inline(always)]
     fn get_many(&mut self, keys: &[K], values: &mut [Option<u64>]) -> Result<(), Infallible> {
         for (key, value) in keys.iter().zip(values) {
-            *value = key.find(self.map).map(V::first);
+            *value = self.map.get(key.lookup()).map(V::first);
         }
         Ok(())
     }
@@ -184,20 +119,22 @@ impl<K: MapKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
     }
     #[inline(always)]
     fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, Infallible> {
-        Ok(key
-            .find_mut(self.map)
+        Ok(self
+            .map
+            .get_mut(key.lookup())
             .map(|place| std::mem::replace(place, V::of(value, self.value_bytes)).whole()))
     }
     #[inline(always)]
     fn remove(&mut self, key: &K) -> Result<Option<u64>, Infallible> {
-        Ok(key.take(self.map).map(|value| value.whole()))
+        Ok(self.map.remove(key.lookup()).map(|value| value.whole()))
     }
     #[inline(always)]
     fn scan(&mut self, key: &K, records: usize) -> Result<bool, Infallible> {
-        let (mut sum, mut entries) = (0u64, key.from(self.map).take(records));
+        let from = (Bound::Included(key.lookup()), Bound::Unbounded);
+        let (mut sum, mut entries) = (0u64, self.map.range(from).take(records));
         let Some((start, value)) = entries.next() else { return Ok(false) };
         entries.for_each(|(_, value)| sum = sum.wrapping_add(value.first()));
         black_box(sum.wrapping_add(value.first()));
-        Ok(key.equals(start))
+        Ok(start.borrow() == key.lookup())
     }
 }

@@ -23,9 +23,9 @@ use everleaf_index::IndexStatistics;
 
 use crate::BenchError;
 
-pub use bytes::{ByteStore, ByteTarget, PeerKey};
+pub use bytes::{ByteStore, ByteTarget};
 pub use index::IndexTarget;
-pub use map::{MapKey, MapTarget};
+pub use map::MapTarget;
 
 /// Something that keys are put into.
 pub trait Target<K> {

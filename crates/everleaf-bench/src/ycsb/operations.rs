@@ -2,7 +2,8 @@
 
 use super::draw::Picks;
 use super::options::{Distribution, Kind, Record, Workload};
-use crate::keys::{BenchKey, Draws, KeySequence, Shuffle, mix};
+use crate::key::BenchKey;
+use crate::keys::{Draws, KeySequence, Shuffle, mix};
 use crate::measure::Clock;
 use crate::target::Operations;
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::operations::Operation;
-use crate::keys::{String16, UserKey};
+use crate::key::{String16, UserKey};
 use crate::plan::{MOST, MOST_VALUE_BYTES, Plan, within};
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
 
