@@ -1,15 +1,36 @@
 #!/usr/bin/env bash
-# Everything that has to hold before a change lands: format, lints, documentation, tests (the crash
-# explorer's short explorations among them). About twenty minutes on two cores from a cold start.
+# Everything that has to hold before a change lands: the width of lines, format, lints,
+# documentation, tests (the crash explorer's short explorations among them).
 set -euo pipefail
 cd "$(dirname "$0")"
+
+# No line of code, comments or documents has more than 100 characters. Rows of tables and lines with
+# an address are exempt.
+long_lines() {
+    find . -name target -prune -o -name .git -prune -o -type f \
+        \( -name '*.rs' -o -name '*.md' -o -name '*.toml' -o -name '*.sh' -o -path './.ci/*' \) \
+        -print0 |
+        LC_ALL=C.UTF-8 xargs -0 grep -nE '^.{101,}' /dev/null |
+        grep -vE '^[^:]*:[0-9]+: *(//[/!]? ?)?\||https?://'
+}
+long=$(long_lines || true)
+if [[ -n $long ]]; then
+    echo "$long"
+    echo "these lines have more than 100 characters: wrap them"
+    exit 1
+fi
+
 cargo fmt --all --check
-cargo clippy --workspace --all-targets --locked -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+# The peers of the benchmarks and the plots are no part of the default build, but are looked at here.
+features=(--features peers,plots)
+cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
+# Of what is published: the benchmarks and the command line are no libraries.
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
+    --no-deps --locked --quiet
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
-cargo test --workspace --features peers,plots --tests --locked
-cargo test --workspace --features peers,plots --doc --locked
+cargo test --workspace "${features[@]}" --tests --locked
+cargo test --workspace "${features[@]}" --doc --locked
 
 # The library for aarch64: built, because a mere check does not assemble the instructions; no linker
 # is needed for that.

@@ -8,7 +8,7 @@ use crate::contention::Contention;
 use crate::options::{CompareOptions, MicroOptions};
 use crate::place::{Need, Place};
 use crate::plan::{MOST, MOST_ROUNDS, Sharing, within};
-use crate::session::{Session, Steps};
+use crate::session::{ProgressTracker, Session};
 use crate::turns::Contender;
 use crate::{BenchError, Phase, Progress};
 
@@ -103,7 +103,7 @@ pub fn run_compare_with_progress(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Comparison>, BenchError> {
     let (about, operations) = plan_compare(options)?;
-    let mut steps = Steps::new(progress, operations * u64::from(options.rounds));
+    let mut steps = ProgressTracker::new(progress, operations * u64::from(options.rounds));
     let mut measured = Measured::new(about, options.micro.phases.len());
     for round in 0..options.rounds {
         let sessions = options.engines.iter().map(|engine| session(options, engine, round));
@@ -187,7 +187,7 @@ impl Round<'_> {
         &self,
         contenders: &mut [Box<dyn Contender + '_>],
         measured: &mut Measured,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<(), BenchError> {
         let (engines, turns) = (contenders.len(), self.turns(&measured.about));
         contenders.iter_mut().for_each(|contender| contender.begin(self.phase));

@@ -189,8 +189,7 @@ pub enum BenchError {
     },
     /// Nothing can be counted.
     #[error(
-        "{engine} lives in no pool of ours, so nothing can be counted: choose an index engine or \
-        store"
+        "{engine} lives in no pool, so nothing can be counted: choose an index engine or store"
     )]
     NoPool {
         /// The engine.

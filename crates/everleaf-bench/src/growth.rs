@@ -2,8 +2,8 @@
 //! took longest, and why.
 //!
 //! Two clocks look at each put: that of the wall, and that of the thread, which stands still while
-//! the system lets others run. What a put waits for the processor is no pause of ours; what the
-//! kernel does for it (faults, huge pages, room in the file) is.
+//! the system lets others run. What a put waits for the processor is no pause of the store; what
+//! the kernel does for it (faults, huge pages, space in the file) is.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const SHOWN: usize = 12;
 /// A put that takes longer is looked at: did the pool grow?
 const NOTABLE: Duration = Duration::from_micros(200);
 /// Puts after which a thread looks whether the pool is large enough.
-const STRETCH: u64 = 256;
+const PUTS_BETWEEN_LOOKS: u64 = 256;
 
 /// What `bench growth` measures.
 #[derive(Clone, Debug, PartialEq)]
@@ -214,9 +214,9 @@ impl Load<'_> {
         let value = vec![0x5a; self.options.value_bytes as usize];
         let mut watched = Watched::new(self.pool_bytes());
         while !self.ended.load(Ordering::Relaxed) {
-            let from = self.next_key.fetch_add(STRETCH, Ordering::Relaxed);
+            let from = self.next_key.fetch_add(PUTS_BETWEEN_LOOKS, Ordering::Relaxed);
             let mut running = thread_time();
-            for number in from..from + STRETCH {
+            for number in from..from + PUTS_BETWEEN_LOOKS {
                 let key = String16::of(keys.number(number));
                 let start = Instant::now();
                 let put = self.store.put(&key[..], &value);
@@ -386,7 +386,7 @@ mod tests {
             assert!(
                 grown.to_bytes >= 40 << 20
                     && grown.keys > 30_000
-                    && grown.keys.is_multiple_of(STRETCH),
+                    && grown.keys.is_multiple_of(PUTS_BETWEEN_LOOKS),
                 "{grown:?}"
             );
             assert!(

@@ -10,7 +10,7 @@
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `key` (kinds of keys) · `keys`
 //! (computed numbers behind them) · `workload`
-//! (the keys of each phase) · `subject` (who is measured, by name) · `target` (what is called, and
+//! (the keys of each phase) · `subject` (what is measured, by name) · `target` (what is called, and
 //! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
 //! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
 //! engines, cut into turns) · `micro` `compare` `stores`

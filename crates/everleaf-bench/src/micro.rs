@@ -9,9 +9,9 @@ use crate::key::{BenchKey, String16};
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
 use crate::modelled::{Modelled, Tally, modelled, reset, tally};
 use crate::options::{BenchKeyType, MicroOptions};
-use crate::peers::store::Ours;
+use crate::peers::store::Everleaf;
 use crate::report::PhaseReport;
-use crate::session::{Describe, Session, Steps};
+use crate::session::{Describe, ProgressTracker, Session};
 use crate::target::{ByteTarget, Target};
 use crate::{BenchError, Progress, Subject};
 
@@ -55,7 +55,7 @@ pub fn run_micro_with_progress(
 ) -> Result<(), BenchError> {
     let session = Session::shared(options)?;
     let runs = if session.plan.subject.has_pool() { 3 } else { 2 };
-    let mut steps = Steps::new(progress, runs * session.operations());
+    let mut steps = ProgressTracker::new(progress, runs * session.operations());
     match options.key_type {
         BenchKeyType::U64 => session.micro::<u64>(&mut steps, report),
         BenchKeyType::String16 => session.micro::<String16>(&mut steps, report),
@@ -65,7 +65,7 @@ pub fn run_micro_with_progress(
 impl Session {
     fn micro<K: BenchKey>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
         report: &mut dyn FnMut(PhaseReport),
     ) -> Result<(), BenchError> {
         let counts =
@@ -89,7 +89,7 @@ impl Session {
     /// The run in which every operation is timed by itself: latencies of each phase.
     pub(crate) fn latencies(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Vec<LatencySummary>, BenchError> {
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.latencies_of::<u64>(steps),
@@ -99,7 +99,7 @@ impl Session {
 
     fn latencies_of<K: BenchKey>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Vec<LatencySummary>, BenchError> {
         let mut latencies = Vec::new();
         self.run::<K, Latencies>(steps, "latencies", &Latencies::new(), &mut |_, measured, _| {
@@ -112,7 +112,7 @@ impl Session {
     /// The counted run, by one thread: so counters are exact and the same whenever the seed is.
     pub(crate) fn counted<K: BenchKey>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Vec<Tally>, BenchError> {
         let media = modelled(Hardware::new(self.region()?, &self.cpu)?);
         match self.plan.subject {
@@ -125,7 +125,7 @@ impl Session {
                 self.count::<K, _>(
                     steps,
                     &pool,
-                    ByteTarget::new(Ours(store), self.plan.value_bytes()),
+                    ByteTarget::new(Everleaf(store), self.plan.value_bytes()),
                 )
             }
             Subject::Peer(_) => Ok(Vec::new()),
@@ -134,7 +134,7 @@ impl Session {
 
     fn count<K: BenchKey, T: Target<K>>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
         pool: &Pool<Modelled>,
         target: T,
     ) -> Result<Vec<Tally>, BenchError> {

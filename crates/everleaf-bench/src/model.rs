@@ -5,7 +5,9 @@
 //! every machine. The time is
 //!
 //! ```text
-//! reads that miss the modelled cache * read + flushed lines and line writes * flush + fences * fence
+//! reads that miss the modelled cache * read
+//!     + (flushed lines + line writes) * flush
+//!     + fences * fence
 //! ```
 //!
 //! which is what these latencies add to a run on DRAM. On request it is set beside what they were
@@ -23,7 +25,7 @@ use crate::key::String16;
 use crate::modelled::Tally;
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::plan::{MOST_ROUNDS, within};
-use crate::session::{Session, Steps};
+use crate::session::{ProgressTracker, Session};
 use crate::{BenchError, Phase, Progress};
 
 /// Nanoseconds that persistent memory takes beyond DRAM. Given as `L` (reads and flushes take L,
@@ -227,8 +229,10 @@ impl ModelRow {
 /// use everleaf_bench::model::{Latency, ModelOptions, run_model};
 /// use everleaf_bench::{MicroOptions, Phase};
 ///
-/// let micro = MicroOptions { keys: 1000, phases: vec![Phase::Insert, Phase::Update], ..MicroOptions::default() };
-/// let options = ModelOptions { engines: vec!["fptree".into()], latencies: vec![Latency::of(300)], rounds: 0, micro };
+/// let phases = vec![Phase::Insert, Phase::Update];
+/// let micro = MicroOptions { keys: 1000, phases, ..MicroOptions::default() };
+/// let (engines, latencies) = (vec!["fptree".into()], vec![Latency::of(300)]);
+/// let options = ModelOptions { engines, latencies, rounds: 0, micro };
 /// let rows = run_model(&options)?;
 /// assert_eq!((rows[1].flushes, rows[1].fences), (1000, 1000));
 /// assert_eq!(rows, run_model(&options)?, "to the last digit");
@@ -275,8 +279,10 @@ pub fn run_model_with_progress(
         .map(|engine| session(engine, none, 0))
         .collect::<Result<Vec<_>, _>>()?;
     let runs = 1 + u64::from(options.rounds) * (options.latencies.len() as u64 + 1);
-    let mut steps =
-        Steps::new(progress, runs * sessions.iter().map(Session::operations).sum::<u64>());
+    let mut steps = ProgressTracker::new(
+        progress,
+        runs * sessions.iter().map(Session::operations).sum::<u64>(),
+    );
     let mut rows = Vec::new();
     for (engine, counting) in options.engines.iter().zip(&sessions) {
         let tallies = counting.tallies(&mut steps)?;
@@ -315,7 +321,10 @@ pub fn run_model_with_progress(
 
 impl Session {
     /// The counting run: what each phase counted.
-    pub(crate) fn tallies(&self, steps: &mut Steps<'_>) -> Result<Vec<Tally>, BenchError> {
+    pub(crate) fn tallies(
+        &self,
+        steps: &mut ProgressTracker<'_>,
+    ) -> Result<Vec<Tally>, BenchError> {
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.counted::<u64>(steps),
             BenchKeyType::String16 => self.counted::<String16>(steps),

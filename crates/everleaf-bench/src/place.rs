@@ -257,7 +257,7 @@ impl Place {
                 let own = self.scratch.file_at(path);
                 let created = own.fill(|path| new_file(path, pool_bytes, max_bytes));
                 if created.is_err() {
-                    own.leave(); // It may be somebody else's by now.
+                    own.leave(); // It may be another process's by now.
                 }
                 Ok(created?)
             }

@@ -7,7 +7,7 @@ use crate::keys::{KeySequence, MOST_DEVIATION};
 use crate::options::MicroOptions;
 use crate::{BenchError, Subject};
 
-/// Who works on which index.
+/// Which threads work on which index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// All threads share one index.

@@ -21,7 +21,7 @@ use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions};
 use crate::plan::{MOST_ROUNDS, within, within_threads};
-use crate::session::{Session, Steps, verify};
+use crate::session::{ProgressTracker, Session, verify};
 use crate::target::{IndexTarget, Target};
 use crate::workload::{Drawn, Workload, wholes};
 use crate::{BenchError, Phase, Progress, Subject};
@@ -66,7 +66,8 @@ pub struct Recovery {
 /// use everleaf_bench::{MicroOptions, RecoveryOptions, run_recovery};
 ///
 /// let micro = MicroOptions { engine: "fptree-c".into(), keys: 1000, ..MicroOptions::default() };
-/// let rows = run_recovery(&RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, micro })?;
+/// let options = RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, micro };
+/// let rows = run_recovery(&options)?;
 /// assert_eq!((rows.len(), rows[1].threads), (2, 2));
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
@@ -84,13 +85,15 @@ pub fn run_recovery_with_progress(
 ) -> Result<Vec<Recovery>, BenchError> {
     let (session, engine) = plan_recovery(options)?;
     let recoveries = u64::from(options.rounds) * options.threads.len() as u64;
-    let mut steps =
-        Steps::new(progress, session.operations() + recoveries * SAMPLE.min(options.micro.keys));
+    let mut steps = ProgressTracker::new(
+        progress,
+        session.operations() + recoveries * SAMPLE.min(options.micro.keys),
+    );
     match options.micro.key_type {
-        BenchKeyType::U64 => Sleeper::<u64>::fill(&session, engine, options.clean, &mut steps)?
+        BenchKeyType::U64 => Reopenable::<u64>::fill(&session, engine, options.clean, &mut steps)?
             .measure(options, &mut steps),
         BenchKeyType::String16 => {
-            Sleeper::<String16>::fill(&session, engine, options.clean, &mut steps)?
+            Reopenable::<String16>::fill(&session, engine, options.clean, &mut steps)?
                 .measure(options, &mut steps)
         }
     }
@@ -118,10 +121,10 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
     Ok((session, engine))
 }
 
-/// A pool file without a name that nobody has open as a pool.
-struct Unclosed(File);
+/// A pool file without a name that is not open as a pool.
+struct PoolFile(File);
 
-impl Unclosed {
+impl PoolFile {
     /// The path by which the system reaches an open file. Opening it gives a descriptor with a lock
     /// of its own.
     fn path(file: &File) -> PathBuf {
@@ -145,9 +148,9 @@ impl Unclosed {
 }
 
 /// An index that waits to be opened.
-struct Sleeper<'s, K> {
+struct Reopenable<'s, K> {
     session: &'s Session,
-    file: Unclosed,
+    file: PoolFile,
     /// Whether it is closed before it is left.
     clean: bool,
     insert_seconds: f64,
@@ -166,16 +169,16 @@ struct Reopened<K: BenchKey> {
     close: ClosePool,
 }
 
-impl<'s, K: BenchKey> Sleeper<'s, K> {
+impl<'s, K: BenchKey> Reopenable<'s, K> {
     /// Inserts the keys by one thread and leaves the index; only the file stays.
     fn fill(
         session: &'s Session,
         engine: Engine,
         clean: bool,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Self, BenchError> {
         let region = session.region()?;
-        let file = Unclosed::of(&region)?;
+        let file = PoolFile::of(&region)?;
         let (pool, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
         let mut targets = [target];
         let mut insert_seconds = 0.0;
@@ -243,7 +246,7 @@ impl<'s, K: BenchKey> Sleeper<'s, K> {
     fn measure(
         &self,
         options: &RecoveryOptions,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Vec<Recovery>, BenchError> {
         let numbers = options.threads.len();
         let (mut times, mut shutdown) = (vec![Vec::new(); numbers], Shutdown::Crash);
@@ -350,11 +353,11 @@ mod tests {
             ("circtree", true, Shutdown::Clean),
         ] {
             let session = Session::shared(&options(engine, 20_000)).unwrap();
-            let subject = Sleeper::<u64>::fill(
+            let subject = Reopenable::<u64>::fill(
                 &session,
                 engine.parse().unwrap(),
                 clean,
-                &mut Steps::new(&mut |_| {}, 1),
+                &mut ProgressTracker::new(&mut |_| {}, 1),
             )
             .unwrap();
             for threads in [1, 2, 5, 1] {
@@ -379,11 +382,11 @@ mod tests {
     #[test]
     fn a_key_that_is_missing_after_a_recovery_is_found_out() {
         let session = Session::shared(&options("fptree-c", 100)).unwrap();
-        let mut subject = Sleeper::<u64>::fill(
+        let mut subject = Reopenable::<u64>::fill(
             &session,
             Engine::FpTreeConcurrent,
             false,
-            &mut Steps::new(&mut |_| {}, 1),
+            &mut ProgressTracker::new(&mut |_| {}, 1),
         )
         .unwrap();
         let absent = Drawn::alike(vec![Workload::new(&session.plan, 1).key(0)]);

@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Where pools and folders are made that do not stay, and a list of those that are there now.
 /// Clones share the list.
 ///
-/// Whoever wants nothing left behind when a signal ends the process gives a clone to whoever waits
-/// for the signal, and lets it call [`end`](Scratch::end).
+/// A program that wants nothing left behind when a signal ends the process gives a clone to the
+/// thread that waits for the signal, and lets it call [`end`](Scratch::end).
 ///
 /// # Examples
 /// ```
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Scratch {
     named: Option<PathBuf>,
     made: Arc<Mutex<Vec<Listed>>>,
-    /// Held by whoever makes files with [`Made::fill`]. Taken before the list.
+    /// Held while files are made by [`Made::fill`]. Taken before the list.
     filling: Arc<Mutex<()>>,
 }
 
@@ -87,7 +87,7 @@ impl Scratch {
     }
 
     /// Makes this folder and those above it that are missing; the innermost comes first. They go
-    /// with what is returned, unless it is left ([`Made::leave`]) or somebody has put something
+    /// with what is returned, unless it is left ([`Made::leave`]) or something else has been put
     /// into them.
     ///
     /// # Errors

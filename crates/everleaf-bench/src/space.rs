@@ -137,7 +137,7 @@ pub struct SpaceRow {
 ///
 /// let options = SpaceOptions { keys: 2000, cycles: 10, ..SpaceOptions::default() };
 /// let rows = run_space_with_progress(&options, &mut |_| {})?;
-/// assert_eq!((rows.len(), rows[0].moment.as_str(), rows[3].moment.as_str()), (3 * 4, "loaded", "cycle 10"));
+/// assert_eq!((rows.len(), &*rows[0].moment, &*rows[3].moment), (3 * 4, "loaded", "cycle 10"));
 /// # Ok::<(), everleaf_bench::BenchError>(())
 /// ```
 pub fn run_space_with_progress(

@@ -1,4 +1,5 @@
-//! Who is measured, by name: an index, the store, or somebody else's.
+//! What is measured, by name: an index, the store, or a peer, which is a store or map of other
+//! projects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +21,7 @@ pub enum Subject {
     Peer(Peer),
 }
 
-/// A store or map that is not ours.
+/// A store or map of another project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Peer {

@@ -7,7 +7,7 @@ use crate::contention::Contention;
 use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::BenchKeyType;
-use crate::session::{Driver, Session, Steps, verify};
+use crate::session::{Driver, ProgressTracker, Session, verify};
 use crate::target::Target;
 use crate::workload::{Drawn, Workload};
 use crate::{BenchError, Phase};
@@ -35,7 +35,7 @@ impl Session {
     /// Makes what the session measures and inserts the keys of the warm-up.
     pub fn contender<'s>(
         &'s self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Box<dyn Contender + 's>, BenchError> {
         let mut filled = None;
         let fill = Fill { session: self, steps, filled: &mut filled };
@@ -64,7 +64,7 @@ impl Session {
 /// Fills targets and keeps them.
 struct Fill<'s, 't, 'p, 'f> {
     session: &'s Session,
-    steps: &'t mut Steps<'p>,
+    steps: &'t mut ProgressTracker<'p>,
     filled: &'f mut Option<Box<dyn Contender + 's>>,
 }
 

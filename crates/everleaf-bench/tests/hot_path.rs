@@ -1,8 +1,8 @@
-//! Counting costs a timed run nothing: on `Hardware`, the doors that count are no instructions at
-//! all.
+//! Counting costs a timed run nothing: on `Hardware`, the operations that count are no instructions
+//! at all.
 //!
-//! Pairs of functions, one that goes through a counting door and one that does not, are compared by
-//! their machine code, which is read from the symbols of this very program. The same pairs on
+//! Pairs of functions, one that calls an operation that counts and one that does not, are compared
+//! by their machine code, which is read from the symbols of this very program. The same pairs on
 //! `Counted` differ, so the comparison can fail.
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use everleaf_pmem::{Counted, Counter, Cpu, Hardware, Media, PCell, PPtr, Region, site};
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// Functions of a media: with a counting door, and without.
+/// Functions of a media: with an operation that counts, and without.
 macro_rules! pairs {
     ($($media:ty: $counting:ident $quiet:ident $named:ident $otherwise_named:ident;)*) => {$(
         #[inline(never)]
@@ -78,7 +78,7 @@ fn are_same(program: &object::File<'_>, one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn counting_doors_of_a_timed_run_are_no_instructions() {
+fn operations_that_count_are_no_instructions_in_a_timed_run() {
     let cpu = Cpu::detect();
     let region = || Region::anonymous(1 << 16, 1 << 20).unwrap();
     let hardware = Hardware::new(region(), &cpu).unwrap();

@@ -26,7 +26,7 @@ mod ycsb;
 
 use serde::Serialize;
 
-use crate::session::{Session, Steps};
+use crate::session::{ProgressTracker, Session};
 use crate::{BenchError, MicroOptions, Progress, Scratch};
 
 pub use catalogue::{figure_list, figure_names};
@@ -119,7 +119,7 @@ pub struct Claim {
     pub paper: f64,
     /// Where the paper prints a range, its other end.
     pub paper_to: Option<f64>,
-    /// Ours; none if an engine is missing.
+    /// Everleaf; none if an engine is missing.
     pub ours: Option<f64>,
 }
 
@@ -195,7 +195,11 @@ pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
     let (mut figure, tell) = (Figure::new(entry, options), &mut |_| {});
     (entry.measure)(
         options,
-        &mut Drawing { figure: &mut figure, steps: Steps::new(tell, 0), only_planned: true },
+        &mut Drawing {
+            figure: &mut figure,
+            steps: ProgressTracker::new(tell, 0),
+            only_planned: true,
+        },
     )
 }
 
@@ -231,7 +235,7 @@ pub fn run_figure_with_progress(
     check(options)?;
     let entry = catalogue::find(&options.name)?;
     let mut figure = Figure::new(entry, options);
-    let steps = Steps::new(progress, 0);
+    let steps = ProgressTracker::new(progress, 0);
     (entry.measure)(options, &mut Drawing { figure: &mut figure, steps, only_planned: false })?;
     Ok(figure)
 }
@@ -258,7 +262,7 @@ impl Figure {
 /// A figure that is being measured.
 pub(crate) struct Drawing<'f, 'p> {
     pub figure: &'f mut Figure,
-    pub steps: Steps<'p>,
+    pub steps: ProgressTracker<'p>,
     /// Everything is planned, so that what is wrong is found, and nothing is measured.
     pub only_planned: bool,
 }

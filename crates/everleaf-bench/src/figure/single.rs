@@ -7,7 +7,7 @@ use super::catalogue::CLFB_LEAF;
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::compare::Spread;
 use crate::recovery::plan_recovery;
-use crate::session::{Session, Steps};
+use crate::session::{ProgressTracker, Session};
 use crate::{
     BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions,
     run_recovery_with_progress,
@@ -398,7 +398,7 @@ impl Session {
     /// The sizes of an index after one run.
     fn shape(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
     ) -> Result<Option<everleaf_index::IndexStatistics>, BenchError> {
         use crate::key::String16;
         use crate::measure::{Measured, Unobserved};

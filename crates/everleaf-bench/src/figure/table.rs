@@ -53,7 +53,7 @@ impl Claim {
         }
     }
 
-    /// Ours, or that there is none.
+    /// Everleaf, or that there is none.
     pub fn ours_text(&self) -> String {
         self.ours.map_or("-".into(), number)
     }

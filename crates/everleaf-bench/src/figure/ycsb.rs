@@ -254,7 +254,7 @@ mod tests {
     use crate::Scratch;
     use crate::figure::Figure;
     use crate::figure::catalogue::{INCLL, INCLL_BY_FENCE, SESSION_STORE};
-    use crate::session::Steps;
+    use crate::session::ProgressTracker;
 
     fn runs(of: &OfYcsb) -> Vec<Run> {
         let options = FigureOptions {
@@ -271,7 +271,7 @@ mod tests {
         let (name, title, source, command) = (text(), text(), text(), text());
         let figure = &mut Figure { name, title, source, command, left_out, panels, claims, notes };
         let tell = &mut |_| {};
-        let steps = Steps::new(tell, 0);
+        let steps = ProgressTracker::new(tell, 0);
         of.runs(&options, &mut Drawing { figure, steps, only_planned: true }).unwrap()
     }
 

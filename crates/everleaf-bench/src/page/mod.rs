@@ -11,7 +11,7 @@ mod sections;
 use std::time::Instant;
 
 use crate::figure::{Claim, Panel};
-use crate::session::Steps;
+use crate::session::ProgressTracker;
 use crate::{BenchError, Progress, Scratch};
 
 /// What is asked for.
@@ -128,7 +128,7 @@ pub fn run_report_with_progress(
                 doing: inner.doing,
             });
         };
-        sections.push((job.run)(options, scale, &mut Steps::new(&mut tell, 0))?);
+        sections.push((job.run)(options, scale, &mut ProgressTracker::new(&mut tell, 0))?);
     }
     html::page(options, &sections, &machine::facts(), start.elapsed())
 }

@@ -4,7 +4,7 @@ use super::{ReportOptions, Scale, Section};
 use crate::compare::plan_compare;
 use crate::figure::{self, FigureOptions, Panel, Series, number, run_figure_with_progress};
 use crate::model::{Latency, ModelOptions, run_model_with_progress};
-use crate::session::{Session, Steps};
+use crate::session::{ProgressTracker, Session};
 use crate::ycsb::{Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress};
 use crate::{
     BenchError, BenchKeyType, CompareOptions, Comparison, Flush, MicroOptions, Peer, Phase,
@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// Measures one section.
-type Run = Box<dyn Fn(&ReportOptions, Scale, &mut Steps<'_>) -> Result<Section, BenchError>>;
+type Run =
+    Box<dyn Fn(&ReportOptions, Scale, &mut ProgressTracker<'_>) -> Result<Section, BenchError>>;
 
 /// A section that is to be measured.
 pub struct Job {
@@ -154,7 +155,7 @@ fn comparison(
     text: &[&str],
     command: String,
     options: &CompareOptions,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let rows = run_compare_with_progress(options, &mut |progress| steps.pass_on(progress))?;
     let (table, panel) = compared(&rows, &options.micro.phases);
@@ -171,7 +172,7 @@ fn comparison(
 fn indexes(
     options: &ReportOptions,
     scale: Scale,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let compare = of_indexes(options, scale);
     let command = format!(
@@ -190,7 +191,7 @@ fn indexes(
 fn stores(
     options: &ReportOptions,
     scale: Scale,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let compare = of_stores(options, scale);
     let command = format!(
@@ -222,7 +223,7 @@ fn stores(
 fn ycsb(
     options: &ReportOptions,
     scale: Scale,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let engines = stores_by_name();
     let mut reports = Vec::new();
@@ -358,7 +359,7 @@ fn ycsb_course(reports: &[YcsbReport]) -> Panel {
 fn model(
     options: &ReportOptions,
     scale: Scale,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let latencies: Vec<Latency> = [90, 160, 250, 450, 650, 2000].map(Latency::of).to_vec();
     let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan, Phase::Delete];
@@ -426,7 +427,7 @@ fn figure_section(
     name: &'static str,
     options: &ReportOptions,
     scale: Scale,
-    steps: &mut Steps<'_>,
+    steps: &mut ProgressTracker<'_>,
 ) -> Result<Section, BenchError> {
     let figure = run_figure_with_progress(&of_figure(name, options, scale), &mut |progress| {
         steps.pass_on(progress)

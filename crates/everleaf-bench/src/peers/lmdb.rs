@@ -34,15 +34,15 @@ fn failed(error: Error) -> BenchError {
 /// leaves no other way.
 #[expect(
     unsafe_code,
-    reason = "a map of a file is sound only while nobody else changes the file, and LMDB leaves \
-        that to its caller"
+    reason = "a map of a file is sound only while no other program changes the file, and LMDB \
+        leaves that to its caller"
 )]
 fn open(folder: &Made, map_bytes: u64) -> Result<Env, Error> {
     let mut options = EnvOpenOptions::new();
     options.map_size((map_bytes as usize).next_multiple_of(PAGES)).max_readers(READERS);
     folder.fill(|path| {
-        // SAFETY: the folder was made for this environment, nobody else knows its name, and it is
-        // opened once. A map that is written in place could be damaged by stray writes only, and
+        // SAFETY: the folder was made for this environment, no other program has its name, and it
+        // is opened once. A map that is written in place could be damaged by stray writes only, and
         // what is not synced is lost with the machine only, which takes the benchmark with it.
         unsafe {
             options

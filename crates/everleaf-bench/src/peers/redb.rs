@@ -13,6 +13,9 @@ use crate::{BenchError, Made};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
 
+/// The table as a write transaction has it.
+type Table<'t> = ::redb::Table<'t, &'static [u8], &'static [u8]>;
+
 /// A database with one table.
 pub struct Redb {
     database: Database,
@@ -37,7 +40,7 @@ impl Redb {
     /// Does `change` and commits it.
     fn change<R>(
         &self,
-        change: impl FnOnce(&mut ::redb::Table<'_, &[u8], &[u8]>) -> Result<R, ::redb::StorageError>,
+        change: impl FnOnce(&mut Table<'_>) -> Result<R, ::redb::StorageError>,
     ) -> Result<R, BenchError> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
         transaction.set_durability(Durability::Immediate).map_err(failed)?;

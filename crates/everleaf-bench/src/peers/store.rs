@@ -1,4 +1,4 @@
-//! The store, as its users call it.
+//! The store of this workspace, as its users call it.
 
 use std::ops::ControlFlow;
 
@@ -9,8 +9,8 @@ use crate::BenchError;
 use crate::key::BenchKey;
 use crate::target::bytes::{ByteStore, Show, ShowEntry};
 
-/// A store of bytes: ours.
-pub struct Ours(pub Store);
+/// Everleaf, as a store of bytes among the others.
+pub struct Everleaf(pub Store);
 
 /// The bytes of a key, as [`BenchKey::bytes`] gives them.
 fn shown(key: Key<'_>, show: impl FnOnce(&[u8])) {
@@ -20,7 +20,7 @@ fn shown(key: Key<'_>, show: impl FnOnce(&[u8])) {
     }
 }
 
-impl<K: BenchKey> ByteStore<K> for Ours {
+impl<K: BenchKey> ByteStore<K> for Everleaf {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
         Ok(self.0.get_with(key.store_key(), show)?.is_some())
     }

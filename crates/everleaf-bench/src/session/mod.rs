@@ -22,13 +22,13 @@ use crate::{BenchError, Peer, Phase, Progress, Subject};
 pub(crate) use targets::{Driver, key_type};
 
 /// Adds up what is done.
-pub(crate) struct Steps<'p> {
+pub(crate) struct ProgressTracker<'p> {
     tell: &'p mut dyn FnMut(Progress),
     done: u64,
     total: u64,
 }
 
-impl<'p> Steps<'p> {
+impl<'p> ProgressTracker<'p> {
     pub fn new(tell: &'p mut dyn FnMut(Progress), total: u64) -> Self {
         Self { tell, done: 0, total }
     }
@@ -186,12 +186,12 @@ impl Session {
     }
 
     /// The timed run alone: seconds of each phase.
-    pub fn seconds(&self, steps: &mut Steps<'_>) -> Result<Vec<f64>, BenchError> {
+    pub fn seconds(&self, steps: &mut ProgressTracker<'_>) -> Result<Vec<f64>, BenchError> {
         Ok(self.timed(steps)?.into_iter().map(|timed| timed.seconds).collect())
     }
 
     /// The timed run alone.
-    pub fn timed(&self, steps: &mut Steps<'_>) -> Result<Vec<Timed>, BenchError> {
+    pub fn timed(&self, steps: &mut ProgressTracker<'_>) -> Result<Vec<Timed>, BenchError> {
         let mut phases = Vec::new();
         let mut after = |_, measured: Measured<Unobserved>, targets: &dyn Describe| {
             phases.push(targets.timed(measured.elapsed));
@@ -209,7 +209,7 @@ impl Session {
     /// A run on the media that was asked for, or of a peer.
     pub fn run<K: BenchKey, C: Clock + Clone>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
         name: &str,
         clock: &C,
         after: &mut AfterPhase<'_, C>,
@@ -220,7 +220,7 @@ impl Session {
     /// Warms the targets up and does one phase after the other.
     pub fn drive<K: BenchKey, T: Target<K>, C: Clock + Clone>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
         name: &str,
         targets: &mut [T],
         clock: &C,
@@ -253,7 +253,7 @@ impl Session {
     /// what each thread's clock saw.
     pub fn warm_up<K: BenchKey, T: Target<K>, C: Clock + Clone>(
         &self,
-        steps: &mut Steps<'_>,
+        steps: &mut ProgressTracker<'_>,
         name: &str,
         targets: &mut [T],
         workloads: &[Workload],
@@ -285,7 +285,7 @@ impl Session {
 /// The phases of a run, waiting for its targets.
 struct Phases<'r, 'p, 'a, C> {
     session: &'r Session,
-    steps: &'r mut Steps<'p>,
+    steps: &'r mut ProgressTracker<'p>,
     name: &'r str,
     clock: &'r C,
     after: &'r mut AfterPhase<'a, C>,

@@ -9,7 +9,7 @@ use everleaf_pool::Pool;
 use super::Session;
 use crate::key::BenchKey;
 use crate::options::BenchKeyType;
-use crate::peers::{self, store::Ours};
+use crate::peers::{self, store::Everleaf};
 use crate::target::{ByteStore, ByteTarget, IndexTarget, MapTarget, Target};
 use crate::{BenchError, Peer, Subject};
 
@@ -53,8 +53,10 @@ impl Session {
             })?),
             Subject::Store(engine) => driver.drive(self.of_bytes::<K, _>(|| {
                 match self.added() {
-                    None => Ok(Ours(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0)),
-                    Some(added) => Ok(Ours(
+                    None => {
+                        Ok(Everleaf(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0))
+                    }
+                    Some(added) => Ok(Everleaf(
                         self.store::<K, _>(
                             engine,
                             Emulated::new(self.hardware(self.region()?)?, added),
@@ -101,7 +103,8 @@ impl Session {
             ($($words:literal)*) => {
                 match bytes {
                     $(bytes if bytes == 8 * $words => {
-                        driver.drive(self.several(|| Ok(MapTarget::<K, [u64; $words]>::new(bytes)))?)
+                        let map = || Ok(MapTarget::<K, [u64; $words]>::new(bytes));
+                        driver.drive(self.several(map)?)
                     })*
                     _ => driver.drive(self.several(|| Ok(MapTarget::<K, Box<[u8]>>::new(bytes)))?),
                 }

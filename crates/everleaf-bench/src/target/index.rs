@@ -61,7 +61,7 @@ pub enum IndexHandle<'t, K: BenchKey> {
     Alone(&'t mut dyn SerialIndex<K::Kind>),
 }
 
-/// Calls a method of the index, whoever has it. The branch is the same every time.
+/// Calls a method of the index, shared or not. The branch is the same every time.
 macro_rules! on {
     ($handle:expr, $index:ident => $call:expr) => {
         match $handle {

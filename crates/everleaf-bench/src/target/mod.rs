@@ -12,7 +12,7 @@
 //! * the store and the other peers take and give bytes (`bytes`), each by the calls that its
 //!   documentation shows first (`crate::peers`), and all behind one trait object.
 //!
-//! A lookup copies the value to a buffer of the caller's, whoever is asked, so that all of it is
+//! A lookup of every target copies the value to a buffer of the caller's, so that all of it is
 //! read.
 
 pub mod bytes;

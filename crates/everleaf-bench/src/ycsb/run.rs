@@ -11,7 +11,7 @@ use crate::key::{BenchKey, String16, UserKey};
 use crate::keys::mix;
 use crate::measure::{Clock, Unobserved, pin};
 use crate::plan::{MOST_ROUNDS, within};
-use crate::session::{Driver, Session, Steps};
+use crate::session::{Driver, ProgressTracker, Session};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
 
@@ -64,7 +64,7 @@ pub fn run_ycsb_with_progress(
                 .collect()
         })
         .collect::<Result<Vec<Vec<Session>>, BenchError>>()?;
-    let mut steps = Steps::new(progress, options.all_operations());
+    let mut steps = ProgressTracker::new(progress, options.all_operations());
     let mut runs: Vec<EngineRuns> = sessions.iter().map(|_| EngineRuns::default()).collect();
     for round in 0..options.rounds as usize {
         for turn in 0..sessions.len() {
@@ -114,7 +114,7 @@ pub struct Done<W: Stopwatch> {
 struct Run<'r, 'p> {
     options: &'r YcsbOptions,
     session: &'r Session,
-    steps: &'r mut Steps<'p>,
+    steps: &'r mut ProgressTracker<'p>,
     name: &'r str,
 }
 

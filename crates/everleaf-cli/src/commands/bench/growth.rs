@@ -11,8 +11,8 @@ use crate::size::parse_size;
 /// Let a pool grow under load, and show the puts that took longest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A put that takes long has either run long, which is a pause of ours, or waited for the processor,
-which others had: both times are shown.
+A put that takes long has either run long, which is a pause of the store, or waited for the
+processor, which other threads had: both times are shown.
 
 Example:
   everleaf bench growth --from 1MiB --to 8GiB --json")]

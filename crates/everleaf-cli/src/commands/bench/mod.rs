@@ -148,8 +148,8 @@ struct Load {
     /// Percent of the operations of mixed that insert.
     #[arg(long, value_name = "P", default_value_t = 50)]
     mixed_inserts: u32,
-    /// Nanoseconds added to each flush of a pool of ours; peers and trees in plain memory know no
-    /// added latencies.
+    /// Nanoseconds added to each flush of a pool; peers and trees in plain memory have no added
+    /// latencies.
     #[arg(long, value_name = "X", default_value_t = 0)]
     flush_ns: u64,
     /// Nanoseconds added to each fence, likewise.

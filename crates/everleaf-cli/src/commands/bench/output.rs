@@ -23,7 +23,7 @@ impl Output {
         match made.fill(|path| File::options().create(true).append(true).open(path)) {
             Ok(file) => Ok(Self { file, made }),
             Err(error) => {
-                made.leave(); // It may be somebody else's by now.
+                made.leave(); // It may be another process's by now.
                 Err(unwritable(path, &error))
             }
         }
