@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod fptree;
+pub mod masstree;
 pub mod sorted;
 pub mod support;
 

@@ -1,0 +1,277 @@
+//! Finding: layer by layer, in each from its root to the border node of the slice.
+//!
+//! Nothing shared is written. A node is read between two looks at its version, and the version of
+//! the node that comes next is taken before the second of them: so what led there was right at that
+//! moment, and stays so while the version does. The same hands a search from an entry on to the
+//! root of the layer behind it.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+
+use super::Masstree;
+use super::key::SliceKey;
+use super::layout::{LONGER, Onward, Version};
+use super::node::{At, Halt, Locked, Step};
+use super::record::behind;
+
+/// More levels than this a layer does not have.
+const MAX_LEVELS: usize = 64;
+
+/// A node as it was seen.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'t> {
+    pub at: At<'t>,
+    pub version: Version,
+}
+
+/// A border node that covers a slice while its version holds.
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'t> {
+    pub border: Seen<'t>,
+    /// The least slice that it covers.
+    pub low: u64,
+}
+
+/// A key's place in a locked border node.
+pub(super) struct Place<'t, 'k, M: Media> {
+    pub locked: Locked<'t, M>,
+    /// The root of the layer.
+    pub root: At<'t>,
+    /// Bytes of the key before the slice.
+    pub depth: usize,
+    pub slice: u64,
+    pub code: u8,
+    /// The bytes of the key behind the slice.
+    pub behind: &'k [u8],
+    /// How many entries are less.
+    pub position: usize,
+    /// The entry with this slice and length code: the key's, or of another longer key.
+    pub slot: Option<usize>,
+}
+
+impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
+    /// The node at a place that another node knows, its lines asked for.
+    #[inline(always)]
+    pub(super) fn enter(&self, offset: u64) -> Result<At<'_>, IndexError> {
+        let node = self.memory.node(offset)?;
+        let at = At { node, offset };
+        at.prefetch(self.pool.media());
+        Ok(at)
+    }
+
+    /// The root of the first layer.
+    #[inline(always)]
+    pub(super) fn top(&self) -> Result<Seen<'_>, IndexError> {
+        let at = self.enter(self.root)?;
+        Ok(Seen { at, version: at.stable(self.pool.media()) })
+    }
+
+    /// The child that an inner node leads to, and the greatest key that is at most the slice.
+    #[inline(always)]
+    pub(super) fn step_down<'t>(&'t self, from: Seen<'t>, slice: u64) -> Step<(Seen<'t>, u64)> {
+        let (media, node) = (self.pool.media(), from.at.node);
+        let meta = media.load(&node.meta);
+        let index = from.at.child_for(media, meta.keys(), slice);
+        let low = if index > 0 { media.load(node.key(index - 1)) } else { 0 };
+        let child = self.enter(media.load(node.child(index)).offset());
+        let at = child.map_err(|error| from.at.judge(media, from.version, error))?;
+        let version = at.stable(media);
+        if !from.at.is_current(media, from.version) || version.is_deleted() {
+            return Err(Halt::Retry);
+        }
+        Ok((Seen { at, version }, low))
+    }
+
+    /// The border node of a slice, in the layer with this root.
+    #[inline(always)]
+    pub(super) fn descend<'t>(&'t self, root: Seen<'t>, slice: u64) -> Step<Spot<'t>> {
+        let (mut border, mut low) = (root, 0);
+        if root.version.is_deleted() {
+            return Err(Halt::Retry);
+        }
+        let mut levels = 0;
+        while !border.version.is_border() {
+            let (below, bound) = self.step_down(border, slice)?;
+            (border, low) = (below, low.max(bound));
+            levels += 1;
+            if levels > MAX_LEVELS {
+                let what = "a layer has too many levels";
+                return Err(IndexError::Corrupt { offset: root.at.offset, what }.into());
+            }
+        }
+        Ok(Spot { border, low })
+    }
+
+    /// The root of the layer that a word leads to, which an entry of a node holds while that node
+    /// has been seen like this, or is locked. Whether the entry still holds it is to be asked next.
+    #[inline]
+    pub(super) fn layer<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<Seen<'t>> {
+        let media = self.pool.media();
+        let at = self.enter(offset).map_err(|error| from.at.judge(media, from.version, error))?;
+        Ok(Seen { at, version: at.stable(media) })
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        loop {
+            match self.try_find(key) {
+                Ok(found) => return Ok(found),
+                Err(Halt::Retry) => self.restarted(),
+                Err(Halt::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_find(&self, key: K::Ref<'_>) -> Step<Option<u64>> {
+        let (mut root, mut depth) = (self.top()?, 0);
+        loop {
+            let (slice, code) = K::slice(key, depth);
+            let spot = self.descend(root, slice)?;
+            match self.look(spot.border, slice, code, behind(K::rest(key, depth)))? {
+                Look::Found(found) => return Ok(found),
+                Look::Layer(next) => root = next,
+            }
+            depth += size_of::<u64>();
+        }
+    }
+
+    /// What a border node says of a key.
+    #[inline(always)]
+    pub(super) fn look<'t>(
+        &'t self,
+        border: Seen<'t>,
+        slice: u64,
+        code: u8,
+        behind: &[u8],
+    ) -> Step<Look<'t>> {
+        let media = self.pool.media();
+        let Seen { at, version } = border;
+        let perm = media.load(&at.node.perm);
+        let Some(slot) = self.slot_in(at, perm, slice, code) else {
+            let current = at.is_current(media, version);
+            return if current { Ok(Look::Found(None)) } else { Err(Halt::Retry) };
+        };
+        let word = media.load(at.node.value::<DURABLE>(slot));
+        if K::ONE_SLICE || code < LONGER {
+            let current = at.is_current(media, version);
+            return if current { Ok(Look::Found(Some(word))) } else { Err(Halt::Retry) };
+        }
+        let seen = match Onward::of(word) {
+            Onward::Record(offset) => self.record(offset).map(|record| {
+                let same = record.is(media, behind);
+                Look::Found(same.then(|| record.value(media)))
+            }),
+            Onward::Layer(offset) => self.layer(border, offset).map(Look::Layer).or_else(|halt| {
+                match halt {
+                    Halt::Failed(error) => Err(error),
+                    Halt::Retry => Ok(Look::Found(None)), // It is no longer current.
+                }
+            }),
+        };
+        // A record was freed, or a layer left, only after the entry changed.
+        let same =
+            media.load(&at.node.perm) == perm && media.load(at.node.value::<DURABLE>(slot)) == word;
+        if !same || !at.is_current(media, version) {
+            return Err(Halt::Retry);
+        }
+        Ok(seen?)
+    }
+
+    /// Locks the border node of a key.
+    #[inline]
+    pub(super) fn locate<'t, 'k>(&'t self, key: K::Ref<'k>) -> Step<Place<'t, 'k, M>> {
+        let media = self.pool.media();
+        let (mut root, mut depth) = (self.top()?, 0);
+        loop {
+            let (slice, code) = K::slice(key, depth);
+            let behind = behind(K::rest(key, depth));
+            let Spot { border, .. } = self.descend(root, slice)?;
+            if !K::ONE_SLICE && code == LONGER {
+                // Nodes on the way to a layer are not locked.
+                if let Look::Layer(next) = self.look(border, slice, code, behind)? {
+                    root = next;
+                    depth += size_of::<u64>();
+                    continue;
+                }
+            }
+            let locked = border.at.lock(media, border.version)?;
+            let perm = media.load(&border.at.node.perm);
+            let (position, slot) = self.rank_in(border.at, perm, slice, code);
+            let root = root.at;
+            return Ok(Place { locked, root, depth, slice, code, behind, position, slot });
+        }
+    }
+
+    /// The live slot of a slice, see [`At::find`].
+    #[inline(always)]
+    fn slot_in(
+        &self,
+        at: At<'_>,
+        perm: super::layout::Permutation,
+        slice: u64,
+        code: u8,
+    ) -> Option<usize> {
+        if K::ONE_SLICE {
+            at.find::<M, true>(self.pool.media(), perm, slice, code)
+        } else {
+            at.find::<M, false>(self.pool.media(), perm, slice, code)
+        }
+    }
+
+    /// See [`At::rank`].
+    #[inline(always)]
+    pub(super) fn rank_in(
+        &self,
+        at: At<'_>,
+        perm: super::layout::Permutation,
+        slice: u64,
+        code: u8,
+    ) -> (usize, Option<usize>) {
+        if K::ONE_SLICE {
+            at.rank::<M, true>(self.pool.media(), perm, slice, code)
+        } else {
+            at.rank::<M, false>(self.pool.media(), perm, slice, code)
+        }
+    }
+}
+
+/// What a border node says of a key.
+pub(super) enum Look<'t> {
+    /// Its value, or that it is absent.
+    Found(Option<u64>),
+    /// It is in the layer with this root, or absent.
+    Layer(Seen<'t>),
+}
+
+/// What an entry is for a key whose place is locked.
+pub(super) enum Entry {
+    /// There is none.
+    Absent,
+    /// The value stands in the slot.
+    Value(usize),
+    /// The slot leads to the record of the key.
+    Record(u64),
+    /// The slot leads to the record of another key with the same slice.
+    Other(usize, u64),
+}
+
+impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
+    /// What there is at a place.
+    #[inline(always)]
+    pub(super) fn entry(&self, place: &Place<'_, '_, M>) -> Step<Entry> {
+        let Some(slot) = place.slot else { return Ok(Entry::Absent) };
+        if K::ONE_SLICE || place.code < LONGER {
+            return Ok(Entry::Value(slot));
+        }
+        let media = self.pool.media();
+        match Onward::of(media.load(place.locked.node().value::<DURABLE>(slot))) {
+            Onward::Layer(_) => Err(Halt::Retry), // It came before the lock did.
+            Onward::Record(offset) => {
+                let same = self.record(offset)?.is(media, place.behind);
+                Ok(if same { Entry::Record(offset) } else { Entry::Other(slot, offset) })
+            }
+        }
+    }
+}

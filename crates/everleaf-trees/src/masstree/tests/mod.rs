@@ -1,0 +1,37 @@
+//! Tests of the module: against the model, with several threads, at the edges of slices.
+
+mod edges;
+mod model;
+mod threads;
+
+use std::sync::Arc;
+
+use everleaf_index::Index;
+use everleaf_pmem::{Cpu, Dram, Media, Region};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
+
+use super::{Parameters, SliceKey};
+
+/// An empty pool in DRAM that may grow to `max_bytes`.
+pub(super) fn pool(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
+    let parameters = parameters.pack();
+    let format =
+        Format { engine: "masstree-transient".into(), key_type: KeyType::Bytes, parameters };
+    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
+    Pool::create(Dram::new(region, &Cpu::detect()), &format).unwrap()
+}
+
+/// Every invariant holds and nothing leaks.
+pub(super) fn assert_sound<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
+    let mut audit = Audit::new();
+    let report = tree.check(&mut audit).unwrap();
+    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
+    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+}
+
+/// Sizes of nodes that tests use.
+pub(super) const SIZES: [Parameters; 3] = [
+    Parameters { leaf_slots: 3, inner_keys: 3 },
+    Parameters { leaf_slots: 8, inner_keys: 4 },
+    Parameters { leaf_slots: 15, inner_keys: 15 },
+];
