@@ -246,6 +246,7 @@ impl<M: Media> Worker<M> {
     /// # Panics
     /// If no log was written.
     pub fn commit_batch(&mut self) -> Result<(), PoolError> {
+        self.ready()?;
         let staged = self.batch.as_mut().expect("a batch was begun");
         staged.new = sorted(std::mem::take(&mut staged.new));
         staged.old = sorted(std::mem::take(&mut staged.old));
@@ -255,6 +256,7 @@ impl<M: Media> Worker<M> {
         // B1. Crash: the blocks are free.
         media.fence(site!("pool.batch.B1.fence"));
         // B2 COMMIT. Crash: done again by `resolve_batch`.
+        self.in_doubt = true;
         write_intent(
             media,
             intent,
@@ -286,9 +288,10 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.batch.B6.retire"), &intent.tag);
-        // Others may free the new records, or take the old ones, from here on: a stale intent would
-        // do it all again.
+        // From here on other workers may free the new records, or take the old ones: a stale intent
+        // would do it all again.
         media.fence(site!("pool.batch.B6.fence"));
+        self.in_doubt = false;
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(freed, block);
         pool.chunks().let_go(media, &staged.blocks(), is_free)
     }

@@ -155,6 +155,15 @@ pub enum PoolError {
         /// How many there are.
         places: usize,
     },
+    /// The worker was left in the middle of something, by an error or a panic.
+    #[error(
+        "worker {slot} was left in the middle of an operation, which is settled when the pool is \
+        opened again; close it and open it"
+    )]
+    WorkerBusy {
+        /// Its slot.
+        slot: usize,
+    },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]
     WorkersExhausted {

@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use everleaf_pmem::{MapError, Mapping, Region, length_of, read_start};
+use everleaf_pmem::{MapError, Mapping, Region, WORD, Word, length_of, read_start};
 
 use crate::chunks::Extent;
 use crate::header::IdentityImage;
-use crate::layout::{CHUNK, FIRST_EXTENT_CHUNK, MAX_EXTENTS};
+use crate::layout::{CHUNK, FIRST_EXTENT_CHUNK, Header, MAX_EXTENTS};
 use crate::word::Sealed;
 use crate::{Corruption, PoolError};
 
@@ -80,18 +80,12 @@ fn identity_in(words: &[u64], path: &Path) -> Result<IdentityImage, PoolError> {
 
 /// The length that the header's extents add up to.
 fn pool_bytes(header: &[u64]) -> Result<u64, PoolError> {
-    let extents = std::mem::offset_of!(crate::layout::Header, extents) / 8;
-    let mut end = FIRST_EXTENT_CHUNK;
-    for (i, word) in header[extents..extents + MAX_EXTENTS].iter().enumerate() {
-        let extent = Extent::unseal(<Sealed as everleaf_pmem::Word>::from_word(*word), end);
-        let extent =
-            extent.ok_or_else(|| PoolError::corrupt((extents + i) as u64 * 8, Corruption::Word))?;
-        if extent.chunks == 0 {
-            break;
-        }
-        end = extent.end();
-    }
-    end.checked_mul(CHUNK).ok_or_else(|| PoolError::corrupt(extents as u64 * 8, Corruption::Header))
+    let first = std::mem::offset_of!(Header, extents) / WORD;
+    let words = header[first..first + MAX_EXTENTS].iter().map(|word| Sealed::from_word(*word));
+    let end_of = |extent: Result<Extent, _>| extent.map(|extent| extent.end());
+    let end = Extent::listed(words).map(end_of).try_fold(FIRST_EXTENT_CHUNK, |_, end| end)?;
+    let too_long = || PoolError::corrupt((first * WORD) as u64, Corruption::Header);
+    end.checked_mul(CHUNK).ok_or_else(too_long)
 }
 
 /// Opens what is there, if it can hold a pool. Never waits: a pipe would until another process

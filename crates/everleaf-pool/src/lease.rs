@@ -1,10 +1,9 @@
-//! Workers for callers that are no threads of their own: whoever needs one takes a free one for the
-//! length of an operation.
+//! Workers that any number of threads share: a thread leases a free one for the length of an
+//! operation.
 //!
-//! A thread tries the seats from one on that its stack chooses: it mostly gets the worker that it
+//! A thread tries the slots from one on that its stack chooses: it mostly gets the worker that it
 //! had before, whose lines and chunks are in its caches, and two threads seldom look at the same
-//! seat. No thread waits while a seat is free, and none keeps a seat beyond an operation, so any
-//! number of threads can share the pool's 64 workers.
+//! slot. No thread waits while a slot is free, and none keeps a slot beyond an operation.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -15,17 +14,17 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::{Pool, PoolError, Worker};
 
-/// What is taken for the size of a thread's stack; a guess that is wrong costs a seat that another
-/// thread has used.
+/// What is taken for the size of a thread's stack. If it is wrong, a thread gets a worker that
+/// another one has used.
 const STACK_BYTES: usize = 2 << 20;
 
 /// A place for a worker, on lines of its own.
-type Seat<M> = CachePadded<Mutex<Option<Worker<M>>>>;
+type LeaseSlot<M> = CachePadded<Mutex<Option<Worker<M>>>>;
 
 /// Some workers of one pool, made when they are first needed.
 pub struct Workers<M: Media> {
     pool: Arc<Pool<M>>,
-    seats: Box<[Seat<M>]>,
+    slots: Box<[LeaseSlot<M>]>,
 }
 
 /// A worker, until this is dropped.
@@ -35,16 +34,16 @@ pub struct Workers<M: Media> {
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
 impl<M: Media> Workers<M> {
-    /// At most `seats` workers of `pool`.
-    pub fn new(pool: Arc<Pool<M>>, seats: usize) -> Self {
-        Self { pool, seats: (0..seats).map(|_| CachePadded::new(Mutex::new(None))).collect() }
+    /// At most `slots` workers of `pool`.
+    pub fn new(pool: Arc<Pool<M>>, slots: usize) -> Self {
+        Self { pool, slots: (0..slots).map(|_| CachePadded::new(Mutex::new(None))).collect() }
     }
 
-    /// The seat that this thread tries first. Stacks of threads lie megabytes apart, so the address
-    /// of what is on one tells them apart, without anything global. Counting and
-    /// exploring want the same seats in every run: there it is the first.
+    /// The slot that this thread tries first. Stacks of threads lie megabytes apart, so the address
+    /// of what is on one tells them apart, without anything global. A media whose runs must repeat
+    /// needs the same slots in every run: there it is the first.
     #[inline(always)]
-    fn first_seat(&self) -> usize {
+    fn first_slot(&self) -> usize {
         if M::REPEATABLE {
             return 0;
         }
@@ -52,22 +51,22 @@ impl<M: Media> Workers<M> {
         let stack = (&raw const on_stack).addr() / STACK_BYTES;
         // Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
         let spread = (stack as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        ((spread * self.seats.len() as u64) >> 32) as usize
+        ((spread * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// A worker that nobody else uses. Waits while all are in use.
+    /// A worker that no other thread uses. Waits while all are in use.
     ///
     /// # Errors
-    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good, or panics
-    /// left all of these in the middle of a link.
+    /// [`PoolError::WorkersExhausted`] if others hold all of the pool's workers for good, or errors
+    /// and panics left all of these in the middle of an operation.
     pub fn lease(&self) -> Result<Lease<'_, M>, PoolError> {
         loop {
             let mut refused = None;
             let mut some = false;
-            let (before, from) = self.seats.split_at(self.first_seat());
-            for seat in from.iter().chain(before) {
-                // Looked at before it is written to: a seat in use stays in its user's cache.
-                let guard = if seat.is_locked() { None } else { seat.try_lock() };
+            let (before, from) = self.slots.split_at(self.first_slot());
+            for slot in from.iter().chain(before) {
+                // Looked at before it is written to: a slot in use stays in its user's cache.
+                let guard = if slot.is_locked() { None } else { slot.try_lock() };
                 let Some(mut guard) = guard else {
                     some = true;
                     continue;
@@ -81,9 +80,10 @@ impl<M: Media> Workers<M> {
                         }
                     }
                 }
-                // A worker that a panic left in the middle of a link keeps its intent for recovery.
+                // A worker that was left in the middle of an operation keeps its intent for
+                // recovery.
                 match MutexGuard::try_map(guard, |worker| {
-                    worker.as_mut().filter(|worker| !worker.is_linking())
+                    worker.as_mut().filter(|worker| !worker.is_busy())
                 }) {
                     Ok(worker) => return Ok(Lease(worker)),
                     Err(_) => continue,
@@ -91,11 +91,11 @@ impl<M: Media> Workers<M> {
             }
             if !some {
                 return Err(
-                    refused.unwrap_or(PoolError::WorkersExhausted { slots: self.seats.len() })
+                    refused.unwrap_or(PoolError::WorkersExhausted { slots: self.slots.len() })
                 );
             }
             self.pool.media().relax();
-            std::thread::yield_now(); // Those who have the seats may wait for this processor.
+            std::thread::yield_now(); // The threads that hold the slots may wait for this processor.
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::boot::{UNKNOWN_BOOT, boot_id, is_this_boot};
 use crate::chunks::{Chunks, Extent};
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
-    CHUNK, FIRST_EXTENT_CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC,
-    MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN, STATE_OPEN_PERSISTENT, WORKER_SLOTS,
+    CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
+    STATE_OPEN, STATE_OPEN_PERSISTENT, WORKER_SLOTS,
 };
 use crate::recover::recover_intents;
 use crate::roots::{Roots, place_of};
@@ -182,15 +182,6 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// What was decided when the pool on `media` was created. Nothing is written: whoever cannot
-    /// use such a pool leaves it as it is.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`].
-    pub fn format_on(media: &M) -> Result<Format, PoolError> {
-        Ok(Self::identity_on(media)?.format)
-    }
-
     fn identity_on(media: &M) -> Result<IdentityImage, PoolError> {
         let corrupt = || PoolError::corrupt(0, Corruption::Header);
         let cells = media.region().cells(0, size_of::<Header>() / 8).ok_or_else(corrupt)?;
@@ -202,10 +193,23 @@ impl<M: Media> Pool<M> {
     /// workers were doing when a crash came. The cost does not depend on the size of the pool.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OtherBoot`], or as the
-    /// medium reports.
+    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`],
+    /// [`PoolError::OtherBoot`], or as the medium reports.
     pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
+        Self::open_if(media, |_| Ok(()))
+    }
+
+    /// As [`open`](Pool::open), if the caller can use a pool of this format: before that nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// As there, or what `accept` returns.
+    pub fn open_if<E: From<PoolError>>(
+        media: M,
+        accept: impl FnOnce(&Format) -> Result<(), E>,
+    ) -> Result<(Arc<Self>, Opened), E> {
         let identity = Self::identity_on(&media)?;
+        accept(&identity.format)?;
         let pool = Self::over(media, &identity);
         pool.add_extents()?;
         let left = pool.check_state()?;
@@ -239,17 +243,11 @@ impl<M: Media> Pool<M> {
     }
 
     fn add_extents(&self) -> Result<(), PoolError> {
-        let header = self.header()?;
-        let mut end = FIRST_EXTENT_CHUNK;
-        for (i, cell) in header.extents.iter().enumerate() {
-            let place = (std::mem::offset_of!(Header, extents) + i * 8) as u64;
-            let extent = Extent::unseal(self.media.load(cell), end)
-                .ok_or_else(|| PoolError::corrupt(place, Corruption::Word))?;
-            if extent.chunks == 0 {
-                break;
-            }
-            end = extent.end();
-            if end > self.media.region().len() / CHUNK {
+        let words = self.header()?.extents.iter().map(|cell| self.media.load(cell));
+        for extent in Extent::listed(words) {
+            let extent = extent?;
+            if extent.end() > self.media.region().len() / CHUNK {
+                let place = std::mem::offset_of!(Header, extents) as u64;
                 return Err(PoolError::corrupt(place, Corruption::Header));
             }
             self.chunks.add_extent(extent);

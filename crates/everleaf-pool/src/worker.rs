@@ -42,6 +42,9 @@ pub struct Worker<M: Media> {
     /// The chunk that blocks are taken from, by what it holds and class.
     owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Link>,
+    /// The intent may speak of something that is not finished: from its first store until it is
+    /// retired.
+    pub(crate) in_doubt: bool,
     /// The batch that is being gathered or was committed.
     pub(crate) batch: Option<Staged>,
 }
@@ -55,7 +58,14 @@ struct Link {
 
 impl<M: Media> Worker<M> {
     pub(crate) fn new(pool: Arc<Pool<M>>, slot: usize) -> Self {
-        Self { pool, slot, owned: [[None; Class::COUNT]; Usage::LISTS], link: None, batch: None }
+        Self {
+            pool,
+            slot,
+            owned: [[None; Class::COUNT]; Usage::LISTS],
+            link: None,
+            in_doubt: false,
+            batch: None,
+        }
     }
 
     /// The pool.
@@ -69,9 +79,14 @@ impl<M: Media> Worker<M> {
         self.slot
     }
 
-    /// Whether a link or a batch was begun and not ended.
-    pub(crate) fn is_linking(&self) -> bool {
-        self.link.is_some() || self.batch.is_some()
+    /// Whether an exchange, a link or a batch was begun and not ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_doubt || self.batch.is_some()
+    }
+
+    /// The intent of this worker is free to be written.
+    pub(crate) fn ready(&self) -> Result<(), PoolError> {
+        if self.in_doubt { Err(PoolError::WorkerBusy { slot: self.slot }) } else { Ok(()) }
     }
 
     // ---- exchanges
@@ -142,6 +157,7 @@ impl<M: Media> Worker<M> {
         old: Option<Block>,
         new: Option<Block>,
     ) -> Result<(), PoolError> {
+        self.ready()?;
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
@@ -153,6 +169,7 @@ impl<M: Media> Worker<M> {
         // with the same fence. Crash: the destination holds `old`; recovery clears bit(new) and
         // keeps bit(old).
         let place = media.region().pointer_to(destination).offset();
+        self.in_doubt = true;
         write_intent(media, intent, place, old, new);
         media.flush(site!("pool.exchange.A1.intent"), &intent.tag);
         media.fence(site!("pool.exchange.A1.fence"));
@@ -171,9 +188,9 @@ impl<M: Media> Worker<M> {
         // A3: retired. Crash: recovery finds the exchange done, or nothing to do.
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.exchange.A3.retire"), &intent.tag);
+        self.in_doubt = false;
         if let Some(block) = old {
-            // The freed block may be anybody's from here on; then a stale intent would free it
-            // again.
+            // From here on any worker may take the freed block; a stale intent would free it again.
             media.fence(site!("pool.exchange.A3.fence"));
             pool.chunks().freed(media, self.slot, block)?;
         }
@@ -198,9 +215,9 @@ impl<M: Media> Worker<M> {
     /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3,
     /// 3.
     ///
-    /// L4 is fenced even where nothing was freed: others see the new record already, and may free
-    /// it before this thread fences again. The stale intent would then take back a block that is
-    /// somebody else's.
+    /// L4 is fenced even where nothing was freed: other threads see the new record already, and may
+    /// free it before this thread fences again. The stale intent would then take back a block that
+    /// another worker has.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then.
@@ -210,6 +227,7 @@ impl<M: Media> Worker<M> {
         old: PPtr<Record>,
         parts: Option<&[&[u8]]>,
     ) -> Result<PPtr<Record>, PoolError> {
+        self.ready()?;
         let old = match old.is_null() {
             true => None,
             false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?),
@@ -218,6 +236,7 @@ impl<M: Media> Worker<M> {
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
+        self.in_doubt = true;
         write_intent(media, intent, LINK_TAG, old, new);
         media.flush(site!("pool.link.L1.intent"), &intent.tag);
         media.fence(site!("pool.link.L1.fence"));
@@ -248,6 +267,7 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.link.L4.retire"), &intent.tag);
         media.fence(site!("pool.link.L4.fence"));
+        self.in_doubt = false;
         match freed {
             Some(block) => pool.chunks().freed(media, self.slot, block),
             None => Ok(()),
@@ -387,10 +407,17 @@ pub(crate) fn write_intent<M: Media>(
 }
 
 impl<M: Media> Drop for Worker<M> {
+    /// A worker whose intent is in doubt leaves its slot taken until the pool is opened again: the
+    /// next worker would overwrite the intent, and with it what recovery goes by. A batch that was
+    /// not committed is abandoned.
     fn drop(&mut self) {
+        if self.in_doubt {
+            return;
+        }
+        // A damaged table is reported by the next operation or check; here blocks and chunks merely
+        // stay unlisted.
+        let _ = self.abandon_batch();
         for chunk in self.owned.iter().flatten().flatten() {
-            // A damaged table is reported by the next operation or check; here the chunk merely
-            // stays unlisted.
             let _ = self.pool.chunks().disown(self.pool.media(), *chunk);
         }
         let _ = self.pool.chunks().disown_spares(self.pool.media(), self.slot);

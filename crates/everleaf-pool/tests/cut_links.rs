@@ -1,7 +1,7 @@
 //! Links that a crash cut, between the opening of the pool and their owner's judgement.
 
 use everleaf_pmem::{Event, PCell, PPtr, Traced, persistent};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, Record, Run};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, PoolError, Record, Run};
 
 const KIND: NodeKind = NodeKind::new(3);
 
@@ -105,4 +105,46 @@ fn crash_between_the_intent_and_the_typing_of_its_chunk_leaves_a_pool_that_opens
     let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
     assert_eq!(opened.pending_links, [], "nothing can have been linked");
     assert_eq!(audit(&pool, &[], &[]), AuditReport::default());
+}
+
+#[test]
+fn a_worker_that_is_dropped_in_the_middle_of_a_link_keeps_its_slot_for_recovery() {
+    let pool = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let old = worker.begin_link(PPtr::NULL, Some(&[b"old"])).unwrap();
+    worker.end_link(true).unwrap();
+    let new = worker.begin_link(old, Some(&[b"new"])).unwrap();
+    assert!(matches!(
+        worker.begin_link(PPtr::NULL, Some(&[b"another"])),
+        Err(PoolError::WorkerBusy { .. })
+    ));
+    drop(worker);
+    // All the others are to be had, and some use their intents.
+    let mut others: Vec<_> = (0..63).map(|_| pool.worker().unwrap()).collect();
+    assert!(matches!(pool.worker(), Err(PoolError::WorkersExhausted { .. })));
+    for other in &mut others[..8] {
+        other.begin_link(PPtr::NULL, Some(&[b"refused"])).unwrap();
+        other.end_link(false).unwrap();
+    }
+    drop(others);
+    let media = Traced::from_image(&pool.media().image(), BYTES, 2).unwrap();
+    let (pool, opened) = Pool::open(media).unwrap();
+    let [pending] = opened.pending_links[..] else { panic!("{:?}", opened.pending_links) };
+    assert_eq!((pending.old, pending.new), (old, new));
+    pool.worker().unwrap().resolve_link(pending, true).unwrap();
+    assert_eq!(audit(&pool, &[new], &[]), AuditReport::default());
+}
+
+#[test]
+fn a_worker_that_is_dropped_with_a_batch_that_never_happened_gives_all_of_it_back() {
+    let pool = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let free = pool.space().unwrap().free_bytes;
+    let mut worker = pool.worker().unwrap();
+    worker.begin_batch();
+    worker.stage(PPtr::NULL, Some(&[&[7; 9000]])).unwrap();
+    worker.stage(PPtr::NULL, Some(&[b"short"])).unwrap();
+    worker.log_batch().unwrap();
+    drop(worker);
+    assert_eq!(pool.space().unwrap().free_bytes, free);
+    assert_eq!(pool.worker().unwrap().slot(), 0);
 }

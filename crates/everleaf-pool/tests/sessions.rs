@@ -1,8 +1,13 @@
 //! How a pool was left, and what a session may believe of that: each transition of the state word.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf_pmem::{Cpu, Event, Hardware, LINE, Region, Traced};
+use everleaf_pmem::{
+    Cpu, Event, Hardware, LINE, Line, LineAtomicity, Media, MediaError, PCell, Persistent, Region,
+    SimdLevel, Site, SyncLatch, Traced, Word,
+};
 use everleaf_pool::{
     Format, KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, create_file, open_file,
 };
@@ -66,7 +71,7 @@ fn left_open(path: &Path) {
     create_file(path, BYTES, 1 << 20, |region| Pool::create(hardware(region), &format())).unwrap();
 }
 
-fn opened(path: &Path) -> Result<(std::sync::Arc<Pool<Hardware>>, Opened), PoolError> {
+fn opened(path: &Path) -> Result<(Arc<Pool<Hardware>>, Opened), PoolError> {
     Pool::open(hardware(open_file(path, OpenMode::ReadWrite).unwrap()))
 }
 
@@ -169,4 +174,102 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
     ));
     pool.close().unwrap();
     assert_eq!(content(pool.media().image()[STATE / 8]), CLOSED);
+}
+
+/// A file whose next sync fails, once: the one after it would succeed, as on Linux.
+struct Failing {
+    hardware: Hardware,
+    next_fails: Arc<AtomicBool>,
+    syncs: SyncLatch,
+}
+
+impl Media for Failing {
+    fn region(&self) -> &Region {
+        self.hardware.region()
+    }
+    fn simd(&self) -> SimdLevel {
+        self.hardware.simd()
+    }
+    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
+        self.hardware.load(cell)
+    }
+    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
+        self.hardware.store(cell, value);
+    }
+    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
+        self.hardware.compare_exchange(cell, current, new)
+    }
+    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
+        self.hardware.match_line(line, byte)
+    }
+    fn prefetch<T: Persistent>(&self, object: &T) {
+        self.hardware.prefetch(object);
+    }
+    fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
+        self.hardware.flush(site, cell);
+    }
+    fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
+        self.hardware.flush_object(site, object);
+    }
+    fn fence(&self, site: Site) {
+        self.hardware.fence(site);
+    }
+    fn order(&self, site: Site) {
+        self.hardware.order(site);
+    }
+    fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        self.hardware.write_line(site, line, words)
+    }
+    fn relax(&self) {
+        self.hardware.relax();
+    }
+    fn end_operation(&self) {
+        self.hardware.end_operation();
+    }
+    fn sync(&self) -> Result<(), MediaError> {
+        self.syncs.attempt("syncing", || match self.next_fails.swap(false, Ordering::Relaxed) {
+            true => Err(std::io::Error::from_raw_os_error(libc::EIO)),
+            false => self.hardware.region().sync().map_err(Into::into),
+        })
+    }
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_synced_and_the_pool_is_never_marked_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let next_fails = Arc::new(AtomicBool::new(false));
+    let hardware = hardware(open_file(&path, OpenMode::ReadWrite).unwrap());
+    let media =
+        Failing { hardware, next_fails: Arc::clone(&next_fails), syncs: SyncLatch::default() };
+    let (pool, _) = Pool::open(media).unwrap();
+    pool.sync().unwrap();
+    next_fails.store(true, Ordering::Relaxed);
+    assert!(matches!(pool.sync(), Err(PoolError::Media(MediaError::Failed { .. }))));
+    for refused in [pool.sync(), pool.close(), pool.sync(), pool.close()] {
+        let Err(PoolError::Media(error @ MediaError::FailedBefore { .. })) = refused else {
+            panic!("{refused:?}");
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("earlier attempt failed") && said.contains("open it again"),
+            "{said}"
+        );
+    }
+    drop(pool);
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), OPEN);
+    assert_eq!(opened(&path).unwrap().1.shutdown, Shutdown::Crash);
+}
+
+#[test]
+fn a_pool_whose_first_sync_fails_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    opened(&path).unwrap().0.close().unwrap();
+    let hardware = hardware(open_file(&path, OpenMode::ReadWrite).unwrap());
+    let next_fails = Arc::new(AtomicBool::new(true));
+    let refused = Pool::open(Failing { hardware, next_fails, syncs: SyncLatch::default() });
+    assert!(matches!(refused, Err(PoolError::Media(_))), "{:?}", refused.err());
 }

@@ -303,8 +303,7 @@ impl OpenOptions {
         }
         let media = hardware(region, self.flush)?;
         let durability = durability_of(&media, self.flush);
-        registry::check_format(&Pool::format_on(&media)?)?;
-        let (pool, opened) = Pool::open(media)?;
+        let (pool, opened) = Pool::open_if(media, registry::check_format)?;
         match pool.format().key_type {
             KeyType::U64 => self.attach::<_, U64Keys>(pool, &opened, durability, start),
             KeyType::Bytes => self.attach::<_, BytesKeys>(pool, &opened, durability, start),
@@ -339,7 +338,7 @@ impl OpenOptions {
     pub fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let start = Instant::now();
         let durability = media.region().medium().durability();
-        let (pool, opened) = Pool::open(media)?;
+        let (pool, opened) = Pool::open_if(media, registry::check_format)?;
         let store = match pool.format().key_type {
             KeyType::U64 => {
                 self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, durability, start)

@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use everleaf_pmem::PPtr;
+use everleaf_pmem::{PPtr, WORD};
 
 use super::{LINES_PER_CHUNK, table_chunks};
-use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK, MAX_EXTENTS};
+use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK, Header, MAX_EXTENTS};
 use crate::word::{SEALED_BITS, Sealed};
+use crate::{Corruption, PoolError};
 
 /// Some chunks in a row, their table first. The last extent of a pool can become longer where it
 /// is, as long as its table has lines for more chunks.
@@ -47,6 +48,23 @@ impl Extent {
             0 => Some(exact),
             _ => (exact.table < table && table < chunks).then_some(Self { table, ..exact }),
         }
+    }
+
+    /// The extents that the words of a header list, in their order; the last item may be an error.
+    pub fn listed(
+        words: impl Iterator<Item = Sealed>,
+    ) -> impl Iterator<Item = Result<Self, PoolError>> {
+        let mut words = words.enumerate();
+        let mut end = Some(FIRST_EXTENT_CHUNK);
+        std::iter::from_fn(move || {
+            let (start, (i, word)) = (end.take()?, words.next()?);
+            let Some(extent) = Self::unseal(word, start) else {
+                let place = std::mem::offset_of!(Header, extents) + i * WORD;
+                return Some(Err(PoolError::corrupt(place as u64, Corruption::Word)));
+            };
+            end = (extent.chunks > 0).then(|| extent.end());
+            end.map(|_| Ok(extent))
+        })
     }
 
     /// The word. A table without lines for more chunks is not spoken of.
