@@ -1,10 +1,14 @@
 //! Stores that wait to become durable, grouped as the hardware orders them.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
+
+use crate::undecided::LineOutcomes;
 
 /// A store that is visible, but not durable for certain.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Domain {
     fullest: usize,
     possible: u64,
     stale: bool,
+    /// What outcomes the last [`contents`](Self::contents) was asked for, and its answer.
+    contents: RefCell<Option<(usize, usize, Rc<LineOutcomes>)>>,
 }
 
 /// The outcomes of one domain that an enumeration may choose from.
@@ -72,6 +78,7 @@ impl Domain {
             fullest: 0,
             possible: 1,
             stale: true,
+            contents: RefCell::default(),
         }
     }
 
@@ -113,17 +120,20 @@ impl Domain {
         self.flushed.push((thread, ordered));
     }
 
-    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so
-    /// are its ordinary stores, and with them those of other threads that became visible earlier.
-    pub fn fence(&mut self, thread: u16, all: bool, mut persist: impl FnMut(usize, u64)) {
+    /// How many ordinary stores a fence of `thread` makes durable; none if it changes nothing, not
+    /// even of unordered stores.
+    pub fn fenced(&self, thread: u16, all: bool) -> Option<usize> {
         let captured =
             self.flushed.iter().find(|(by, _)| *by == thread).map_or(0, |(_, count)| *count);
         let prefix = if all { self.ordered_until_last_of(thread) } else { captured };
-        if prefix == 0
-            && !self.pending.iter().any(|store| store.unit.is_some() && store.thread == thread)
-        {
-            return;
-        }
+        let unordered = |store: &PendingStore| store.unit.is_some() && store.thread == thread;
+        (prefix > 0 || self.pending.iter().any(unordered)).then_some(prefix)
+    }
+
+    /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so
+    /// are its ordinary stores, and with them those of other threads that became visible earlier.
+    /// `prefix` is what [`fenced`](Self::fenced) says.
+    pub fn fence(&mut self, thread: u16, prefix: usize, mut persist: impl FnMut(usize, u64)) {
         let mut ordered = 0;
         let mut rest: Vec<PendingStore> = Vec::new();
         for store in self.pending.drain(..) {
@@ -150,16 +160,19 @@ impl Domain {
         self.by_delta.clear();
         self.covered = (0, 0);
         self.stale = true;
+        *self.contents.get_mut() = None;
     }
 
     // ---- outcomes
     // ---------------------------------------------------------------------------------------------
 
+    /// Whether stores have come since the last [`refresh`](Self::refresh).
+    pub fn is_stale(&self) -> bool {
+        self.stale
+    }
+
     /// Brings the list of outcomes up to date; what is added now counts as new until the next time.
     pub fn refresh(&mut self, floor: &[u64], cap: u64, rng: &mut SmallRng) {
-        if !self.stale {
-            return;
-        }
         self.stale = false;
         let (ordered, units) = (self.ordered(), self.units());
         let subsets = 1u64.checked_shl(units.len() as u32).unwrap_or(u64::MAX);
@@ -270,6 +283,20 @@ impl Domain {
 
     pub fn outcome(&self, place: usize) -> &Outcome {
         &self.outcomes[place]
+    }
+
+    /// What the line holds after each outcome of a range.
+    pub fn contents(&self, range: &Range, floor: &[u64]) -> Rc<LineOutcomes> {
+        let mut known = self.contents.borrow_mut();
+        if let Some((from, to, contents)) = &*known
+            && (*from, *to) == (range.from, range.to)
+        {
+            return contents.clone();
+        }
+        let outcomes = self.outcomes[range.from..range.to].iter();
+        let contents = LineOutcomes::of(outcomes.map(|outcome| &outcome.changes[..]), floor);
+        *known = Some((range.from, range.to, contents.clone()));
+        contents
     }
 
     pub fn range(&self, only_new: bool) -> Range {

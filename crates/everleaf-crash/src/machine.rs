@@ -1,6 +1,8 @@
 //! The persistence model: what may be durable after a sequence of events. Nothing here knows what
 //! the bytes mean.
 
+use std::rc::Rc;
+
 use everleaf_pmem::{Event, LINE, WORD};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -8,6 +10,7 @@ use rand::rngs::SmallRng;
 use crate::Assumptions;
 use crate::domain::{Domain, PendingStore, Range, word_hash};
 use crate::images;
+use crate::undecided::LineOutcomes;
 
 /// The thread of operations that run one after another.
 pub(crate) const ONLY_THREAD: u16 = 0;
@@ -22,8 +25,8 @@ pub(crate) struct Machine {
     assumptions: Assumptions,
     floor: Vec<u64>,
     hash: u128,
-    /// Ascending keys, none empty.
-    domains: Vec<Domain>,
+    /// Ascending keys, none empty. Copies of a machine share what neither has changed.
+    domains: Vec<Rc<Domain>>,
     outcome_cap: u64,
     rng: SmallRng,
     units: u32,
@@ -83,6 +86,11 @@ impl Machine {
         &self.floor
     }
 
+    /// The memory that it used for the floor.
+    pub fn into_floor(self) -> Vec<u64> {
+        self.floor
+    }
+
     /// Whether something visible is not durable for certain.
     pub fn has_pending(&self) -> bool {
         !self.domains.is_empty()
@@ -109,7 +117,7 @@ impl Machine {
             }
             Event::Flush { line, .. } if !self.assumptions.eadr => {
                 if let Ok(place) = self.domains.binary_search_by_key(&line, |domain| domain.key) {
-                    self.domains[place].flush(thread);
+                    Rc::make_mut(&mut self.domains[place]).flush(thread);
                 }
                 Effect::Nothing
             }
@@ -133,17 +141,18 @@ impl Machine {
         let key = if self.assumptions.eadr { 0 } else { (store.word * WORD / LINE) as u64 };
         let place =
             self.domains.binary_search_by_key(&key, |domain| domain.key).unwrap_or_else(|place| {
-                self.domains.insert(place, Domain::new(key));
+                self.domains.insert(place, Rc::new(Domain::new(key)));
                 place
             });
-        self.domains[place].push(store);
+        Rc::make_mut(&mut self.domains[place]).push(store);
         Effect::Stored(key)
     }
 
     fn fence(&mut self, thread: u16) {
         let Self { floor, hash, .. } = self;
         for domain in &mut self.domains {
-            domain.fence(thread, self.assumptions.eadr, |word, value| {
+            let Some(prefix) = domain.fenced(thread, self.assumptions.eadr) else { continue };
+            Rc::make_mut(domain).fence(thread, prefix, |word, value| {
                 *hash ^= word_hash(word, floor[word]) ^ word_hash(word, value);
                 floor[word] = value;
             });
@@ -157,8 +166,8 @@ impl Machine {
     /// What an enumeration may choose from, a range of outcomes for each domain. What is asked for
     /// as new is new since the last call.
     pub fn ranges(&mut self, scope: Scope) -> Vec<Range> {
-        for domain in &mut self.domains {
-            domain.refresh(&self.floor, self.outcome_cap, &mut self.rng);
+        for domain in self.domains.iter_mut().filter(|domain| domain.is_stale()) {
+            Rc::make_mut(domain).refresh(&self.floor, self.outcome_cap, &mut self.rng);
         }
         let is_new = |key| matches!(scope, Scope::New(new) if new == key);
         self.domains.iter().map(|domain| domain.range(is_new(domain.key))).collect()
@@ -172,18 +181,24 @@ impl Machine {
 
     /// The image in which domain `i` has outcome `choice[i]`.
     pub fn image_of(&self, choice: &[usize]) -> Vec<u64> {
-        let mut image = self.floor.clone();
+        let mut image = Vec::new();
+        self.write_image(choice, &mut image);
+        image
+    }
+
+    /// The same, in place of what `image` held.
+    pub fn write_image(&self, choice: &[usize], image: &mut Vec<u64>) {
+        image.clone_from(&self.floor);
         for (domain, outcome) in self.chosen(choice) {
             for (word, value) in &domain.outcome(outcome).changes {
                 image[*word] = *value;
             }
         }
-        image
     }
 
-    /// What domain `i` changes of the floor where it has this outcome.
-    pub fn changes(&self, i: usize, outcome: usize) -> &[(usize, u64)] {
-        &self.domains[i].outcome(outcome).changes
+    /// What domain `i` holds after each outcome of a range.
+    pub fn outcomes(&self, i: usize, range: &Range) -> Rc<LineOutcomes> {
+        self.domains[i].contents(range, &self.floor)
     }
 
     /// The pending stores of every domain, with whether they are durable in this image.
@@ -192,7 +207,7 @@ impl Machine {
     }
 
     fn chosen(&self, choice: &[usize]) -> impl Iterator<Item = (&Domain, usize)> {
-        self.domains.iter().zip(choice.iter().copied())
+        self.domains.iter().map(|domain| &**domain).zip(choice.iter().copied())
     }
 }
 

@@ -12,6 +12,7 @@
 //! it finds something else. So when no rest is left, every image is accounted for, and never one
 //! twice.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -27,67 +28,115 @@ fn size_of(product: &Product) -> u128 {
     product.iter().fold(1, |size: u128, outcomes| size.saturating_mul(outcomes.len() as u128))
 }
 
-/// A line that a crash may have left in several ways (under eADR: all lines together).
-#[derive(Clone, Debug)]
-pub(crate) struct UndecidedLine {
-    /// Which line of the crash point it is.
-    pub line: usize,
-    /// The words in which its outcomes differ.
+/// What a line may hold: one of its outcomes (under eADR, all lines together). It is made once and
+/// shared by all crash points at which the line can be left in the same ways.
+#[derive(Debug)]
+pub(crate) struct LineOutcomes {
+    /// The words in which the outcomes differ.
     words: Vec<usize>,
-    /// Its outcomes.
-    pub outcomes: Vec<usize>,
-    /// What each of them has in these words.
-    contents: Vec<Vec<u64>>,
+    /// What these words hold: outcome after outcome.
+    values: Vec<u64>,
+    /// By outcome: the hash of these words.
+    hashes: Vec<u128>,
+    /// The same with another outcome as the first, by its place.
+    reordered: RefCell<Vec<(usize, Rc<LineOutcomes>)>>,
 }
 
-impl UndecidedLine {
-    /// The outcomes of a line of a crash point.
-    fn of(machine: &Machine, line: usize, range: &Range) -> Self {
-        let outcomes: Vec<usize> = (range.from..range.to).collect();
-        let changes = |outcome: &usize| machine.changes(line, *outcome);
+impl LineOutcomes {
+    /// Of outcomes that are given by what they change of `floor`.
+    pub fn of<'c>(
+        outcomes: impl Iterator<Item = &'c [(usize, u64)]> + Clone,
+        floor: &[u64],
+    ) -> Rc<Self> {
         let mut words: Vec<usize> =
-            outcomes.iter().flat_map(changes).map(|(word, _)| *word).collect();
+            outcomes.clone().flat_map(|changes| changes.iter().map(|(word, _)| *word)).collect();
         words.sort_unstable();
         words.dedup();
-        let floor: Vec<u64> = words.iter().map(|word| machine.floor()[*word]).collect();
-        let content = |outcome: &usize| {
-            let mut content = floor.clone();
-            for (word, value) in changes(outcome) {
+        let mut values = Vec::with_capacity(words.len() * outcomes.clone().count());
+        let mut count = 0;
+        for changes in outcomes {
+            let begin = values.len();
+            values.extend(words.iter().map(|word| floor[*word]));
+            for (word, value) in changes {
                 if let Ok(place) = words.binary_search(word) {
-                    content[place] = *value;
+                    values[begin + place] = *value;
                 }
             }
-            content
-        };
-        let contents = outcomes.iter().map(content).collect();
-        Self { line, words, outcomes, contents }.reduced()
+            count += 1;
+        }
+        Self::reduced(words, values, count)
     }
 
     /// Without the words in which there is no difference.
-    fn reduced(mut self) -> Self {
-        let differs = |place: &usize| {
-            self.contents.iter().any(|content| content[*place] != self.contents[0][*place])
+    fn reduced(mut words: Vec<usize>, mut values: Vec<u64>, count: usize) -> Rc<Self> {
+        let width = words.len();
+        let differs = |place: usize| {
+            (1..count).any(|outcome| values[outcome * width + place] != values[place])
         };
-        let places: Vec<usize> = (0..self.words.len()).filter(differs).collect();
-        self.words = places.iter().map(|place| self.words[*place]).collect();
-        self.contents
-            .iter_mut()
-            .for_each(|content| *content = places.iter().map(|place| content[*place]).collect());
-        self
+        let places: Vec<usize> = (0..width).filter(|place| differs(*place)).collect();
+        if places.len() < width {
+            let kept = |outcome: usize| places.iter().map(move |place| outcome * width + place);
+            values = (0..count).flat_map(kept).map(|at| values[at]).collect();
+            words = places.iter().map(|place| words[*place]).collect();
+        }
+        let width = words.len();
+        let hash = |outcome: usize| {
+            let content = &values[outcome * width..][..width];
+            words.iter().zip(content).fold(0, |hash, (word, value)| hash ^ word_hash(*word, *value))
+        };
+        let hashes = (0..count).map(hash).collect();
+        Rc::new(Self { words, values, hashes, reordered: RefCell::default() })
     }
 
-    /// Those of the outcomes that are among `left`, `first` before all others.
-    fn narrowed(&self, left: &[usize], first: usize) -> Self {
-        let mut outcomes = vec![first];
-        outcomes.extend(left.iter().filter(|outcome| **outcome != first));
-        let place = |outcome: &usize| {
-            self.outcomes.iter().position(|known| known == outcome).expect("one of the line's")
-        };
-        let contents =
-            outcomes.iter().map(|outcome| self.contents[place(outcome)].clone()).collect();
-        Self { outcomes, contents, ..self.clone() }.reduced()
+    /// What word `place` holds after an outcome.
+    fn value(&self, outcome: usize, place: usize) -> u64 {
+        self.values[outcome * self.words.len() + place]
     }
 
+    fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Of these outcomes alone, in this order.
+    fn selected(&self, outcomes: &[usize]) -> Rc<Self> {
+        let width = self.words.len();
+        let content = |outcome: &usize| &self.values[outcome * width..][..width];
+        let values = outcomes.iter().flat_map(content).copied().collect();
+        Self::reduced(self.words.clone(), values, outcomes.len())
+    }
+
+    /// Of all outcomes, `first` before the others.
+    fn beginning_with(self: &Rc<Self>, first: usize) -> Rc<Self> {
+        if first == 0 {
+            return self.clone();
+        }
+        let mut reordered = self.reordered.borrow_mut();
+        if let Some((_, known)) = reordered.iter().find(|(place, _)| *place == first) {
+            return known.clone();
+        }
+        let others = (0..self.count()).filter(|outcome| *outcome != first);
+        let made = self.selected(&[first].into_iter().chain(others).collect::<Vec<_>>());
+        reordered.push((first, made.clone()));
+        made
+    }
+
+    /// A number for the outcomes, whatever their order.
+    fn hash(&self) -> u128 {
+        self.hashes.iter().fold(0, |sum, hash| sum.wrapping_add(*hash))
+    }
+}
+
+/// A line that was left undecided by a crash.
+#[derive(Clone, Debug)]
+pub(crate) struct UndecidedLine {
+    /// Which line of that crash point it is.
+    pub line: usize,
+    /// Its outcomes there; the first is that of the image which was recovered.
+    pub outcomes: Vec<usize>,
+    contents: Rc<LineOutcomes>,
+}
+
+impl UndecidedLine {
     /// As a line of a crash point that lies behind the one it is of: what it chooses from.
     pub fn range(&self) -> Range {
         let to = self.outcomes.len();
@@ -97,81 +146,100 @@ impl UndecidedLine {
     /// Gives a line of such a crash point the outcome at `place`, in an image that has its first
     /// one.
     pub fn apply(&self, place: usize, image: &mut [u64]) {
-        self.words
-            .iter()
-            .zip(&self.contents[place])
-            .for_each(|(word, value)| image[*word] = *value);
+        for (at, word) in self.contents.words.iter().enumerate() {
+            image[*word] = self.contents.value(place, at);
+        }
     }
 
     /// What that does to the image's hash.
     pub fn delta(&self, place: usize) -> u128 {
-        let (first, chosen) = (&self.contents[0], &self.contents[place]);
-        let changes = self.words.iter().zip(first.iter().zip(chosen));
-        changes.fold(0, |delta, (word, (first, chosen))| {
-            delta ^ word_hash(*word, *first) ^ word_hash(*word, *chosen)
-        })
+        self.contents.hashes[0] ^ self.contents.hashes[place]
+    }
+}
+
+/// A line of a crash point.
+struct PossibleLine {
+    /// The first of its outcomes that can be chosen.
+    from: usize,
+    contents: Rc<LineOutcomes>,
+}
+
+impl PossibleLine {
+    fn value(&self, outcome: usize, place: usize) -> u64 {
+        self.contents.value(outcome - self.from, place)
     }
 }
 
 /// All images of a crash point.
 pub(crate) struct ImageSet {
-    lines: Vec<UndecidedLine>,
-    /// By word: its line, and its place there.
-    places: BTreeMap<usize, (usize, usize)>,
-    whole: Product,
+    lines: Vec<PossibleLine>,
+    /// The words that differ between images, ascending, each with its line and its place there.
+    words: Vec<(usize, usize, usize)>,
 }
 
 impl ImageSet {
     /// The lines that the machine has pending stores for, then those that were left undecided by
     /// the crash before.
     pub fn new(machine: &Machine, inherited: &[UndecidedLine], ranges: &[Range]) -> Self {
-        let pending = ranges.len() - inherited.len();
-        let of_machine = ranges[..pending]
-            .iter()
-            .enumerate()
-            .map(|(line, range)| UndecidedLine::of(machine, line, range));
-        let numbered = |(i, line): (usize, &UndecidedLine)| {
-            let outcomes = (0..line.outcomes.len()).collect();
-            UndecidedLine { line: pending + i, outcomes, ..line.clone() }
-        };
-        let lines: Vec<UndecidedLine> =
-            of_machine.chain(inherited.iter().enumerate().map(numbered)).collect();
-        let place = |line: &UndecidedLine| -> Vec<(usize, (usize, usize))> {
-            line.words.iter().enumerate().map(|(place, word)| (*word, (line.line, place))).collect()
-        };
-        let places = lines.iter().flat_map(place).collect();
-        let whole = lines.iter().map(|line| line.outcomes.as_slice().into()).collect();
-        Self { lines, places, whole }
+        let pending = &ranges[..ranges.len() - inherited.len()];
+        let of_machine = pending.iter().enumerate().map(|(line, range)| PossibleLine {
+            from: range.from,
+            contents: machine.outcomes(line, range),
+        });
+        let inherited =
+            inherited.iter().map(|line| PossibleLine { from: 0, contents: line.contents.clone() });
+        let lines: Vec<PossibleLine> = of_machine.chain(inherited).collect();
+        let mut words =
+            Vec::with_capacity(lines.iter().map(|line| line.contents.words.len()).sum());
+        for (number, line) in lines.iter().enumerate() {
+            let places = line.contents.words.iter().enumerate();
+            words.extend(places.map(|(place, word)| (*word, number, place)));
+        }
+        if !words.is_sorted() {
+            words.sort_unstable();
+        }
+        Self { lines, words }
     }
 
     /// Every word that differs between images.
     pub fn words(&self) -> impl Iterator<Item = usize> {
-        self.places.keys().copied()
+        self.words.iter().map(|(word, ..)| *word)
     }
 
-    /// Divides a product: first the images that agree with one of its images, `choice`, in the
-    /// words `decided`; then the rests.
+    /// All of them.
+    fn whole(&self) -> Product {
+        let outcomes =
+            |line: &PossibleLine| (line.from..line.from + line.contents.count()).collect();
+        self.lines.iter().map(outcomes).collect()
+    }
+
+    /// The line of a word, and its place there.
+    fn find(&self, word: usize) -> Option<(usize, usize)> {
+        let at = self.words.binary_search_by_key(&word, |(word, ..)| *word).ok()?;
+        Some((self.words[at].1, self.words[at].2))
+    }
+
+    /// Divides a product: keeps the images that agree with one of its images, `choice`, in the
+    /// words `decided`; `rest` is given what is taken away of a line, and the product as it was.
     fn divide(
         &self,
-        mut within: Product,
+        within: &mut Product,
         choice: &[usize],
         decided: &[usize],
-    ) -> (Product, Vec<Product>) {
-        let mut rests = Vec::new();
-        for (line, place) in decided.iter().filter_map(|word| self.places.get(word).copied()) {
-            let UndecidedLine { outcomes, contents, .. } = &self.lines[line];
-            let content = |outcome: usize| contents[outcome - outcomes[0]][place];
-            let (same, other): (Vec<usize>, Vec<usize>) = within[line]
-                .iter()
-                .partition(|outcome| content(**outcome) == content(choice[line]));
-            if !other.is_empty() {
-                let mut rest = within.clone();
-                rest[line] = other.into();
-                rests.push(rest);
-                within[line] = same.into();
+        mut rest: impl FnMut(&Product, usize, Rc<[usize]>),
+    ) {
+        for (number, place) in decided.iter().filter_map(|word| self.find(*word)) {
+            let line = &self.lines[number];
+            let chosen = line.value(choice[number], place);
+            let agrees = |outcome: &usize| line.value(*outcome, place) == chosen;
+            if within[number].iter().all(agrees) {
+                continue;
             }
+            let (same, other): (Vec<usize>, Vec<usize>) =
+                within[number].iter().partition(|o| agrees(o));
+            rest(within, number, other.into());
+            within[number] = same.into();
         }
-        (within, rests)
     }
 
     /// The lines that are left undecided among the images that agree with `choice` in the words
@@ -182,29 +250,32 @@ impl ImageSet {
         choice: &[usize],
         decided: &[usize],
     ) -> Vec<UndecidedLine> {
-        let (class, _) = self.divide(within.clone(), choice, decided);
-        let lines = self.lines.iter().zip(&class).filter(|(_, left)| left.len() > 1);
-        lines.map(|(line, left)| line.narrowed(left, choice[line.line])).collect()
+        let mut class = within.clone();
+        self.divide(&mut class, choice, decided, |_, _, _| {});
+        let undecided = |(number, (line, left)): (usize, (&PossibleLine, &Rc<[usize]>))| {
+            let first = choice[number];
+            let mut outcomes = Vec::with_capacity(left.len());
+            outcomes.push(first);
+            outcomes.extend(left.iter().filter(|outcome| **outcome != first));
+            let contents = if left.len() == line.contents.count() {
+                line.contents.beginning_with(first - line.from)
+            } else {
+                let places: Vec<usize> =
+                    outcomes.iter().map(|outcome| outcome - line.from).collect();
+                line.contents.selected(&places)
+            };
+            UndecidedLine { line: number, outcomes, contents }
+        };
+        let lines = self.lines.iter().zip(&class).enumerate();
+        lines.filter(|(_, (_, left))| left.len() > 1).map(undecided).collect()
     }
 
     /// A number for this set of images, given the hash of the one in which each line has its first
     /// outcome.
     pub fn hash(&self, first: u128) -> u128 {
-        let content = |words: &[usize], content: &[u64]| {
-            words
-                .iter()
-                .zip(content)
-                .fold(0, |hash: u128, (word, value)| hash ^ word_hash(*word, *value))
-        };
-        // Whatever their order.
-        let outcomes = |line: &UndecidedLine| {
-            line.contents
-                .iter()
-                .fold(0, |sum: u128, outcome| sum.wrapping_add(content(&line.words, outcome)))
-        };
         const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         self.lines.iter().fold(first, |hash, line| {
-            hash.rotate_left(29).wrapping_mul(ODD).wrapping_add(outcomes(line))
+            hash.rotate_left(29).wrapping_mul(ODD).wrapping_add(line.contents.hash())
         })
     }
 }
@@ -220,9 +291,9 @@ pub(crate) struct Rests {
 
 impl Rests {
     /// Everything is left.
-    pub fn all(space: &ImageSet) -> Self {
+    pub fn all(images: &ImageSet) -> Self {
         let mut rests = Self { products: BTreeMap::new(), added: 0, given_up: 0 };
-        rests.push(space.whole.clone());
+        rests.push(images.whole());
         rests
     }
 
@@ -248,14 +319,21 @@ impl Rests {
     /// Puts back what a run of `choice` does not stand for.
     pub fn put_back(
         &mut self,
-        space: &ImageSet,
-        within: Product,
+        images: &ImageSet,
+        mut within: Product,
         choice: &[usize],
         decided: &[usize],
     ) {
-        for rest in space.divide(within, choice, decided).1 {
+        images.divide(&mut within, choice, decided, |before, line, other| {
+            let mut rest = before.clone();
+            rest[line] = other;
             self.push(rest);
-        }
+        });
+    }
+
+    /// Whether each image has a run that stands for it.
+    pub fn is_empty(&self) -> bool {
+        self.products.is_empty()
     }
 
     /// Gives up the smallest products where there are more than `runs`, which is all that are still

@@ -16,7 +16,7 @@ use crate::{Options, Subject};
 /// The images that one is tried for: it may stand for some of them.
 #[derive(Clone, Copy)]
 pub(super) struct Among<'s> {
-    pub space: &'s ImageSet,
+    pub set: &'s ImageSet,
     pub within: &'s Product,
 }
 
@@ -27,16 +27,15 @@ impl Among<'_> {
 
     /// What is to be watched: the words in which the images differ.
     fn words(among: Option<Self>) -> impl Iterator<Item = usize> {
-        among.into_iter().flat_map(|among| among.space.words())
+        among.into_iter().flat_map(|among| among.set.words())
     }
 }
 
 impl Walk<'_> {
-    /// The image in which line `i` has outcome `choice[i]`.
-    fn image_of(&self, machine: &Machine, choice: &[usize]) -> Vec<u64> {
-        let mut image = machine.image_of(choice);
-        self.inherited(choice).for_each(|(line, outcome)| line.apply(outcome, &mut image));
-        image
+    /// Makes `image` the one in which line `i` has outcome `choice[i]`.
+    fn write_image(&self, machine: &Machine, choice: &[usize], image: &mut Vec<u64>) {
+        machine.write_image(choice, image);
+        self.inherited(choice).for_each(|(line, outcome)| line.apply(outcome, image));
     }
 
     /// Its hash.
@@ -45,8 +44,12 @@ impl Walk<'_> {
             .fold(machine.hash_of(choice), |hash, (line, outcome)| hash ^ line.delta(outcome))
     }
 
-    fn inherited(&self, choice: &[usize]) -> impl Iterator<Item = (&UndecidedLine, usize)> {
-        self.inherited.iter().zip(choice[choice.len() - self.inherited.len()..].to_vec())
+    fn inherited<'w>(
+        &'w self,
+        choice: &'w [usize],
+    ) -> impl Iterator<Item = (&'w UndecidedLine, usize)> {
+        let chosen = &choice[choice.len() - self.inherited.len()..];
+        self.inherited.iter().zip(chosen.iter().copied())
     }
 }
 
@@ -67,7 +70,8 @@ impl<S: Subject> Explorer<'_, S> {
         if fresh == Fresh::Required && among.is_none() && self.is_known(moment, hash, depth) {
             return Ok(Vec::new());
         }
-        let image = walk.image_of(machine, choice);
+        let mut image = self.images.pop().unwrap_or_default();
+        walk.write_image(machine, choice, &mut image);
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
         let (recovery, mut decided) =
             self.recover_and_verify(&image, moment, among).map_err(failed)?;
@@ -79,11 +83,12 @@ impl<S: Subject> Explorer<'_, S> {
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
             self.reach(&recovery);
-            let first = First { image, hash, choice, among };
+            let first = First { image: &image, hash, choice, among };
             self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
             sites.sort_unstable();
             sites.dedup();
         }
+        self.images.push(image);
         let is_new = self.known.insert(moment, hash, depth, sites);
         self.tally.states += u64::from(is_new);
         Ok(decided)
@@ -147,8 +152,10 @@ impl<S: Subject> Explorer<'_, S> {
         decided: &mut Vec<usize>,
     ) -> Result<(), Failure> {
         let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
-        let mut machine =
-            Machine::hashed(first.image.clone(), first.hash, assumptions, budget, seed);
+        let mut floor = self.images.pop().unwrap_or_default();
+        floor.clear();
+        floor.extend_from_slice(first.image);
+        let mut machine = Machine::hashed(floor, first.hash, assumptions, budget, seed);
         let depth = outer.depth - 1;
         let mut failure = None;
         let mut keep = |found| {
@@ -169,10 +176,12 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let _ = self.walk(&mut machine, &walk, &mut keep);
         match failure {
-            Some(failure) => Err(failure),
-            None if self.options.follow_up == 0 => Ok(()),
-            None => self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided),
+            Some(failure) => return Err(failure),
+            None if self.options.follow_up == 0 => {}
+            None => self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided)?,
         }
+        self.images.push(machine.into_floor());
+        Ok(())
     }
 
     /// Crashes right after a recovery, which has promised what it found by returning, and in the
@@ -274,7 +283,7 @@ impl<S: Subject> Explorer<'_, S> {
         act: impl FnOnce(&S, &mut S::State, &Traced) -> Result<T, String>,
     ) -> Result<T, Failure> {
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
-        let media = self.media_with(&first.image).map_err(failed)?;
+        let media = self.media_with(first.image).map_err(failed)?;
         media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
         let outcome = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
@@ -291,7 +300,7 @@ type FollowUp = (usize, Trace);
 
 /// The image that a crash left, and what else it may have left.
 struct First<'s> {
-    image: Vec<u64>,
+    image: &'s [u64],
     hash: u128,
     choice: &'s [usize],
     among: Option<Among<'s>>,
@@ -301,7 +310,7 @@ impl First<'_> {
     /// The lines that are undecided still.
     fn undecided(&self, decided: &[usize]) -> Vec<UndecidedLine> {
         self.among
-            .map_or(Vec::new(), |among| among.space.undecided(among.within, self.choice, decided))
+            .map_or(Vec::new(), |among| among.set.undecided(among.within, self.choice, decided))
     }
 }
 

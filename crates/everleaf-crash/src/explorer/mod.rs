@@ -76,6 +76,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub known: Known,
     pub tally: Tally,
     scratch: Option<Traced>,
+    /// Memory of images that are needed no more.
+    images: Vec<Vec<u64>>,
     rng: SmallRng,
 }
 
@@ -129,6 +131,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             known: Known::default(),
             tally: Tally::default(),
             scratch: None,
+            images: Vec::new(),
             rng: SmallRng::seed_from_u64(options.seed),
         }
     }

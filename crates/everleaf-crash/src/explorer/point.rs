@@ -109,13 +109,13 @@ impl<S: Subject> Explorer<'_, S> {
         walk: &Walk,
         ranges: &[Range],
     ) -> Result<u64, Broken> {
-        let space = ImageSet::new(machine, walk.inherited, ranges);
+        let set = ImageSet::new(machine, walk.inherited, ranges);
         let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
-        let hash = space.hash(walk.hash_of(machine, &first));
+        let hash = set.hash(walk.hash_of(machine, &first));
         let left = if self.is_known_point(walk, hash) {
             0
         } else {
-            self.try_one_of_each(machine, walk, ranges, &space)?
+            self.try_one_of_each(machine, walk, ranges, &set)?
         };
         if left == 0 {
             self.known.insert_point(walk.moment, hash, walk.depth);
@@ -129,11 +129,14 @@ impl<S: Subject> Explorer<'_, S> {
         machine: &Machine,
         walk: &Walk,
         ranges: &[Range],
-        space: &ImageSet,
+        set: &ImageSet,
     ) -> Result<u128, Broken> {
-        let mut rests = Rests::all(space);
+        let mut rests = Rests::all(set);
         let mut extremes = images::extremes(ranges);
         for runs_left in (0..walk.budget).rev() {
+            if rests.is_empty() {
+                break;
+            }
             let extreme = extremes.find_map(|choice| Some((rests.take_with(&choice)?, choice)));
             let is_drawn = extreme.is_none();
             let mut drawn = |within: Product| {
@@ -144,10 +147,10 @@ impl<S: Subject> Explorer<'_, S> {
             else {
                 break;
             };
-            let among = Among { space, within: &within };
+            let among = Among { set, within: &within };
             let walk = Walk { until: self.share_of_image(walk, runs_left + 1), ..*walk };
             match self.try_image(machine, &choice, &walk, Fresh::Required, Some(among)) {
-                Ok(decided) => rests.put_back(space, within, &choice, &decided),
+                Ok(decided) => rests.put_back(set, within, &choice, &decided),
                 Err(found) => return Err((choice, found)),
             }
             if is_drawn {
