@@ -56,9 +56,9 @@ impl Traced {
     /// # Errors
     /// When the system has no memory.
     pub fn from_image(image: &[u64], max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
-        let traced = Self::empty(max_len, garbage_seed)?;
+        let mut traced = Self::empty(max_len, garbage_seed)?;
         traced.shared.region.grow((image.len() * WORD) as u64)?;
-        traced.write_image(image);
+        traced.restore(image);
         Ok(traced)
     }
 
@@ -110,29 +110,23 @@ impl Traced {
         if shared.region.grow(bytes).is_err() {
             return false;
         }
-        self.write_image(image);
-        self.take_events();
-        self.take_watched_loads();
+        shared.region.overwrite(image);
+        shared.events.get_mut().clear();
+        shared.watch.end();
         self.record(true, false);
         self.limit_accesses(u64::MAX);
         true
     }
 
-    fn write_image(&self, image: &[u64]) {
-        let cells = self.shared.region.cells(0, image.len()).expect("grown to the image's length");
-        for (cell, word) in cells.iter().zip(image) {
-            cell.store(*word, Ordering::Relaxed);
-        }
-    }
-
     /// Takes what was recorded since the last call.
     pub fn take_events(&self) -> Vec<Event> {
-        self.take_events_of_threads().into_iter().map(|(_, event)| event).collect()
+        // What is drained keeps its memory for the events to come.
+        self.shared.events.lock().drain(..).map(|(_, event)| event).collect()
     }
 
     /// As [`take_events`](Traced::take_events), each with its thread: 0 without [`Scheduler`].
     pub fn take_events_of_threads(&self) -> Vec<(u16, Event)> {
-        std::mem::take(&mut self.shared.events.lock())
+        self.shared.events.lock().drain(..).collect()
     }
 
     /// Events recorded so far and not taken.
@@ -168,6 +162,7 @@ impl Traced {
     /// Not one atomic step: threads that race may count an access less, which a limit against
     /// endless loops can bear. What is dropped while the panic unwinds may still access memory: a
     /// second panic would be the end of the process.
+    #[inline]
     fn count_access(&self) {
         let left = self.shared.accesses_left.load(Ordering::Relaxed);
         assert!(
@@ -178,16 +173,19 @@ impl Traced {
     }
 
     /// Waits for the turn to make an access, and tells which thread makes it.
+    #[inline]
     fn turn(&self, relaxes: bool) -> u16 {
         self.shared.scheduler.as_ref().map_or(0, |it| it.turn(relaxes, self.event_count()))
     }
 
+    #[inline]
     fn push(&self, thread: u16, event: Event) {
         if self.shared.records_stores.load(Ordering::Relaxed) {
             self.shared.events.lock().push((thread, event));
         }
     }
 
+    #[inline]
     fn push_load(&self, thread: u16, address: usize) {
         self.count_access();
         self.shared.watch.load(|| self.word_of(address));
@@ -197,10 +195,12 @@ impl Traced {
         }
     }
 
+    #[inline]
     fn offset_of(&self, address: usize) -> u64 {
         self.shared.region.offset_of(address)
     }
 
+    #[inline]
     fn word_of(&self, address: usize) -> usize {
         self.offset_of(address) as usize / WORD
     }

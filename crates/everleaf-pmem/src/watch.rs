@@ -46,7 +46,10 @@ impl Watch {
         self.sieve.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
         for word in words {
             let (place, mask) = bit(word);
-            self.sieve[place].fetch_or(mask, Ordering::Relaxed);
+            let bits = self.sieve[place].load(Ordering::Relaxed);
+            if bits & mask == 0 {
+                self.sieve[place].store(bits | mask, Ordering::Relaxed);
+            }
             if state.untouched.len() <= word {
                 state.untouched.resize(word + 1, false);
             }
@@ -63,14 +66,17 @@ impl Watch {
         std::mem::take(&mut *self.words.lock()).loaded
     }
 
+    #[inline]
     pub fn load(&self, word: impl Fn() -> usize) {
         self.touch(word, true);
     }
 
+    #[inline]
     pub fn store(&self, word: impl Fn() -> usize) {
         self.touch(word, false);
     }
 
+    #[inline]
     fn touch(&self, word: impl Fn() -> usize, loads: bool) {
         if !self.watches.load(Ordering::Relaxed) {
             return;

@@ -148,6 +148,21 @@ impl Region {
         *len = round_up(new_len, PAGE).min(*len);
     }
 
+    /// Makes a region without a file begin with these words, for which it must be long enough.
+    pub(crate) fn overwrite(&mut self, words: &[u64]) {
+        let bytes = size_of_val(words);
+        assert!(self.file.is_none() && bytes as u64 <= self.len(), "a region that holds the words");
+        // SAFETY: the first `len` bytes of the mapping can be written, and `self` is exclusive, so
+        // there is no reference into them. `words` lie elsewhere: they are borrowed as well.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                words.as_ptr().cast::<u8>(),
+                self.base().cast_mut(),
+                bytes,
+            );
+        }
+    }
+
     /// Where the region begins; aligned to a huge page.
     #[inline(always)]
     pub(crate) fn base(&self) -> *const u8 {
