@@ -1,5 +1,7 @@
 //! Which transactions are used, by name.
 
+use std::fmt;
+
 use everleaf::{InjectedAborts, Simulation, Transactions};
 use everleaf_pmem::Cpu;
 
@@ -16,6 +18,17 @@ pub enum Rtm {
     Simulated,
     /// Those of the processor if it has them, else version locks.
     Auto,
+}
+
+impl fmt::Display for Rtm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Simulated => "simulated",
+            Self::Auto => "auto",
+        })
+    }
 }
 
 impl Rtm {

@@ -104,7 +104,10 @@ fn a_killed_load_with_keys_that_come_again_leaves_a_prefix() {
 #[test]
 fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
     let bench = Bench::new();
-    for keys in ["bytes", "u64"] {
+    // The processor's transactions, where it has any.
+    let real = everleaf_pmem::Cpu::detect().rtm().is_some();
+    let transactions = if real { ("on", "rtm") } else { ("simulated", "simulated-rtm") };
+    for (keys, (rtm, concurrency)) in [("bytes", ("off", "version-locks")), ("u64", transactions)] {
         let arguments = [
             "torture",
             "--kills",
@@ -118,8 +121,11 @@ fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
             "--json",
             "--keys",
             keys,
+            "--rtm",
+            rtm,
         ];
         let report = json(&bench.ok(arguments));
+        assert_eq!(report["concurrency"], concurrency);
         assert_eq!(
             [&report["lost"], &report["phantom"], &report["damaged"]],
             [0, 0, 0],

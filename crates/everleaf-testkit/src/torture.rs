@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use everleaf::{Engine, Error, KeyType, OwnedKey, Store};
+use everleaf::{Engine, Error, KeyType, OpenOptions, OwnedKey, Store, Transactions};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -42,6 +42,9 @@ pub struct TortureOptions {
     pub seed: u64,
     /// An empty pool, closed.
     pub pool: PathBuf,
+    /// What keeps its threads apart, where the engine knows transactions. The children have to open
+    /// it with the same.
+    pub transactions: Transactions,
 }
 
 /// What torture found. All but the first field count.
@@ -65,6 +68,8 @@ pub struct TortureReport {
     pub batches: u64,
     /// Batches that were not acknowledged when a kill came: begun, or about to begin.
     pub cut_batches: u64,
+    /// What kept the threads apart: version locks, transactions, one lock.
+    pub concurrency: &'static str,
 }
 
 /// Why torture could not go on.
@@ -163,17 +168,18 @@ fn key(key_type: KeyType, number: u64) -> OwnedKey {
     }
 }
 
-/// Runs in the child: writes until it is killed, and acknowledges each operation that returned with
-/// a byte on `acknowledge`.
+/// Runs in the child: opens the pool with these transactions, writes until it is killed, and
+/// acknowledges each operation that returned with a byte on `acknowledge`.
 ///
 /// # Errors
 /// When the store refuses or the parent is gone.
 pub fn torture_child(
     pool: &Path,
+    transactions: Transactions,
     course: Course,
     acknowledge: impl Write + Send,
 ) -> Result<(), TortureError> {
-    let store = Store::open(pool)?;
+    let store = OpenOptions::new().transactions(transactions).open(pool)?;
     let acknowledge = Mutex::new(acknowledge);
     let write = |thread: u8| -> Result<(), TortureError> {
         let mut operations = OperationsOfThread::new(course, thread);
@@ -250,7 +256,7 @@ pub fn torture(
         report.kills += 1;
         report.operations += acknowledged.iter().sum::<u64>();
         let cuts = replay(&mut states, &acknowledged, course, &mut report);
-        examine(&options.pool, &mut states, cuts, &mut report);
+        examine(options, &mut states, cuts, &mut report);
         progress(kill + 1);
     }
     Ok(report)
@@ -324,19 +330,23 @@ fn holds(store: &Store, state: &State, operation: &ChildOperation) -> bool {
 /// Reopens the pool, checks it, compares it with the states, and adopts what the cut operations
 /// did.
 fn examine(
-    pool: &Path,
+    options: &TortureOptions,
     states: &mut [State],
     cuts: Vec<ChildOperation>,
     report: &mut TortureReport,
 ) {
     let start = Instant::now();
-    let store = match Store::open(pool) {
+    let open = OpenOptions::new().transactions(options.transactions);
+    let store = match open.open(&options.pool) {
         Ok(store) => store,
         Err(_) => {
             report.damaged += 1;
             return;
         }
     };
+    if let Ok(statistics) = store.statistics() {
+        report.concurrency = statistics.concurrency.name();
+    }
     report.reopen_ms_max = report.reopen_ms_max.max(start.elapsed().as_millis() as u64);
     if !store.check().is_ok_and(|outcome| outcome.ok && outcome.leaked_blocks == 0) {
         report.damaged += 1;

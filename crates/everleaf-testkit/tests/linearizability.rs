@@ -1,9 +1,10 @@
 //! What real threads were told by each engine that they may share can be explained by some order of
-//! their calls.
+//! their calls. Every other history of the concurrent FPTree is by the processor's transactions,
+//! where it has any.
 
-use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
-use everleaf_index::{Index, Model, SerialIndex, Serialized};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, Transactions, U64Keys, registry};
+use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
+use everleaf_pmem::{Cpu, Hardware, Media, Region};
 use everleaf_pool::Pool;
 use everleaf_testkit::linearizability::{Act, Call, Recording, check};
 use everleaf_testkit::{EngineSubject, TestKeys};
@@ -32,11 +33,17 @@ fn run<K: TestKeys + StoreKey>(engine: Engine) {
         let pool =
             Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap())
                 .unwrap();
-        explained(
-            &*registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap(),
-            engine.name(),
-            seed,
-        );
+        let transactions = [Transactions::Off, Transactions::Auto][seed as usize % 2];
+        let index =
+            registry::create_index_with::<K, _>(&pool, engine, &parameters, 1, transactions)
+                .unwrap();
+        explained(&*index, &format!("{engine}, {transactions:?}"), seed);
+        let statistics = index.statistics();
+        if transactions == Transactions::Auto && pool.media().rtm().is_some() {
+            let by_transactions = statistics.concurrency == Concurrency::Rtm;
+            assert_eq!(by_transactions, engine == Engine::FpTreeConcurrent);
+            assert_eq!(statistics.conflicts.transactions.begun() > 0, by_transactions);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use everleaf::{CreateOptions, Engine};
+use everleaf::{CreateOptions, Engine, InjectedAborts, Transactions};
 use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
@@ -12,6 +12,7 @@ use everleaf_testkit::{
 use super::create::Keys;
 use crate::failure::{Failure, Outcome};
 use crate::progress::steps_bar;
+use crate::rtm::Rtm;
 use crate::scratch::ScratchPool;
 use crate::signals::swept;
 
@@ -26,7 +27,8 @@ const POOL_BYTES: u64 = 16 << 20;
 #[command(after_help = "\
 Example:
   everleaf torture --engine fptree --threads 1 --kills 100 --json
-  everleaf torture --threads 2 --kills 100 --batches 50")]
+  everleaf torture --threads 2 --kills 100 --batches 50
+  everleaf torture --threads 2 --kills 100 --rtm on")]
 pub struct Args {
     /// The engine.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -44,6 +46,10 @@ pub struct Args {
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     pub keys: Keys,
+    /// Transactions of fptree-c: off, those of the processor, or simulated ones, a third of which
+    /// abort. The result says what ran.
+    #[arg(long, value_name = "WHICH", default_value = "off")]
+    pub rtm: Rtm,
     /// The seed of the operations; the moments of the kills are the machine's.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
@@ -63,6 +69,12 @@ pub struct WriterArgs {
     threads: u8,
     batches: u8,
     seed: u64,
+    rtm: Rtm,
+}
+
+/// A third of the simulated ones abort.
+fn transactions(rtm: Rtm) -> Result<Transactions, Failure> {
+    rtm.with(1, InjectedAborts::OneIn(3))
 }
 
 /// Tortures.
@@ -71,6 +83,7 @@ pub fn run(args: Args) -> Outcome {
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
+    let transactions = transactions(args.rtm)?;
     let create =
         CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
     let (scratch, store) = ScratchPool::create(&swept(args.pool)?, &create)?;
@@ -83,6 +96,7 @@ pub fn run(args: Args) -> Outcome {
             threads.to_string(),
             batches.to_string(),
             seed.to_string(),
+            args.rtm.to_string(),
         ]);
         command
     };
@@ -94,6 +108,7 @@ pub fn run(args: Args) -> Outcome {
         batches: args.batches,
         seed: args.seed,
         pool: scratch.path().to_path_buf(),
+        transactions,
     };
     let report =
         torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
@@ -125,12 +140,13 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
             phantom,
             damaged,
             reopen_ms_max,
+            concurrency,
         } = report;
         writeln!(
             out,
-            "{engine}: killed {kills} times, {operations} operations acknowledged, {batches} of \
-            them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, damaged {damaged}; \
-             longest reopening {reopen_ms_max} ms"
+            "{engine} ({concurrency}): killed {kills} times, {operations} operations acknowledged, {batches} of \
+            them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, \
+            damaged {damaged}; longest reopening {reopen_ms_max} ms"
         )
     };
     shown.map_err(|e| Failure::output(&e))
@@ -139,7 +155,7 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
 /// Writes until it is killed.
 pub fn run_writer(args: WriterArgs) -> Outcome {
     let course = Course { threads: args.threads, batches: args.batches, seed: args.seed };
-    torture_child(&args.pool, course, std::io::stdout()).map_err(failure)
+    torture_child(&args.pool, transactions(args.rtm)?, course, std::io::stdout()).map_err(failure)
 }
 
 fn failure(error: TortureError) -> Failure {
