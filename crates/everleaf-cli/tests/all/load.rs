@@ -1,0 +1,167 @@
+//! load: formats, prefixes, and what it reports.
+
+use crate::common::{Bench, json};
+
+fn acknowledged(stderr: &str) -> &str {
+    stderr
+        .lines()
+        .find(|line| line.starts_with("acknowledged ") && line.ends_with(" replaced)"))
+        .unwrap_or(stderr)
+}
+
+#[test]
+fn lines_are_keys_with_their_numbers() {
+    let bench = Bench::with_pool();
+    bench.write("words.txt", "one\r\n\n\ttwo  \nthree");
+    let ran = bench.run(["load", "p", "words.txt"]);
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 3 records (0 replaced)");
+    assert_eq!(ran.ok(), "");
+    assert_eq!(bench.ok(["scan", "p"]), "\\ttwo  \t3\none\t1\nthree\t4\n");
+    let again = bench.run(["load", "p", "words.txt", "--format", "lines"]);
+    assert_eq!(acknowledged(&again.stderr), "acknowledged 3 records (3 replaced)");
+}
+
+#[test]
+fn the_extension_tells_the_format() {
+    let bench = Bench::with_pool();
+    bench.write("a.tsv", "k\tv\tw\n");
+    bench.write("b.CSV", "id,x\n7,y\n");
+    bench.write("c.other", "k\tv\n");
+    bench.ok(["load", "p", "a.tsv"]);
+    bench.ok(["load", "p", "b.CSV", "--key-column", "id"]);
+    bench.ok(["load", "p", "c.other"]);
+    bench.ok(["load", "p", "a.tsv", "--format", "lines"]);
+    let expected = "7\t{\"id\":\"7\",\"x\":\"y\"}\nk\tv\\tw\nk\\tv\t1\nk\\tv\\tw\t1\n";
+    assert_eq!(bench.ok(["scan", "p"]), expected);
+}
+
+#[test]
+fn csv_rows_are_json_objects() {
+    let bench = Bench::with_pool();
+    bench.write(
+        "cities.csv",
+        "name,country,id\r\n\"Ware, \"\"Old\"\"\",UK,1\r\nBonn,DE,2\r\nBonn,DE,3\r\n",
+    );
+    let ran = bench.run(["load", "p", "cities.csv", "--key-column", "country,name"]);
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 3 records (1 replaced)");
+    let value = bench.ok(["get", "p", "UK/Ware, \"Old\""]);
+    assert_eq!(value, "{\"name\":\"Ware, \\\"Old\\\"\",\"country\":\"UK\",\"id\":\"1\"}\n");
+    assert_eq!(json(&bench.ok(["get", "p", "DE/Bonn"]))["id"], "3", "the later row replaces");
+    bench.ok(["load", "p", "cities.csv", "--key-column", "3"]);
+    assert_eq!(json(&bench.ok(["get", "p", "2"]))["name"], "Bonn");
+}
+
+#[test]
+fn records_before_a_bad_one_stay() {
+    for (name, content, options, complaint) in [
+        ("a.tsv", &b"a\t1\nb\t2\nno tab\nc\t3\n"[..], &[][..], "a.tsv: line 3 has no TAB"),
+        (
+            "a.csv",
+            b"k,v\na,1\nb,2\nc\nd,4\n",
+            &["--key-column", "k"],
+            "a.csv: row 3 (line 4) has 1 field,",
+        ),
+        ("b.csv", b"k,v\na,1\nb,2\nc,\"3\nd,4\n", &["--key-column", "k"], "line 4 is never closed"),
+        ("c.csv", b"k,v\na,1\nb,2\nc,\xff\n", &["--key-column", "k"], "row 3 is not UTF-8"),
+    ] {
+        let bench = Bench::with_pool();
+        bench.write(name, content);
+        let ran = bench.run(["load", "p", name].iter().chain(options));
+        assert_eq!(acknowledged(&ran.stderr), "acknowledged 2 records (0 replaced)");
+        let sentence = ran.failed();
+        assert!(sentence.contains(complaint), "{sentence}");
+        let scanned = bench.ok(["scan", "p"]);
+        assert!(scanned.lines().count() == 2 && scanned.starts_with("a\t"), "{scanned}");
+        bench.ok(["check", "p"]);
+    }
+}
+
+#[test]
+fn u64_pools_take_files_whose_keys_are_numbers() {
+    let bench = Bench::with_u64_pool();
+    bench.write("numbers", "10\n9\n\n007\n");
+    bench.ok(["load", "n", "numbers"]);
+    assert_eq!(bench.ok(["scan", "n"]), "7\t4\n9\t2\n10\t1\n");
+    bench.write("mixed", "11\ntwelve\n13\n");
+    let ran = bench.run(["load", "n", "mixed"]);
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 records (0 replaced)");
+    let sentence = ran.failed();
+    assert!(sentence.contains("mixed: line 2") && sentence.contains("`twelve`"), "{sentence}");
+    assert_eq!(bench.ok(["scan", "n"]), "7\t4\n9\t2\n10\t1\n11\t1\n");
+    bench.write("rows.csv", "id,v\n5,a\n-5,b\n");
+    assert!(bench.fails(["load", "n", "rows.csv", "--key-column", "id"]).contains("row 2"));
+    assert_eq!(bench.ok(["get", "n", "5"]), "{\"id\":\"5\",\"v\":\"a\"}\n");
+}
+
+#[test]
+fn what_is_no_csv_is_refused() {
+    let bench = Bench::with_pool();
+    bench.write("binary", b"\x7fELF\0\x01\x02\n,\n");
+    bench.write("prose", "Two roads diverged, and I\ntook one, the other, neither\n");
+    bench.write("empty.csv", "");
+    bench.write("header.csv", "a,b\n");
+    bench.write("twice.csv", "a,a\n1,2\n");
+    let load =
+        |file, column| bench.run(["load", "p", file, "--format", "csv", "--key-column", column]);
+    assert!(load("binary", "1").failed().contains("no CSV"));
+    assert!(load("prose", "1").failed().contains("row 1 (line 2)"));
+    assert!(load("empty.csv", "a").failed().contains("no header"));
+    assert!(load("twice.csv", "a").failed().contains("two columns `a`"));
+    assert!(load("header.csv", "c").failed().contains("the header names a, b"));
+    assert!(load("header.csv", "3").failed().contains("no key column `3`"));
+    assert_eq!(
+        acknowledged(&load("header.csv", "b").stderr),
+        "acknowledged 0 records (0 replaced)"
+    );
+    assert_eq!(bench.ok(["scan", "p"]), "");
+}
+
+#[test]
+fn wrong_usage_and_missing_files() {
+    let bench = Bench::with_pool();
+    bench.write("a.csv", "k\n1\n");
+    bench.write("words", "a\n");
+    assert!(bench.refused(["load", "p", "a.csv"]).contains("--key-column"));
+    bench.refused(["load", "p", "words", "--key-column", "k"]);
+    bench.refused(["load", "p", "words", "--format", "json"]);
+    bench.refused(["load", "p", "words", "--acknowledge-every", "0"]);
+    bench.refused(["load", "p"]);
+    assert!(bench.fails(["load", "p", "nosuch"]).contains("nosuch"));
+    assert!(bench.fails(["load", "p", "."]).contains("folder"));
+    assert!(bench.fails(["load", "nosuch", "words"]).contains("everleaf create"));
+    assert!(!bench.path("nosuch").exists(), "only create makes a pool");
+}
+
+#[test]
+fn a_file_without_newlines_does_not_fill_the_memory() {
+    let bench = Bench::with_pool();
+    let mut content = b"first\n".to_vec();
+    content.extend(vec![b'x'; 10 << 20]);
+    bench.write("long", content);
+    let ran = bench.run(["load", "p", "long"]);
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 records (0 replaced)");
+    assert!(ran.failed().contains("line 2 has more than 65536 bytes"));
+}
+
+#[test]
+fn a_full_pool_keeps_a_prefix_and_says_how_much() {
+    let bench = Bench::new();
+    bench.ok(["create", "p", "--size", "256KiB", "--max-size", "256KiB"]);
+    let lines: String = (0..50_000).map(|i| format!("{i:06}\n")).collect();
+    let ran = bench.run_with_input(["load", "p", "-"], lines.as_bytes());
+    let count: usize = acknowledged(&ran.stderr).split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(ran.failed().contains("full"));
+    assert!(count > 100 && count < 50_000, "{count}");
+    let expected: String = (0..count).map(|i| format!("{i:06}\t{}\n", i + 1)).collect();
+    assert!(bench.ok(["scan", "p"]) == expected, "the pool does not hold the first {count} lines");
+    bench.ok(["check", "p"]);
+}
+
+#[test]
+fn acknowledgements_are_printed_on_demand() {
+    let bench = Bench::with_pool();
+    let ran =
+        bench.run_with_input(["load", "p", "-", "--acknowledge-every", "2"], b"a\nb\nc\nd\ne\n");
+    assert_eq!(ran.stderr, "acknowledged 2\nacknowledged 4\nacknowledged 5 records (0 replaced)\n");
+    ran.ok();
+}

@@ -1,0 +1,171 @@
+//! What a signal that ends a command leaves behind: nothing that the command made for itself.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::common::{Bench, json};
+
+const SIGTERM: i32 = 15;
+
+/// SIGINT; or SIGTERM where this test was started to ignore SIGINT, as a script's command in the
+/// background is: so the commands do.
+fn interrupt() -> i32 {
+    const SIGINT: i32 = 2;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    if ignored & 1 << (SIGINT - 1) == 0 { SIGINT } else { SIGTERM }
+}
+
+/// Sends the signal; it must be this that ends the process.
+#[track_caller]
+fn end(child: Child, signal: i32) {
+    assert_eq!(send(child, signal).signal(), Some(signal));
+}
+
+/// Sends the signal to a process that nobody has waited for yet; how it ended.
+fn send(mut child: Child, signal: i32) -> ExitStatus {
+    let sent =
+        Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    child.wait().unwrap()
+}
+
+/// Names in the folder in which commands are run, in order.
+fn names(bench: &Bench) -> Vec<String> {
+    let entries = std::fs::read_dir(bench.path("")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A pool `p` of 8 MB.
+fn large() -> Bench {
+    let bench = Bench::with_pool();
+    let value = "x".repeat(1000);
+    bench.write("lines", (0..8000).map(|i| format!("key {i}\t{value}\n")).collect::<String>());
+    bench.ok(["load", "p", "lines", "--format", "tsv"]);
+    std::fs::remove_file(bench.path("lines")).unwrap();
+    bench
+}
+
+/// Runs what makes the file `new`, sends the signal when there is something of it, and this again
+/// until the signal came before the end. Whenever it comes, the file is there whole or not at all,
+/// and nothing else is.
+fn whole_or_not_at_all(bench: &Bench, arguments: &[&str], signal: i32) {
+    let before = names(bench);
+    loop {
+        let mut child =
+            bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                // It has no number any more that a signal could be sent to.
+                Some(status) => break status,
+                None if names(bench) != before => break send(child, signal),
+                None => std::thread::yield_now(),
+            }
+        };
+        if status.signal() == Some(signal) {
+            assert_eq!(names(bench), before, "{arguments:?}");
+            return;
+        }
+        assert!(status.success(), "{arguments:?}: {status}");
+        std::fs::remove_file(bench.path("new")).unwrap();
+        assert_eq!(names(bench), before, "{arguments:?}");
+    }
+}
+
+/// Runs until there is something that it made, and then sends the signal.
+fn made_and_removed(arguments: &[&str], signal: i32) {
+    let bench = Bench::new();
+    let mut child =
+        bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while names(&bench).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended");
+        std::thread::yield_now();
+    }
+    end(child, signal);
+    assert_eq!(names(&bench), [""; 0], "{arguments:?}");
+}
+
+#[test]
+fn a_tour_that_is_ended_removes_its_pool_and_its_folder() {
+    let bench = Bench::new();
+    let mut child =
+        bench.command(["tour"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines
+        .find_map(|line| Some(line.unwrap().strip_prefix("1. Made the pool ")?.to_owned()))
+        .unwrap();
+    let path = Path::new(line.split(' ').next().unwrap());
+    assert!(path.exists());
+    end(child, SIGTERM);
+    assert!(!path.exists() && !path.parent().unwrap().exists(), "{}", path.display());
+}
+
+#[test]
+fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
+    made_and_removed(&["tour", "--pool", "scratch"], interrupt());
+    made_and_removed(&["torture", "--kills", "1000000", "--pool", "scratch"], SIGTERM);
+    made_and_removed(&["bench", "space", "--keys", "200000", "--pool", "scratch"], interrupt());
+    made_and_removed(&["bench", "growth", "--to", "1GiB", "--pool", "scratch"], SIGTERM);
+    made_and_removed(&["bench", "report", "--output", "page.html"], SIGTERM);
+    made_and_removed(&["bench", "figure", "fptree-7", "--folder", "new/below"], interrupt());
+    made_and_removed(
+        &["bench", "stores", "--engines", "fjall", "--keys", "200000", "--pool", "scratch"],
+        SIGTERM,
+    );
+}
+
+#[test]
+fn a_copy_a_dump_or_a_salvage_that_is_ended_leaves_nothing() {
+    let bench = large();
+    whole_or_not_at_all(&bench, &["copy", "p", "new"], interrupt());
+    whole_or_not_at_all(&bench, &["dump", "p", "new"], SIGTERM);
+    whole_or_not_at_all(&bench, &["check", "p", "--salvage", "new"], interrupt());
+}
+
+#[test]
+fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() {
+    let bench = large();
+    let dump = bench.run(["dump", "p"]).stdout;
+    bench.ok(["create", "q", "--size", "1MiB"]);
+    let empty = crate::common::content(&bench.path("q"));
+    for signal in [interrupt(), SIGTERM] {
+        let mut child = bench
+            .command(["restore", "q"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // Most of it was read, as in a pipe there is little room.
+        input.write_all(&dump[..dump.len() - 10]).unwrap();
+        assert_eq!(names(&bench), ["p", "q", &format!("q.{}.unfinished", child.id())]);
+        end(child, signal);
+        assert_eq!(names(&bench), ["p", "q"]);
+        assert_eq!(json(&bench.ok(["info", "q", "--json"]))["keys"], 0);
+    }
+    assert_eq!(crate::common::content(&bench.path("q")).len(), empty.len());
+    bench.write("d", &dump);
+    bench.ok(["restore", "q", "d"]);
+    assert_eq!(bench.ok(["scan", "q"]), bench.ok(["scan", "p"]));
+}
+
+#[test]
+fn what_somebody_else_has_at_the_place_is_left_alone() {
+    let bench = Bench::new();
+    bench.write("scratch", "precious");
+    assert!(
+        bench.fails(["torture", "--kills", "1", "--pool", "scratch"]).contains("exists already")
+    );
+    assert_eq!(crate::common::content(&bench.path("scratch")), b"precious");
+    bench.ok(["create", "p", "--size", "1MiB"]);
+    for arguments in [&["copy", "p", "scratch"][..], &["dump", "p", "scratch"]] {
+        bench.fails(arguments);
+        assert_eq!(crate::common::content(&bench.path("scratch")), b"precious");
+    }
+}

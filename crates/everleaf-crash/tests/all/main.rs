@@ -1,0 +1,11 @@
+//! The explorer from outside. One program, because each is compiled and linked apart.
+
+mod after_recovery;
+mod explorer;
+mod lazily;
+mod model;
+mod operations_on_threads;
+mod programs;
+mod structures;
+mod threads;
+mod toys;

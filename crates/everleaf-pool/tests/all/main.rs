@@ -1,0 +1,10 @@
+//! The pool from outside. One program, because each is compiled and linked apart.
+
+mod common;
+mod cut_links;
+mod full_disk;
+mod growth;
+mod interleaved;
+mod pool;
+mod sessions;
+mod workers;

@@ -1,0 +1,10 @@
+//! The scenarios on every engine. One program, because each is compiled and linked apart.
+
+mod batches;
+mod concurrent;
+mod conformance;
+mod explore;
+mod linearizability;
+mod pool_threads;
+mod suite;
+mod transactions;

@@ -1,0 +1,210 @@
+//! Pool files: who may open what, what opening leaves untouched, and what ends a store.
+
+use std::path::Path;
+
+use crate::common::{folder, key, tiny, value};
+use everleaf::{
+    CreateOptions, Durability, Engine, EngineParameters, Error, FlushChoice, FlushInstruction,
+    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, PoolError, Shutdown, Store,
+};
+
+fn filled(path: &Path, key_type: KeyType) -> Store {
+    let store = tiny(key_type).create(path).unwrap();
+    for n in 0..200 {
+        store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap();
+    }
+    store
+}
+
+fn expect_filled(store: &Store, key_type: KeyType) {
+    for n in 0..200 {
+        assert_eq!(store.get(&key(key_type, n)).unwrap().unwrap(), value(n, (n * 7) as usize));
+    }
+    assert_eq!(store.len(), 200);
+    assert!(store.check().unwrap().ok);
+}
+
+#[test]
+fn reading_only_does_not_change_the_file() {
+    let folder = folder();
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for shutdown in [Shutdown::Clean, Shutdown::Crash] {
+            let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+            let store = filled(&path, key_type);
+            if shutdown == Shutdown::Crash {
+                std::fs::copy(&path, &copy).unwrap();
+                drop(store);
+                std::fs::rename(&copy, &path).unwrap();
+            } else {
+                store.close().unwrap();
+            }
+            let before = std::fs::read(&path).unwrap();
+            let store = Store::open_read_only(&path).unwrap();
+            assert_eq!(store.statistics().unwrap().shutdown, shutdown);
+            expect_filled(&store, key_type);
+            assert!(matches!(store.put(&key(key_type, 1), b""), Err(Error::ReadOnly)));
+            assert!(matches!(store.insert(&key(key_type, 1), b""), Err(Error::ReadOnly)));
+            assert!(matches!(store.delete(&key(key_type, 1)), Err(Error::ReadOnly)));
+            assert!(!store.capabilities().writable);
+            store.sync().unwrap();
+            let second = Store::open_read_only(&path).expect("readers share the file");
+            assert!(
+                matches!(Store::open(&path), Err(Error::Pool(PoolError::Locked { .. }))),
+                "a writer does not"
+            );
+            drop(second);
+            store.close().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), before, "reading only wrote to the file");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_open_pool_is_locked() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let store = filled(&path, KeyType::Bytes);
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, Error::Pool(PoolError::Locked { .. })), "{error}");
+    assert!(matches!(Store::open_read_only(&path), Err(Error::Pool(PoolError::Locked { .. }))));
+    drop(store);
+    expect_filled(&Store::open(&path).unwrap(), KeyType::Bytes);
+}
+
+#[test]
+fn dropping_closes_and_a_killed_process_does_not() {
+    let folder = folder();
+    let (path, image) = (folder.path().join("a.pool"), folder.path().join("killed.pool"));
+    let store = filled(&path, KeyType::U64);
+    assert_eq!(store.statistics().unwrap().shutdown, Shutdown::Clean, "just created");
+    // The mapping is shared, so this is what the file holds when the process dies now.
+    std::fs::copy(&path, &image).unwrap();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.statistics().unwrap().shutdown, Shutdown::Clean);
+    let killed = Store::open(&image).unwrap();
+    assert_eq!(killed.statistics().unwrap().shutdown, Shutdown::Crash);
+    expect_filled(&killed, KeyType::U64);
+    killed.close().unwrap();
+    assert_eq!(Store::open(&image).unwrap().statistics().unwrap().shutdown, Shutdown::Clean);
+}
+
+#[test]
+fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let refused = |options: CreateOptions, sentence: &str| {
+        let error = options.create(&path).unwrap_err().to_string();
+        assert!(error.contains(sentence), "{error}");
+        assert!(!path.exists(), "{sentence}");
+    };
+    refused(
+        CreateOptions::new().engine(Engine::Masstree),
+        "engine masstree is not available in this release; choose one of ",
+    );
+    refused(CreateOptions::new().engine(Engine::BTreeMap), "engine btreemap is not available");
+    refused(
+        tiny(KeyType::U64).parameters(EngineParameters::default().leaf_slots(7)),
+        "is not offered by this engine; choose one of",
+    );
+    refused(tiny(KeyType::U64).size_bytes(100), "too small");
+    let large_groups = EngineParameters::default().group_bytes(256 << 10);
+    let small =
+        CreateOptions::new().engine(Engine::FpTree).size_bytes(64 << 10).max_size_bytes(64 << 10);
+    refused(small.parameters(large_groups), "the pool is full");
+    let store = filled(&path, KeyType::U64);
+    assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
+    expect_filled(&store, KeyType::U64);
+    assert!(matches!(
+        Store::open(folder.path().join("b.pool")),
+        Err(Error::Pool(PoolError::Missing { .. }))
+    ));
+    std::fs::write(folder.path().join("c.pool"), b"something else").unwrap();
+    assert!(matches!(
+        Store::open(folder.path().join("c.pool")),
+        Err(Error::Pool(PoolError::NotAPool { .. }))
+    ));
+}
+
+#[test]
+fn every_available_engine_keeps_what_it_was_given() {
+    let folder = folder();
+    for engine in Engine::available() {
+        for key_type in [KeyType::U64, KeyType::Bytes] {
+            let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
+            let store = CreateOptions::new()
+                .engine(engine)
+                .key_type(key_type)
+                .size_bytes(1 << 20)
+                .create(&path)
+                .unwrap();
+            (0..200).for_each(|n| {
+                assert!(!store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap())
+            });
+            store.close().unwrap();
+            let store = OpenOptions::new().prefault(true).open(&path).unwrap();
+            expect_filled(&store, key_type);
+            let statistics = store.statistics().unwrap();
+            assert_eq!((store.engine(), store.key_type()), (engine, key_type));
+            assert_eq!(
+                (statistics.engine, statistics.key_type, statistics.keys),
+                (engine, key_type, 200)
+            );
+            assert!(statistics.pm_bytes > 0 && statistics.height > 0 && statistics.leaves > 0);
+            assert_eq!(statistics.used_bytes + statistics.free_bytes, statistics.total_bytes);
+            assert_eq!(statistics.durability, statistics.medium.durability());
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_that_are_too_long_and_keys_of_the_other_kind_are_refused() {
+    let folder = folder();
+    let store = tiny(KeyType::Bytes).create(folder.path().join("a.pool")).unwrap();
+    let longest = vec![b'k'; MAX_KEY_BYTES];
+    assert!(!store.put(&longest, b"").unwrap());
+    assert_eq!(store.get(&longest).unwrap().as_deref(), Some(b"".as_slice()));
+    let too_long = vec![b'k'; MAX_KEY_BYTES + 1];
+    assert!(matches!(store.put(&too_long, b""), Err(Error::Index(IndexError::KeyTooLong { .. }))));
+    assert!(matches!(store.get(&too_long), Err(Error::Index(IndexError::KeyTooLong { .. }))));
+    let value = vec![0; MAX_VALUE_BYTES as usize + 1]; // Never touched, so never in memory.
+    assert!(matches!(store.put("key", &value), Err(Error::ValueTooLong { .. })));
+    let error = store.put(7u64, b"").unwrap_err();
+    assert!(
+        matches!(error, Error::WrongKeyType { expected: KeyType::Bytes })
+            && error.to_string().contains("bytes keys"),
+        "{error}"
+    );
+    assert!(matches!(store.delete(7u64), Err(Error::WrongKeyType { .. })));
+    assert!(matches!(store.contains(7u64), Err(Error::WrongKeyType { .. })));
+    assert_eq!(store.len(), 1);
+    assert!(store.check().unwrap().ok, "what was refused left nothing");
+}
+
+#[test]
+fn flushes_can_be_forced_and_promise_nothing_more() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    filled(&path, KeyType::U64).close().unwrap();
+    for choice in
+        [FlushChoice::Force(FlushInstruction::Clflush), FlushChoice::Force(FlushInstruction::None)]
+    {
+        let store = match OpenOptions::new().flush(choice).open(&path) {
+            Err(Error::Pool(PoolError::Map(error))) => {
+                assert!(
+                    error.to_string().contains("clflush"),
+                    "only for want of the instruction: {error}"
+                );
+                continue;
+            }
+            store => store.unwrap(),
+        };
+        expect_filled(&store, KeyType::U64);
+        assert!(store.capabilities().durability <= store.statistics().unwrap().medium.durability());
+        assert!(
+            store.capabilities().durability < Durability::PowerFail
+                || choice != FlushChoice::Force(FlushInstruction::None)
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The store from outside. One program, because each is compiled and linked apart.
+
+mod all_calls;
+mod beside_writers;
+mod common;
+mod files;
+mod format;
+mod full_pool;
+mod limits;
+mod model;
+mod neighbours;
+mod older_formats;
+mod ranges;
+mod refusals;
+mod traced;
+mod transfer;
+mod trees;

@@ -1,0 +1,160 @@
+//! Named trees that met damage, or an error, halfway.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::common::folder;
+use everleaf::{CreateOptions, Error, KeyType, Progress, Store, salvage};
+
+const ON: fn(&Progress) -> ControlFlow<()> = |_| ControlFlow::Continue(());
+
+/// A store with two trees, each of whose values says where it is.
+fn filled(path: &Path) {
+    let store = CreateOptions::new().size_bytes(1 << 20).create(path).unwrap();
+    for name in ["herbs", "trees"] {
+        let tree = store.tree(name).unwrap();
+        for n in 0..300 {
+            tree.put(&format!("{n:03}"), format!("{name}, number {n}").as_bytes()).unwrap();
+        }
+    }
+    store.put("own", b"of the store").unwrap();
+    store.close().unwrap();
+}
+
+/// Changes the last byte wherever these ones stand; where that is.
+fn harm(path: &Path, bytes: &[u8]) -> Vec<u64> {
+    let pool = std::fs::read(path).unwrap();
+    let found = pool.windows(bytes.len()).enumerate().filter(|(_, found)| *found == bytes);
+    let places: Vec<u64> = found.map(|(at, _)| (at + bytes.len() - 1) as u64).collect();
+    assert!(!places.is_empty());
+    flip(path, &places);
+    places
+}
+
+/// Changes these bytes, or changes them back, also under a store that is open: it sees the pages of
+/// the file.
+fn flip(path: &Path, places: &[u64]) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    for at in places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, *at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x20], *at).unwrap();
+    }
+}
+
+#[test]
+fn a_drop_that_meets_damage_does_not_keep_the_store_from_being_opened() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    filled(&path);
+    harm(&path, b"herbs, number 200");
+    let store = Store::open(&path).unwrap();
+    assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
+    assert!(
+        store.existing_tree("herbs").unwrap().is_none(),
+        "from the first moment on it is not there"
+    );
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.tree_names().unwrap(), [b"trees"]);
+    assert_eq!((store.len(), store.tree("trees").unwrap().len()), (1, 300));
+    assert!(
+        store.tree("herbs").is_err_and(|error| error.is_corruption()),
+        "its name is free when it is gone"
+    );
+    // Whoever removes what is damaged by its key can drop the rest.
+    assert!(store.drop_tree("herbs").is_err());
+}
+
+#[test]
+fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    filled(&path);
+    let harmed = harm(&path, b"herbs, number 200");
+    let store = Store::open(&path).unwrap();
+    assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
+    flip(&path, &harmed);
+    let herbs = store.tree_with("herbs", KeyType::U64).unwrap();
+    assert!(herbs.is_empty());
+    herbs.put(7, b"new").unwrap();
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(
+        store.tree_with("herbs", KeyType::U64).unwrap().get(7).unwrap().as_deref(),
+        Some(&b"new"[..])
+    );
+}
+
+#[test]
+fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
+    let folder = folder();
+    let (path, new) = (folder.path().join("a.pool"), folder.path().join("new.pool"));
+    filled(&path);
+    // The catalog's entry of the first tree: head, key, number 0, byte-string keys, not being
+    // dropped.
+    harm(&path, b"V\xff\x02herbs\0\0\x01\0");
+    assert!(Store::open(&path).unwrap().tree("herbs").is_err_and(|error| error.is_corruption()));
+    let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
+    assert!(
+        salvaged.complaints.iter().any(|complaint| complaint.contains("salvaged-0")),
+        "{salvaged:?}"
+    );
+    let store = Store::open(&new).unwrap();
+    assert_eq!(store.tree_names().unwrap(), [&b"salvaged-0"[..], b"trees"]);
+    assert_eq!(store.tree("herbs").unwrap().len(), 0, "a new tree is empty");
+    let rescued = store.tree("salvaged-0").unwrap();
+    assert_eq!((rescued.len(), store.tree("trees").unwrap().len(), store.len()), (300, 300, 1));
+    assert_eq!(rescued.get("007").unwrap().as_deref(), Some(&b"herbs, number 7"[..]));
+    assert!(store.check().unwrap().ok);
+    // Once more: the name that would be given is taken.
+    store.close().unwrap();
+    let again = folder.path().join("again.pool");
+    harm(&new, b"V\xff\x02trees\x01\0\x01\0");
+    salvage(&new, &again, &mut { ON }).unwrap();
+    let names = Store::open(&again).unwrap().tree_names().unwrap();
+    assert_eq!(names, [&b"herbs"[..], b"salvaged-0", b"salvaged-1"]);
+}
+
+#[test]
+fn long_values_are_salvaged_a_few_at_a_time() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
+    for n in 0..20u64 {
+        store.put(&n.to_be_bytes(), &vec![n as u8; 1 << 20]).unwrap();
+    }
+    store.close().unwrap();
+    let mut steps = 0;
+    salvage(&path, folder.path().join("new.pool"), &mut |_| {
+        steps += 1;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(steps >= 20, "{steps} steps for 20 MiB");
+}
+
+#[test]
+fn long_work_can_be_watched_and_stopped() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    filled(&path);
+    let store = Store::open(&path).unwrap();
+    let mut seen = Vec::new();
+    let outcome = store.check_with(&mut |progress| {
+        seen.push((progress.entries, progress.of_entries));
+        ControlFlow::Continue(())
+    });
+    assert!(outcome.unwrap().ok);
+    assert_eq!(seen, [(0, Some(603)), (256, Some(603)), (512, Some(603))]);
+    for at in [0, 256] {
+        let stopped = store.check_with(&mut |progress| match progress.entries {
+            entries if entries == at => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        assert!(matches!(stopped, Err(Error::Aborted)));
+    }
+    assert_eq!(store.len(), 1, "it goes on");
+}
