@@ -6,7 +6,7 @@ use std::path::Path;
 
 use everleaf_pmem::undeclared_sites;
 
-use crate::{fptree, sorted};
+use crate::{fptree, masstree, sorted};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
@@ -17,6 +17,7 @@ fn every_barrier_is_declared_once_and_is_in_the_list_of_its_tree() {
         fptree::sites(fptree::Variant::Concurrent),
         sorted::sites(sorted::Variant::CircTree),
         sorted::sites(sorted::Variant::FastFair),
+        masstree::SITES,
     ];
     assert_eq!(undeclared_sites(Path::new(SOURCES), &lists).unwrap(), Vec::<String>::new());
 }

@@ -84,7 +84,7 @@ mod tests {
 
     type Lists = Vec<Vec<LeafBound<()>>>;
 
-    /// Raises nodes of so many children above these leaves, by so many threads.
+    /// Builds nodes of so many children above these leaves, by so many threads.
     fn built(
         pool: &Pool<Dram>,
         lists: &Lists,

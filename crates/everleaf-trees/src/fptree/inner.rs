@@ -155,13 +155,13 @@ macro_rules! capacities {
                 }
             }
 
-            /// Plans nodes over the first leaf; `most` leaves at most, in so many shares.
+            /// Plans nodes over the first leaf; `most` leaves at most, in so many parts.
             ///
             /// # Errors
             /// [`IndexError::Pool`] when there is no memory.
-            pub fn plan(&self, first: u64, most: usize, shares: usize) -> Result<(), IndexError> {
+            pub fn plan(&self, first: u64, most: usize, parts: usize) -> Result<(), IndexError> {
                 match self {
-                    $(Self::$variant(building) => building.plan(first, most, shares),)+
+                    $(Self::$variant(building) => building.plan(first, most, parts),)+
                 }
                 .map_err(index_error)
             }
@@ -173,7 +173,7 @@ macro_rules! capacities {
                 }
             }
 
-            /// Makes the nodes above the share with this number, of about so many leaves with their
+            /// Makes the nodes above the part with this number, of about so many leaves with their
             /// lower bounds, ascending.
             pub fn bottom<'a>(
                 &self,
@@ -187,7 +187,7 @@ macro_rules! capacities {
                 .map_err(index_error)
             }
 
-            /// The inner nodes, from what is above all shares.
+            /// The inner nodes, from what is above all parts.
             pub fn end(self, bottoms: Vec<Bottom>) -> Result<InnerNodes<K>, IndexError> {
                 match self {
                     $(Self::$variant(building) => building.end(bottoms).map(InnerNodes::$variant),)+

@@ -371,14 +371,19 @@ mod tests {
             prop_assert!(set.with(slot).contains(slot) && !set.without(slot).contains(slot));
             prop_assert_eq!(set.with(slot).without(slot), set.without(slot));
             prop_assert_eq!(set.count(), set.into_iter().count());
-            prop_assert!(set.into_iter().all(|slot| set.contains(slot)) && set.into_iter().is_sorted());
+            prop_assert!(set.into_iter().all(|slot| set.contains(slot)));
+            prop_assert!(set.into_iter().is_sorted());
             prop_assert_eq!(set.lowest(), set.into_iter().next());
             prop_assert_eq!(set.and(other).count() + set.minus(other).count(), set.count());
             prop_assert_eq!(SlotSet::first(slot).count(), slot);
         }
 
         #[test]
-        fn fingerprints_stay_where_they_are_put(word in any::<u64>(), index in 0..8usize, fingerprint in any::<u8>()) {
+        fn fingerprints_stay_where_they_are_put(
+            word in any::<u64>(),
+            index in 0..8usize,
+            fingerprint in any::<u8>(),
+        ) {
             let before = Fingerprints::from_word(word);
             let after = before.with(index, fingerprint);
             for i in 0..Fingerprints::PER_WORD {
@@ -395,8 +400,11 @@ mod tests {
         ) {
             fn ranges<S: Shape>(shape: S, bits: u64) -> (Vec<(usize, usize)>, usize, bool) {
                 let key = |slot| (shape.key_index(slot), shape.key_index(slot) + 1);
-                let value = |slot| (shape.value_index(slot), shape.value_index(slot) + shape.value_words());
-                let mut ranges: Vec<_> = (0..shape.slots()).flat_map(|slot| [key(slot), value(slot)]).collect();
+                let value = |slot| {
+                    (shape.value_index(slot), shape.value_index(slot) + shape.value_words())
+                };
+                let mut ranges: Vec<_> =
+                    (0..shape.slots()).flat_map(|slot| [key(slot), value(slot)]).collect();
                 ranges.sort_unstable();
                 let home = shape.home(KeyHash::new(bits)) < shape.slots();
                 (ranges, (shape.leaf_bytes() as usize - size_of::<LeafHead>()) / WORD, home)

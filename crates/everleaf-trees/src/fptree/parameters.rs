@@ -139,8 +139,13 @@ pub fn create<K: TreeKey, M: Media>(
 /// use everleaf_trees::fptree::{Parameters, Variant, create};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..Parameters::defaults(Variant::FpTree) };
-/// let format = Format { engine: "fptree".into(), key_type: KeyType::U64, parameters: parameters.pack() };
-/// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?, &format)?;
+/// let format = Format {
+///     engine: "fptree".into(),
+///     key_type: KeyType::U64,
+///     parameters: parameters.pack(),
+/// };
+/// let region = Region::anonymous(1 << 20, 1 << 24)?;
+/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
 /// let tree = create::<U64Keys, _>(&pool, Variant::FpTree)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.get(7)?, Some(70));

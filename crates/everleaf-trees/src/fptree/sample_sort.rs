@@ -31,7 +31,7 @@ const _: () = assert!(
     MOST_BUCKETS <= LINE_WORDS * LINE_WORDS,
     "two counts in a line of words find any bucket"
 );
-/// Leaves that are raised together, at least.
+/// Leaves above which a thread builds nodes at a time, at least.
 const RANGE_LEAVES: usize = if cfg!(test) { 32 } else { 2048 };
 /// Inner nodes above them, at least: the last one may be almost empty.
 const NODES_PER_RANGE: usize = 16;
@@ -209,7 +209,7 @@ impl<K: TreeKey> Partition<K> {
         self.buckets[bucket].len()
     }
 
-    /// The leaves of a bucket, in no order, a block at a time. The next one is asked for.
+    /// The leaves of a bucket, in no order, a block at a time. The next one is prefetched.
     pub fn blocks_of(&self, bucket: usize) -> impl Iterator<Item = &[LeafBoundOf<K>]> {
         let Blocks { starts, next } = &self.buckets[bucket];
         let block = move |(number, start): (usize, &usize)| {

@@ -11,7 +11,7 @@ use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
 use crate::support::key::TreeKey;
 
-/// Entries ahead of the one that is shown whose values are asked for.
+/// Entries ahead of the one that is shown whose values are prefetched.
 const AHEAD: usize = 8;
 
 /// A live key and its slot.
@@ -52,8 +52,8 @@ fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     }
 }
 
-/// Shows sorted entries of a leaf in `direction`. Half-way it asks for the keys of the `next` one,
-/// whose lines are there by then.
+/// Shows sorted entries of a leaf in `direction`. Half-way it prefetches the keys of the `next`
+/// one, whose lines are there by then.
 #[inline(always)]
 pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
     media: &M,

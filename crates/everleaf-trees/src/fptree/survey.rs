@@ -1,6 +1,6 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a
-//! crash left behind. Several threads look at a part of the leaves at a time, and each deals what
-//! it has found into buckets. [`raise`](super::raise) takes all from here.
+//! crash left behind. Several threads look at a part of the leaves at a time, and each partitions
+//! what it has found into buckets. [`build`](super::build) goes on from there.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ use crate::support::key::TreeKey;
 
 /// Below so many leaves a second thread costs more than it saves.
 const LEAVES_PER_THREAD: u64 = 8192;
-/// Heads of leaves that are asked for ahead of their use.
+/// Heads of leaves that are prefetched ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
 /// Leaves that a thread has buffer for at first: a megabyte, or little more.
 const MOST_AT_FIRST: usize = 1 << 16;
@@ -151,9 +151,9 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         leaves.iter().enumerate().filter_map(live).collect()
     }
 
-    /// What one of the threads does: calls `each` with every place that it takes, and deals what it
-    /// finds. The one that came first also takes memory for `nodes` as leaves are found, while the
-    /// others look at more places.
+    /// What one of the threads does: calls `each` with every place that it takes, and partitions
+    /// what it finds. The one that came first also takes memory for `nodes` as leaves are found,
+    /// while the others look at more places.
     pub fn look<K: TreeKey>(
         &self,
         splitters: &Splitters<K>,
@@ -195,7 +195,7 @@ pub(super) struct Surveyor<'p, K: TreeKey, M: Media, S: Shape> {
     shape: S,
     slots: bool,
     splitters: &'p Splitters<K>,
-    /// Leaves that were asked for, in a ring; 0 for none.
+    /// Leaves that were prefetched, in a ring; 0 for none.
     ahead: [u64; PREFETCH_LEAVES],
     visited: usize,
     leaves: Partition<K>,
@@ -205,7 +205,7 @@ pub(super) struct Surveyor<'p, K: TreeKey, M: Media, S: Shape> {
 }
 
 impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
-    /// Prefetches the head of a leaf, and looks at one that was asked for earlier.
+    /// Prefetches the head of a leaf, and looks at one that was prefetched earlier.
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
         prefetch_head(self.pool.media(), offset);

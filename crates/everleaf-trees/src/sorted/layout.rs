@@ -1,8 +1,10 @@
 //! Every persistent byte of a node and of the anchor.
 //!
 //! ```text
-//! node     line 0    header, 32 bytes: state word | next node of the level | key and edge of the step that is under way
-//!          line 1..  4, 8, 16, 32, 64, 128 or 256 entries of a key word and a value word: four a line
+//! node     line 0    header, 32 bytes: state word | next node of the level | key and edge of the
+//!                    step that is under way
+//!          line 1..  4, 8, 16, 32, 64, 128 or 256 entries of a key word and a value word, four a
+//!                    line
 //! anchor   line 0    root, and the totals that a clean shutdown leaves
 //!          line 1    the log of a change of structure
 //! ```
@@ -381,7 +383,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn states_round_trip_and_every_flipped_bit_is_noticed((state, slots) in states(), bit in 0..64u32) {
+        fn states_round_trip_and_every_flipped_bit_is_noticed(
+            (state, slots) in states(),
+            bit in 0..64u32,
+        ) {
             let word = state.seal();
             prop_assert_eq!(StateWord::from_word(word.into_word()).open(slots), Some(state));
             prop_assert_eq!(StateWord(word.0 ^ 1 << bit).open(slots), None);

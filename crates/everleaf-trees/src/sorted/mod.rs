@@ -101,7 +101,7 @@ const WORKERS: usize = 31;
 /// The lock of the root's address: no node is there.
 const ROOT: u64 = 0;
 
-/// A Circ-Tree that many threads share.
+/// A Circ-Tree or FAST+FAIR that many threads share.
 pub struct SortedTree<K: TreeKey, M: Media> {
     pool: Arc<Pool<M>>,
     workers: Workers<M>,

@@ -105,8 +105,13 @@ pub fn create<K: TreeKey, M: Media>(
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_trees::sorted::{Parameters, Variant, create};
 ///
-/// let format = Format { engine: "circtree".into(), key_type: KeyType::U64, parameters: Parameters::default().pack() };
-/// let pool = Pool::create(Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?, &format)?;
+/// let format = Format {
+///     engine: "circtree".into(),
+///     key_type: KeyType::U64,
+///     parameters: Parameters::default().pack(),
+/// };
+/// let region = Region::anonymous(1 << 20, 1 << 24)?;
+/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
 /// let tree = create::<U64Keys, _>(&pool, Variant::CircTree)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.get(7)?, Some(70));

@@ -139,8 +139,12 @@ macro_rules! capacities {
             ) -> Option<Sought<'_, K::Owned>> {
                 match (self, from) {
                     $(
-                        (Self::$variant(inner), Bound::Unbounded) => Some(inner.seek_edge(&relax, direction)),
-                        (Self::$variant(inner), Bound::Excluded(key)) if direction == Direction::Backward => {
+                        (Self::$variant(inner), Bound::Unbounded) => {
+                            Some(inner.seek_edge(&relax, direction))
+                        }
+                        (Self::$variant(inner), Bound::Excluded(key))
+                            if direction == Direction::Backward =>
+                        {
                             inner.seek_before(&relax, key)
                         }
                         (Self::$variant(inner), Bound::Included(key) | Bound::Excluded(key)) => {

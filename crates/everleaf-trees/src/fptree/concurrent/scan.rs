@@ -55,7 +55,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
     }
 
-    /// Looks for the leaf where what follows a bound begins, and asks for its lines.
+    /// Looks for the leaf where what follows a bound begins, and prefetches its lines.
     fn seek(
         &self,
         bound: Bound<K::Ref<'_>>,

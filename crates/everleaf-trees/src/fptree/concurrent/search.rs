@@ -83,7 +83,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
     }
 
-    /// The leaf at `offset`, whose first line and home line are asked for.
+    /// The leaf at `offset`, whose first line and home line are prefetched.
     #[inline(always)]
     fn fetched(&self, offset: u64, hash: KeyHash) -> Result<Leaf<'_, S>, IndexError> {
         let leaf = self.leaf(offset)?;
@@ -275,7 +275,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut views = [None; GROUP];
         for (i, key) in keys.iter().enumerate() {
             let (Some(leaf), seen) = (leaves[i], self.locks.look(children[i])) else { continue };
-            // As in `glance`: from here on the leaf's version vouches for all.
+            // As in `try_locate`: from here on the leaf's version vouches for all.
             if !seen.is_locked() && tickets[i].is_current() {
                 let candidates = candidates(media, leaf, K::hash(*key)).1;
                 if let Some(slot) = candidates.lowest() {

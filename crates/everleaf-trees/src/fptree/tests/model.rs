@@ -189,7 +189,11 @@ fn run_both<K: TestKey>(parameters: Parameters, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn u64_keys_in_tiny_nodes_behave_as_the_model(ops in ops(120, 300)) {
@@ -215,7 +219,8 @@ proptest! {
         value_words in 1..3u64,
         ops in ops(600, 1500),
     ) {
-        let parameters = Parameters { leaf_slots: slots, inner_keys, value_words, group_bytes: 8192 };
+        let group_bytes = 8192;
+        let parameters = Parameters { leaf_slots: slots, inner_keys, value_words, group_bytes };
         for variant in VARIANTS {
             run_growing::<U64Keys>(variant, parameters, &ops);
             run_growing::<BytesKeys>(variant, parameters, &ops);

@@ -135,7 +135,10 @@ fn the_key_of_a_split_that_is_undone_is_freed_once_though_two_have_it() {
         let cut = !pool.media().load(&log.left).is_null();
         pool.media().take_events();
         let tree = Strings::open(&pool, shape(&pool, false), false, opened.shutdown).unwrap();
-        let freed = |event: &&Event| matches!(event, Event::Flush { site, .. } if site.name() == "pool.exchange.A2.destination");
+        let freed = |event: &&Event| {
+            let Event::Flush { site, .. } = event else { return false };
+            site.name() == "pool.exchange.A2.destination"
+        };
         let freed = pool.media().take_events().iter().filter(freed).count();
         assert_sound(&pool, &tree as &dyn Index<BytesKeys>);
         assert_eq!(tree.len(), keys.len() as u64);

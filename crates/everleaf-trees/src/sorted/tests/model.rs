@@ -25,6 +25,9 @@ enum Action {
     Reopen(bool),
 }
 
+const VARIANTS: &[Variant] =
+    &[Variant::CircTree, Variant::Linear, Variant::Array, Variant::FastFair];
+
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let key = prop_oneof![0..60u16, 0..1000u16, Just(u16::MAX)];
     let value = prop_oneof![Just(0u64), Just(u64::MAX), Just(7), any::<u64>()];
@@ -33,7 +36,8 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         2 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Update(key, value)),
         2 => (key.clone(), value).prop_map(|(key, value)| Action::Upsert(key, value)),
         6 => key.clone().prop_map(Action::Remove),
-        1 => (key, any::<bool>(), any::<bool>()).prop_map(|(key, up, insert)| Action::Row(key, up, insert)),
+        1 => (key, any::<bool>(), any::<bool>())
+            .prop_map(|(key, up, insert)| Action::Row(key, up, insert)),
         1 => any::<bool>().prop_map(Action::Reopen),
     ];
     proptest::collection::vec(act, 1..200)
@@ -150,8 +154,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_model_does(actions in actions(), size in 0..SLOTS.len(), variant in 0..4usize, bytes: bool) {
-        let variant = [Variant::CircTree, Variant::Linear, Variant::Array, Variant::FastFair][variant];
+    fn it_does_what_the_model_does(
+        actions in actions(),
+        size in 0..SLOTS.len(),
+        variant in prop::sample::select(VARIANTS),
+        bytes: bool,
+    ) {
         match bytes {
             true => run::<BytesKeys>(SLOTS[size], variant, &actions),
             false => run::<U64Keys>(SLOTS[size], variant, &actions),

@@ -35,8 +35,8 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// asked while the memory is locked.
     ///
     /// An insertion takes at most a node a level and a new root. If others are under way, they may
-    /// raise the tree first: once, and then again whenever a root of two slots has been filled up,
-    /// which takes `CAPACITY - 1` of them.
+    /// make the tree higher first: once, and then again whenever a root of two slots has been
+    /// filled up, which takes `CAPACITY - 1` of them.
     pub(super) fn promise(&self, height: impl Fn() -> u32) -> Result<Promised<'_>, MapError> {
         let mut state = self.memory.state();
         let promised = state.promised + 1;

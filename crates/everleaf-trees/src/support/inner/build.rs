@@ -1,5 +1,5 @@
 //! All leaves are known (after a crash): nodes are written from left to right, each once. Several
-//! threads make the bottom nodes, each above a share of the leaves at a time; one makes what is
+//! threads make the bottom nodes, each above a part of the leaves at a time; one makes what is
 //! above them. Their memory can be taken while the leaves are still being looked for.
 
 use std::sync::atomic::AtomicUsize;
@@ -32,8 +32,8 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 }
 
-/// A tree that is built above shares of its children: several threads at a time make the
-/// [`bottom`](Building::bottom) nodes above a share each, then one [ends](Building::end) it.
+/// A tree that is built above parts of its children: several threads at a time make the
+/// [`bottom`](Building::bottom) nodes above a part each, then one [ends](Building::end) it.
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -42,7 +42,8 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 ///
 /// let building = Building::<U64Keys, 64>::begin(Cpu::detect().simd(), 85)?;
 /// building.plan(1000, 3, 2)?;
-/// let (low, high) = (building.bottom(0, 1, [(50, 2000)].into_iter())?, building.bottom(1, 1, [(90, 3000)].into_iter())?);
+/// let low = building.bottom(0, 1, [(50, 2000)].into_iter())?;
+/// let high = building.bottom(1, 1, [(90, 3000)].into_iter())?;
 /// let inner = building.end(vec![low, high])?;
 /// assert_eq!((inner.find(49), inner.find(50), inner.find(90)), (1000, 2000, 3000));
 /// # Ok::<(), everleaf_trees::support::inner::InnerError>(())
@@ -56,12 +57,12 @@ pub struct Building<K: TreeKey, const CAPACITY: usize> {
     page: AtomicUsize,
 }
 
-/// The bottom nodes above a share of the children.
+/// The bottom nodes above a part of the children.
 #[derive(Debug)]
 pub struct Bottom {
     /// The nodes, with their separators.
     nodes: Vec<Entry>,
-    /// The first and the last separator of the share.
+    /// The first and the last separator of the part.
     ends: Option<(Kept, Kept)>,
     children: u64,
 }
@@ -94,15 +95,15 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
     }
 
     /// Plans a tree over a first child, which covers all that is below the first separator; `most`
-    /// children at most, in so many shares, so that memory is set aside for all nodes at once.
+    /// children at most, in so many parts, so that memory is set aside for all nodes at once.
     /// After all expecting has ended.
     ///
     /// # Errors
     /// [`InnerError::Memory`].
-    pub fn plan(&self, first_child: u64, most: usize, shares: usize) -> Result<(), InnerError> {
-        // Each share may end with a node that is not full. A small arena is made at once: to make
+    pub fn plan(&self, first_child: u64, most: usize, parts: usize) -> Result<(), InnerError> {
+        // Each part may end with a node that is not full. A small arena is made at once: to make
         // it larger costs more than to make it.
-        let bottom = most.div_ceil(self.slots) + shares;
+        let bottom = most.div_ceil(self.slots) + parts;
         let above = std::iter::successors(Some(bottom), |nodes| {
             (*nodes > 1).then(|| nodes.div_ceil(self.slots))
         })
@@ -122,10 +123,10 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
         }
     }
 
-    /// Makes the nodes above a share of the children, which come with their separators, ascending.
-    /// `number`: of the share, from 0 on; every share is above the one before it. `length`: about
-    /// how many there are. For each of the shares that were planned, once: the first child is in
-    /// share 0, and no memory is set aside for more.
+    /// Makes the nodes above a part of the children, which come with their separators, ascending.
+    /// `number`: of the part, from 0 on; every part is above the one before it. `length`: about
+    /// how many there are. For each of the parts that were planned, once: the first child is in
+    /// part 0, and no memory is set aside for more.
     ///
     /// # Errors
     /// As [`Inner::build`].
@@ -154,7 +155,7 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
         Ok(row.end())
     }
 
-    /// The tree, from the bottom nodes above all shares in the order of these.
+    /// The tree, from the bottom nodes above all parts in the order of these.
     ///
     /// # Errors
     /// As [`Inner::build`].
@@ -195,7 +196,7 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
 /// Bottom nodes that are being written.
 struct Row<'b, K: TreeKey, const CAPACITY: usize> {
     building: &'b Building<K, CAPACITY>,
-    /// Nodes that were taken for the share, the next one last.
+    /// Nodes that were taken for the part, the next one last.
     taken: Vec<u32>,
     /// Entries of the last node, which is not written yet.
     pending: Vec<Entry>,

@@ -76,7 +76,7 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             self.nodes.read_entries(left, &mut entries);
             self.nodes.read_entries(right, &mut entries);
             if entries.len() > Self::MERGED {
-                self.share(parent, right_slot, &entries);
+                self.redistribute(parent, right_slot, &entries);
                 return;
             }
             self.nodes.free(right);
@@ -87,7 +87,7 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     }
 
     /// Gives half of the entries to the child in `right_slot`, the others to the one before it.
-    fn share(&self, parent: u32, right_slot: usize, entries: &[Entry]) {
+    fn redistribute(&self, parent: u32, right_slot: usize, entries: &[Entry]) {
         let Ok(_room) = self.nodes.promise(|| self.height()) else {
             // The halves may take one segment more than before; a node with few slots does no harm.
             return;

@@ -1,5 +1,5 @@
 //! The search within one node, in two halves so that a batch can overlap its misses: `begin_search`
-//! finds the block by the pivot lines and asks for it; `finish_search` finds the slot within the
+//! finds the block by the pivot lines and prefetches it; `finish_search` finds the slot within the
 //! block.
 
 use std::sync::atomic::Ordering::Relaxed;

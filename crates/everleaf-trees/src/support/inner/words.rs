@@ -109,13 +109,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn node_words_round_trip(version: u64, count in 0..=NodeWord::MAX_COUNT, other in 0..=NodeWord::MAX_COUNT, locked: bool) {
+        fn node_words_round_trip(
+            version: u64,
+            count in 0..=NodeWord::MAX_COUNT,
+            other in 0..=NodeWord::MAX_COUNT,
+            locked: bool,
+        ) {
             let packed = version << 14 & NodeWord::ALL | u64::from(locked) << 13 | count as u64;
             let word = NodeWord::from_bits(!packed);
             prop_assert_eq!((word.count(), word.is_locked()), (count, locked));
             prop_assert!(word.bits() >= FIRST_AMBIGUOUS_WORD, "it looks like padding");
             prop_assert_eq!(word.with_count(other).with_count(count), word);
-            prop_assert_eq!((word.with_count(other).count(), word.with_count(other).is_locked()), (other, locked));
+            let changed = word.with_count(other);
+            prop_assert_eq!((changed.count(), changed.is_locked()), (other, locked));
             prop_assert!(word.locked().is_locked() && !word.unlocked().is_locked());
             prop_assert_eq!(word.locked().unlocked(), word.unlocked());
             let next = word.next_version();
@@ -130,7 +136,8 @@ mod tests {
             let next = word.replaced_by(node, height);
             prop_assert_eq!((next.node(), next.height()), (node, height));
             prop_assert_ne!(next, word);
-            prop_assert_ne!(next.replaced_by(word.node(), word.height()), word, "the same root again is another word");
+            let again = next.replaced_by(word.node(), word.height());
+            prop_assert_ne!(again, word, "the same root again is another word");
         }
     }
 

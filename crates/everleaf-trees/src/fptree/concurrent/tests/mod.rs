@@ -272,10 +272,17 @@ fn is_told<K: TestKey>(tree: &Tree<K>, transactions: Transactions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 6,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn threads_on_one_tree_of_u64_keys_see_what_they_did(seed: u32, few in prop::sample::select(vec![40u64, 400, 4000])) {
+    fn threads_on_one_tree_of_u64_keys_see_what_they_did(
+        seed: u32,
+        few in prop::sample::select(vec![40u64, 400, 4000]),
+    ) {
         for transactions in schemes(seed.into()) {
             run::<U64Keys>(parameters(4, 4, 1), transactions, few, 3000, seed.into());
             run::<U64Keys>(parameters(56, 64, 3), transactions, few, 1500, seed.into());
@@ -283,7 +290,10 @@ proptest! {
     }
 
     #[test]
-    fn threads_on_one_tree_of_byte_keys_see_what_they_did(seed: u32, few in prop::sample::select(vec![40u64, 400, 4000])) {
+    fn threads_on_one_tree_of_byte_keys_see_what_they_did(
+        seed: u32,
+        few in prop::sample::select(vec![40u64, 400, 4000]),
+    ) {
         for transactions in schemes(seed.into()) {
             run::<BytesKeys>(parameters(4, 4, 1), transactions, few, 1500, seed.into());
             run::<BytesKeys>(parameters(16, 4, 2), transactions, few, 1000, seed.into());

@@ -77,7 +77,7 @@ use crate::support::latch::{self, LatchWord};
 /// let relax = std::hint::spin_loop;
 /// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd(), 1000)?;
 /// let (leaf, ticket) = inner.find(&relax, 70);
-/// // The leaf at 1000 is full. Before its upper half is durable at 2000, everything that can fail is done:
+/// // The leaf at 1000 is full. Before its upper half is durable at 2000, what can fail is done:
 /// let prepared = inner.prepare(&relax, 50, leaf)?;
 /// inner.insert(&relax, prepared, 2000);
 /// assert!(!ticket.is_current(), "the node that led to the leaf has changed");

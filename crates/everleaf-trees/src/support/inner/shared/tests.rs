@@ -268,7 +268,11 @@ fn bytes_key() -> impl Strategy<Value = Box<[u8]>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn u64_separators_behave_like_a_sorted_map(steps in steps(u64_key())) {

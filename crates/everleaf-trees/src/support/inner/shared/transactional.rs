@@ -22,7 +22,8 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     ///
     /// let relax = std::hint::spin_loop;
     /// let memory = TransactionalMemory::new(Transactions::Simulated(Simulation::default()), None);
-    /// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd(), 1000)?.with_transactions(memory);
+    /// let inner = SharedInner::<U64Keys, 64>::new(Cpu::detect().simd(), 1000)?;
+    /// let inner = inner.with_transactions(memory);
     /// let prepared = inner.prepare(&relax, 50, 1000)?;
     /// inner.insert(&relax, prepared, 2000);
     /// // The child, and what the caller says of it, at one moment.

@@ -323,10 +323,14 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
         fn hash(key: K::Ref<'_>) -> KeyHash;
         fn common_prefix(left: K::Ref<'_>, right: K::Ref<'_>, limit: usize) -> usize;
         fn as_word(key: K::Ref<'_>) -> Option<u64>;
-        fn place<M>(worker: &mut Worker<M>, cell: &PCell, key: K::Ref<'_>) -> Result<(), IndexError>;
+        fn place<M>(
+            worker: &mut Worker<M>, cell: &PCell, key: K::Ref<'_>
+        ) -> Result<(), IndexError>;
         fn discard<M>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
         fn is_key<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<bool, IndexError>;
-        fn compare<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<cmp::Ordering, IndexError>;
+        fn compare<M>(
+            pool: &Pool<M>, word: u64, key: K::Ref<'_>
+        ) -> Result<cmp::Ordering, IndexError>;
         fn verify<M>(pool: &Pool<M>, word: u64) -> Result<(), IndexError>;
         fn copy<M>(pool: &Pool<M>, word: u64) -> Result<K::Owned, IndexError>;
         fn bound_word(word: u64) -> K::BoundWord;
