@@ -7,8 +7,8 @@ use everleaf_pool::Audit;
 
 use crate::{CheckReport, Direction, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit};
 
-/// An ordered map in DRAM, by std's `BTreeMap`: the model of the tests and the peer `btreemap` of
-/// the benchmarks. It persists nothing.
+/// An ordered map in DRAM, by std's `BTreeMap`: the model of the tests. It persists nothing, and
+/// copies each key that it is asked for.
 #[derive(Clone, Debug)]
 pub struct Model<K: KeyKind, const WORDS: usize = 1> {
     map: BTreeMap<K::Owned, [u64; WORDS]>,
@@ -36,66 +36,14 @@ impl<K: KeyKind, const WORDS: usize> Model<K, WORDS> {
     }
 }
 
-/// A borrowed key as `BTreeMap` wants it.
-trait Lookup: KeyKind {
-    fn find<'m, V>(map: &'m BTreeMap<Self::Owned, V>, key: Self::Ref<'_>) -> Option<&'m V>;
-    fn find_mut<'m, V>(
-        map: &'m mut BTreeMap<Self::Owned, V>,
-        key: Self::Ref<'_>,
-    ) -> Option<&'m mut V>;
-    fn take<V>(map: &mut BTreeMap<Self::Owned, V>, key: Self::Ref<'_>) -> Option<V>;
-    #[allow(clippy::type_complexity)]
-    fn range<'m, V>(
-        map: &'m BTreeMap<Self::Owned, V>,
-        bounds: (Bound<Self::Ref<'_>>, Bound<Self::Ref<'_>>),
-    ) -> std::collections::btree_map::Range<'m, Self::Owned, V>;
-}
-
-impl Lookup for crate::U64Keys {
-    fn find<V>(map: &BTreeMap<u64, V>, key: u64) -> Option<&V> {
-        map.get(&key)
-    }
-    fn find_mut<V>(map: &mut BTreeMap<u64, V>, key: u64) -> Option<&mut V> {
-        map.get_mut(&key)
-    }
-    fn take<V>(map: &mut BTreeMap<u64, V>, key: u64) -> Option<V> {
-        map.remove(&key)
-    }
-    fn range<V>(
-        map: &BTreeMap<u64, V>,
-        bounds: (Bound<u64>, Bound<u64>),
-    ) -> std::collections::btree_map::Range<'_, u64, V> {
-        map.range(bounds)
-    }
-}
-
-impl Lookup for crate::BytesKeys {
-    fn find<'m, V>(map: &'m BTreeMap<Box<[u8]>, V>, key: &[u8]) -> Option<&'m V> {
-        map.get(key)
-    }
-    fn find_mut<'m, V>(map: &'m mut BTreeMap<Box<[u8]>, V>, key: &[u8]) -> Option<&'m mut V> {
-        map.get_mut(key)
-    }
-    fn take<V>(map: &mut BTreeMap<Box<[u8]>, V>, key: &[u8]) -> Option<V> {
-        map.remove(key)
-    }
-    fn range<'m, V>(
-        map: &'m BTreeMap<Box<[u8]>, V>,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> std::collections::btree_map::Range<'m, Box<[u8]>, V> {
-        map.range::<[u8], _>(bounds)
-    }
-}
-
-#[allow(private_bounds)]
-impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
+impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
     fn value_words(&self) -> usize {
         WORDS
     }
 
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         Self::checked(value)?;
-        let found = K::find(&self.map, key);
+        let found = self.map.get(&K::to_owned(key));
         if let Some(found) = found {
             value.copy_from_slice(found);
         }
@@ -105,7 +53,7 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         assert_eq!(keys.len(), values.len());
         for (key, value) in keys.iter().zip(values) {
-            *value = K::find(&self.map, *key).map(|words| words[0]);
+            *value = self.map.get(&K::to_owned(*key)).map(|words| words[0]);
         }
         Ok(())
     }
@@ -125,7 +73,7 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
         let value = Self::checked(value)?;
-        let Some(place) = K::find_mut(&mut self.map, key) else { return Ok(false) };
+        let Some(place) = self.map.get_mut(&K::to_owned(key)) else { return Ok(false) };
         old.copy_from_slice(place);
         *place = value;
         Ok(true)
@@ -145,7 +93,7 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
     }
 
     fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        let removed = K::take(&mut self.map, key);
+        let removed = self.map.remove(&K::to_owned(key));
         if let Some(removed) = removed {
             old.copy_from_slice(&removed);
         }
@@ -159,13 +107,10 @@ impl<K: Lookup, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
         let mut visited = |(key, value): (&K::Owned, &[u64; WORDS])| visit(K::borrow(key), value);
+        let (from, all) = (from.map(K::to_owned), Bound::Unbounded);
         let _: ControlFlow<()> = match direction {
-            Direction::Forward => {
-                K::range(&self.map, (from, Bound::Unbounded)).try_for_each(&mut visited)
-            }
-            Direction::Backward => {
-                K::range(&self.map, (Bound::Unbounded, from)).rev().try_for_each(&mut visited)
-            }
+            Direction::Forward => self.map.range((from, all)).try_for_each(&mut visited),
+            Direction::Backward => self.map.range((all, from)).rev().try_for_each(&mut visited),
         };
         Ok(())
     }
