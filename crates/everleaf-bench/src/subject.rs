@@ -97,13 +97,10 @@ impl Peer {
     }
 }
 
-/// Engines that are measured beside those of pools: nothing of them persists.
-const TWINS: [Engine; 3] = [Engine::VolatileStandard, Engine::VolatileCircular, Engine::BTreeMap];
-
 impl Subject {
     /// Everything that this build can measure.
     pub fn available() -> impl Iterator<Item = Subject> {
-        let indexes = Engine::available().chain(TWINS).map(Subject::Index);
+        let indexes = Engine::available().chain(Engine::volatile()).map(Subject::Index);
         let peers = Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(Subject::Peer);
         indexes.chain([Subject::Store(Engine::default())]).chain(peers)
     }
@@ -173,7 +170,7 @@ impl FromStr for Subject {
         match name.split_once(':') {
             Some(("store", engine)) => Ok(Self::Store(available(engine)?)),
             None if name == "store" => Ok(Self::Store(Engine::default())),
-            None if let Some(twin) = TWINS.into_iter().find(|twin| name == twin.name()) => {
+            None if let Some(twin) = Engine::volatile().find(|twin| name == twin.name()) => {
                 Ok(Self::Index(twin))
             }
             _ => Ok(Self::Index(available(name)?)),

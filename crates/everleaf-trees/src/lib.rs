@@ -1,8 +1,10 @@
-//! The persistent B+-trees of Everleaf, one module a family, and the pure mechanism that they share
-//! ([`support`]).
+//! The persistent B+-trees of Everleaf, one module a family, the pure mechanism that they share
+//! ([`support`]), and the table of engines by name ([`Engine`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod engine;
+mod engines;
 pub mod fptree;
 pub mod masstree;
 pub mod sorted;
@@ -10,3 +12,6 @@ pub mod support;
 
 #[cfg(test)]
 mod tests;
+
+pub use engine::{EngineEntry, EngineParameters, Needs, Opening, Residence};
+pub use engines::{DEFAULT_ENGINE, Engine, EngineError};

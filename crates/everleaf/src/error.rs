@@ -2,6 +2,7 @@
 
 use everleaf_index::IndexError;
 use everleaf_pool::{KeyType, PoolError};
+use everleaf_trees::EngineError;
 
 use crate::{Engine, key_type_name};
 
@@ -157,11 +158,6 @@ pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
 }
 
 impl Error {
-    pub(crate) fn unavailable(name: &str) -> Self {
-        let available = Engine::available().map(Engine::name).collect::<Vec<_>>().join(", ");
-        Self::UnknownEngine { name: name.to_owned(), available }
-    }
-
     pub(crate) const fn corrupt(offset: u64, what: &'static str) -> Self {
         Self::Index(IndexError::Corrupt { offset, what })
     }
@@ -195,6 +191,20 @@ impl Error {
                 ),
             ) => true,
             _ => false,
+        }
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::NotAvailable { name, available } => {
+                Self::UnknownEngine { name, available }
+            }
+            EngineError::UnknownParameter { parameter, engine } => {
+                Self::UnknownParameter { parameter, engine }
+            }
+            EngineError::Index(error) => error.into(),
         }
     }
 }

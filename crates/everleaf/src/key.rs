@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use everleaf_index::{BytesKeys, Index, IndexError, MAX_KEY_BYTES, U64Keys};
+use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
 use everleaf_pool::KeyType;
-use everleaf_trees::support::key::TreeKey;
 
-use crate::{Error, registry};
+use crate::Error;
 
 /// A key that is handed to a store: made from a `u64`, or from anything that lends bytes.
 ///
@@ -153,9 +152,23 @@ impl From<Box<[u8]>> for OwnedKey {
     }
 }
 
-/// A kind of key that stores have: how [`Key`], which is either kind, becomes a key of this kind
-/// and back.
-pub trait StoreKey: TreeKey {
+/// How a kind of key is called on the command line and in JSON.
+pub const fn key_type_name(key_type: KeyType) -> &'static str {
+    match key_type {
+        KeyType::U64 => "u64",
+        KeyType::Bytes => "bytes",
+    }
+}
+
+mod sealed {
+    /// A kind of key that every engine has.
+    pub trait EngineKey: everleaf_trees::support::key::TreeKey {}
+    impl<K: everleaf_trees::support::key::TreeKey> EngineKey for K {}
+}
+
+/// A kind of key that stores have: [`U64Keys`] or [`BytesKeys`]. How [`Key`], which is either kind,
+/// becomes a key of this kind and back.
+pub trait StoreKey: KeyKind + sealed::EngineKey {
     /// Its name in the header.
     const TYPE: KeyType;
 
@@ -167,14 +180,6 @@ pub trait StoreKey: TreeKey {
 
     /// The key as either kind.
     fn widen(key: Self::Ref<'_>) -> Key<'_>;
-
-    /// A `BTreeMap` as an index.
-    ///
-    /// # Errors
-    /// [`IndexError::Parameter`] if values of so many words are not offered.
-    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError>
-    where
-        Self: Sized;
 
     /// The same, of a key whose length is to be checked because it will be stored or looked up.
     ///
@@ -194,10 +199,6 @@ pub trait StoreKey: TreeKey {
 impl StoreKey for U64Keys {
     const TYPE: KeyType = KeyType::U64;
 
-    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError> {
-        registry::model!(Self, value_words, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    }
-
     fn narrow(key: Key<'_>) -> Result<u64, Error> {
         match key {
             Key::U64(key) => Ok(key),
@@ -212,10 +213,6 @@ impl StoreKey for U64Keys {
 
 impl StoreKey for BytesKeys {
     const TYPE: KeyType = KeyType::Bytes;
-
-    fn model(value_words: usize) -> Result<Box<dyn Index<Self>>, IndexError> {
-        registry::model!(Self, value_words, 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    }
 
     fn narrow(key: Key<'_>) -> Result<&[u8], Error> {
         match key {

@@ -46,8 +46,7 @@
 //!
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
 //! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
-//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `engine` (names and
-//! parameters) · `registry` (an index by the name of its engine) · `backend` (the seam between the
+//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `registry` (an index by the name of its engine) · `backend` (the seam between the
 //! store and its media, keys and engine) · `attached` (an index and a pool made one) · `link` (the
 //! order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check`
 //! · `statistics` · `error`.
@@ -62,7 +61,6 @@ mod check;
 mod clock;
 mod dump;
 mod dump_files;
-mod engine;
 mod error;
 mod expiry;
 mod key;
@@ -84,7 +82,6 @@ mod view;
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
 pub use dump_files::restore;
-pub use engine::{DEFAULT_ENGINE, Engine, EngineParameters, key_type_name};
 pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{
     BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
@@ -94,8 +91,9 @@ pub use everleaf_pmem::{
     Transactions,
 };
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
+pub use everleaf_trees::{DEFAULT_ENGINE, Engine, EngineError, EngineParameters};
 pub use expiry::Swept;
-pub use key::{Key, OwnedKey, StoreKey};
+pub use key::{Key, OwnedKey, StoreKey, key_type_name};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use salvage::{Salvaged, salvage};
 pub use scan::{Entry, Range, Scan};

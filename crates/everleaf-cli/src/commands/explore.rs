@@ -325,7 +325,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
 fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubject, Failure> {
     let level = if args.store || scenario.has_batches() { Level::Store } else { Level::Index };
     let given: everleaf::EngineParameters = args.parameters.into();
-    given.check_for(engine)?;
+    engine.check(&given)?;
     let tiny = EngineSubject::tiny_parameters(engine);
     let parameters = everleaf::EngineParameters {
         leaf_slots: given.leaf_slots.or(tiny.leaf_slots),

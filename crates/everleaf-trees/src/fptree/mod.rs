@@ -109,8 +109,8 @@
 //! `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
-//! `parameters` (sizes on offer) · `opening` (what is chosen at each opening) · `inner` (inner
-//! nodes of the chosen capacity) · `format` (for docs/format.md).
+//! `parameters` (sizes on offer) · `inner` (inner nodes of the chosen capacity) · `engine` (for the
+//! table of engines) · `format` (for docs/format.md).
 //!
 //! Of opening, for both: `survey` (the pass over all leaves) · `sample_sort` (puts them in order) ·
 //! `build` (inner nodes above them).
@@ -118,12 +118,12 @@
 mod build;
 mod check;
 pub mod concurrent;
+pub(crate) mod engine;
 mod format;
 mod inner;
 mod insert;
 mod layout;
 mod leaf;
-mod opening;
 mod parameters;
 mod recover;
 mod remove;
@@ -140,5 +140,6 @@ mod update;
 
 pub use format::layouts;
 pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};
-pub use opening::Opening;
 pub use parameters::{Parameters, Variant, create, open, open_with, sites};
+
+pub use crate::engine::Opening;

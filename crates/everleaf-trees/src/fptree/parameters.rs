@@ -9,14 +9,14 @@ use everleaf_pool::{Pool, Shutdown};
 use super::concurrent::{self, ConcurrentFpTree};
 use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
-use super::opening::Opening;
 use super::serial::{self, FpTree};
+use crate::engine::Opening;
 use crate::support::key::TreeKey;
 
 /// Slots that a leaf may have.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
 /// The unit in which the pool gives memory for groups of leaves.
-const GROUP_UNIT: u64 = 4096;
+pub(super) const GROUP_UNIT: u64 = 4096;
 /// The largest group.
 const MAX_GROUP_BYTES: u64 = 1 << 30;
 

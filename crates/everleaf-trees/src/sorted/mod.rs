@@ -50,6 +50,7 @@
 
 mod check;
 mod discipline;
+pub(crate) mod engine;
 mod format;
 mod insert;
 mod layout;

@@ -100,8 +100,8 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
         assert!(!path.exists(), "{sentence}");
     };
     refused(
-        CreateOptions::new().engine(Engine::Masstree),
-        "engine masstree is not available in this release; choose one of ",
+        CreateOptions::new().engine(Engine::VolatileCircular),
+        "engine volatile-circ is not available in this release; choose one of ",
     );
     refused(CreateOptions::new().engine(Engine::BTreeMap), "engine btreemap is not available");
     refused(

@@ -1,0 +1,174 @@
+//! What an engine is to those that use it by name: what the table of engines ([`engines`]) says of
+//! each, and what a family of trees gives to it.
+//!
+//! [`engines`]: crate::engines
+
+use std::sync::Arc;
+
+use everleaf_index::{Contract, Index, IndexError};
+use everleaf_pmem::{Media, Site, Transactions};
+use everleaf_pool::{Pool, Shutdown};
+
+use crate::support::key::TreeKey;
+
+/// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineParameters {
+    /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree, FAST+FAIR).
+    pub leaf_slots: Option<u32>,
+    /// Keys in an inner node.
+    pub inner_keys: Option<u32>,
+    /// Bytes of persistent memory that are taken from the pool at a time for leaves.
+    pub group_bytes: Option<u64>,
+}
+
+impl EngineParameters {
+    /// Name of [`leaf_slots`](Self::leaf_slots).
+    pub const LEAF_SLOTS: &'static str = "leaf-slots";
+    /// Name of [`inner_keys`](Self::inner_keys).
+    pub const INNER_KEYS: &'static str = "inner-keys";
+    /// Name of [`group_bytes`](Self::group_bytes).
+    pub const GROUP_BYTES: &'static str = "group-bytes";
+
+    /// Sets the entries in a leaf.
+    #[must_use]
+    pub fn leaf_slots(mut self, slots: u32) -> Self {
+        self.leaf_slots = Some(slots);
+        self
+    }
+
+    /// Sets the keys in an inner node.
+    #[must_use]
+    pub fn inner_keys(mut self, keys: u32) -> Self {
+        self.inner_keys = Some(keys);
+        self
+    }
+
+    /// Sets the bytes taken from the pool at a time.
+    #[must_use]
+    pub fn group_bytes(mut self, bytes: u64) -> Self {
+        self.group_bytes = Some(bytes);
+        self
+    }
+
+    /// The names of those that are set.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+        [
+            (Self::LEAF_SLOTS, self.leaf_slots.is_some()),
+            (Self::INNER_KEYS, self.inner_keys.is_some()),
+            (Self::GROUP_BYTES, self.group_bytes.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+    }
+}
+
+/// Where an engine's index lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residence {
+    /// In a pool that is opened again.
+    Pool,
+    /// In a pool on the media `Dram`: a twin of another engine in plain memory, made to be measured
+    /// and never opened again.
+    Dram,
+    /// In the memory of the process: no pool can be made of it. A peer of the benchmarks.
+    Process,
+}
+
+/// What must be so that a barrier can be executed at all, for a search for barriers that are never
+/// reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Byte-string keys.
+    BytesKeys,
+    /// Keys that are words.
+    U64Keys,
+    /// Values of one word.
+    OneWord,
+    /// Wider values.
+    SeveralWords,
+    /// A node whose entries are more than one line: 4 entries are one.
+    SeveralLines,
+    /// Another engine of the same family.
+    OtherEngine,
+}
+
+/// One line of the table of engines.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineEntry {
+    /// The name on the command line, in JSON and in the header of pools.
+    pub name: &'static str,
+    /// Where its index lives.
+    pub residence: Residence,
+    /// The parameters that it takes, as they are named on the command line without the dashes.
+    pub parameters: &'static [&'static str],
+    /// When the effect of a call is durable.
+    pub contract: Contract,
+    /// Whether several threads write at the same time; otherwise writers wait for each other.
+    pub concurrent: bool,
+    /// Words that a value may have.
+    pub most_value_words: usize,
+    /// Every barrier of its index, without those of the pool.
+    pub sites: &'static [Site],
+    /// The barriers that not every configuration can execute, by how their names begin.
+    pub needs: &'static [(&'static str, Needs)],
+}
+
+/// What is decided anew each time an index is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// How the pool was left.
+    pub shutdown: Shutdown,
+    /// How many threads look at the leaves; none: as many as there are processors for that much
+    /// work.
+    pub threads: Option<usize>,
+    /// Which transactions the engine uses, if it knows any. Without any it has version locks.
+    pub transactions: Transactions,
+}
+
+impl From<Shutdown> for Opening {
+    /// Left so, and opened with as many threads as there are processors for, and version locks.
+    fn from(shutdown: Shutdown) -> Self {
+        Self { shutdown, threads: None, transactions: Transactions::Off }
+    }
+}
+
+/// What a family of trees gives to the table, for each of its variants.
+pub(crate) trait TreeFamily: Copy {
+    /// The parameters as the header of a pool has them, in which values have so many words.
+    ///
+    /// # Errors
+    /// [`IndexError::Parameter`] names the first that is not on offer.
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError>;
+
+    /// The parameters that the header of a pool has.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError>;
+
+    /// Makes an empty index in a fresh pool whose format has parameters that were
+    /// [packed](Self::pack). A crash on the way leaves an empty index or none, and
+    /// [`open`](Self::open) makes one of either.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn create<K: TreeKey, M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        transactions: Transactions,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        self.open(pool, Opening { transactions, ..Opening::from(Shutdown::Clean) })
+    }
+
+    /// Opens the index in a pool: ends what a crash cut, and builds what is in DRAM.
+    ///
+    /// # Errors
+    /// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`]
+    /// or [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for the first node.
+    fn open<K: TreeKey, M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError>;
+}

@@ -1,0 +1,440 @@
+//! The table of engines. A new engine is an entry here and a module: nothing else lists engines.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use everleaf_index::{Contract, Index, IndexError};
+use everleaf_pmem::{Media, Site, Transactions};
+use everleaf_pool::Pool;
+
+use crate::engine::{EngineEntry, EngineParameters, Needs, Opening, Residence, TreeFamily};
+use crate::support::key::TreeKey;
+use crate::{fptree, sorted};
+
+/// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
+/// code here.
+macro_rules! engines {
+    (
+        trees { $( $(#[$meta:meta])* $engine:ident = $variant:expr, { $($entry:tt)* } )* }
+        peers { $( $(#[$peer_meta:meta])* $peer:ident { $($peer_entry:tt)* } )* }
+    ) => {
+        /// A tree design that this release has, or a peer of the benchmarks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Engine {
+            $( $(#[$meta])* $engine, )*
+            $( $(#[$peer_meta])* $peer, )*
+        }
+
+        /// The table, in the order of the names.
+        const ENTRIES: &[EngineEntry] = &[
+            $( EngineEntry { $($entry)* }, )*
+            $( EngineEntry { $($peer_entry)* }, )*
+        ];
+
+        impl Engine {
+            /// All engines, in the order of the table.
+            pub const ALL: [Engine; ENTRIES.len()] =
+                [$(Engine::$engine,)* $(Engine::$peer,)*];
+
+            /// The parameters as the header of a pool has them, in which values have
+            /// `value_words` words.
+            ///
+            /// # Errors
+            /// [`EngineError::NotAvailable`] of a peer, [`EngineError::UnknownParameter`], or
+            /// [`IndexError::Parameter`] for a size that is not on offer.
+            pub fn pack(
+                self,
+                chosen: &EngineParameters,
+                value_words: usize,
+            ) -> Result<[u64; 8], EngineError> {
+                self.check(chosen)?;
+                match self {
+                    $( Self::$engine => Ok($variant.pack(chosen, value_words as u64)?), )*
+                    $( Self::$peer => Err(EngineError::not_available(self.name())), )*
+                }
+            }
+
+            /// The sizes of nodes that the header of a pool says.
+            ///
+            /// # Errors
+            /// As [`pack`](Self::pack).
+            pub fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, EngineError> {
+                match self {
+                    $( Self::$engine => Ok($variant.unpack(packed)?), )*
+                    $( Self::$peer => Err(EngineError::not_available(self.name())), )*
+                }
+            }
+
+            /// Makes an empty index in a fresh pool whose format has parameters that were
+            /// [packed](Self::pack). A crash on the way leaves an empty index or none, and
+            /// [`open`](Self::open) makes one of either.
+            ///
+            /// # Errors
+            /// As [`open`](Self::open).
+            pub fn create<K: TreeKey, M: Media>(
+                self,
+                pool: &Arc<Pool<M>>,
+                transactions: Transactions,
+            ) -> Result<Box<dyn Index<K>>, EngineError> {
+                match self {
+                    $( Self::$engine => Ok($variant.create(pool, transactions)?), )*
+                    $( Self::$peer => Err(EngineError::not_available(self.name())), )*
+                }
+            }
+
+            /// Opens the index in a pool: ends what a crash cut, and builds what is in DRAM.
+            ///
+            /// # Errors
+            /// [`EngineError::NotAvailable`] of a peer, [`IndexError::Parameter`] if the pool's
+            /// parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if
+            /// damage is met, or if a fresh pool has no room for the first node.
+            pub fn open<K: TreeKey, M: Media>(
+                self,
+                pool: &Arc<Pool<M>>,
+                opening: Opening,
+            ) -> Result<Box<dyn Index<K>>, EngineError> {
+                match self {
+                    $( Self::$engine => Ok($variant.open(pool, opening)?), )*
+                    $( Self::$peer => Err(EngineError::not_available(self.name())), )*
+                }
+            }
+        }
+    };
+}
+
+engines! {
+    trees {
+        /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a
+        /// time.
+        FpTree = fptree::Variant::FpTree, {
+            name: "fptree",
+            residence: Residence::Pool,
+            parameters: fptree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 14,
+            sites: fptree::sites(fptree::Variant::FpTree),
+            needs: fptree::engine::NEEDS,
+        }
+        /// FPTree for many writers (selective concurrency).
+        FpTreeConcurrent = fptree::Variant::Concurrent, {
+            name: "fptree-c",
+            residence: Residence::Pool,
+            parameters: fptree::engine::CONCURRENT_PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 14,
+            sites: fptree::sites(fptree::Variant::Concurrent),
+            needs: fptree::engine::NEEDS,
+        }
+        /// PTree: FPTree without fingerprints, keys and values apart.
+        PTree = fptree::Variant::PTree, {
+            name: "ptree",
+            residence: Residence::Pool,
+            parameters: fptree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 14,
+            sites: fptree::sites(fptree::Variant::PTree),
+            needs: fptree::engine::PTREE_NEEDS,
+        }
+        /// Circ-Tree: sorted circular nodes.
+        CircTree = sorted::Variant::CircTree, {
+            name: "circtree",
+            residence: Residence::Pool,
+            parameters: sorted::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: sorted::sites(sorted::Variant::CircTree),
+            needs: sorted::engine::NEEDS,
+        }
+        /// Circ-Tree with linear search through the whole node.
+        CircTreeLinear = sorted::Variant::Linear, {
+            name: "circtree-ls",
+            residence: Residence::Pool,
+            parameters: sorted::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: sorted::sites(sorted::Variant::Linear),
+            needs: sorted::engine::NEEDS,
+        }
+        /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
+        FastFair = sorted::Variant::FastFair, {
+            name: "fastfair",
+            residence: Residence::Pool,
+            parameters: sorted::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: sorted::sites(sorted::Variant::FastFair),
+            needs: sorted::engine::NEEDS,
+        }
+        /// A standard B+-tree in DRAM: sorted arrays.
+        VolatileStandard = sorted::Variant::Array, {
+            name: "volatile-std",
+            residence: Residence::Dram,
+            parameters: sorted::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: sorted::sites(sorted::Variant::Array),
+            needs: sorted::engine::NEEDS,
+        }
+        /// A circular B+-tree in DRAM.
+        VolatileCircular = sorted::Variant::CircTree, {
+            name: "volatile-circ",
+            residence: Residence::Dram,
+            parameters: sorted::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: sorted::sites(sorted::Variant::CircTree),
+            needs: sorted::engine::NEEDS,
+        }
+    }
+    peers {
+        /// The standard library's `BTreeMap`: it persists nothing, so no pool can be made of it.
+        BTreeMap {
+            name: "btreemap",
+            residence: Residence::Process,
+            parameters: &[],
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 14,
+            sites: &[],
+            needs: &[],
+        }
+    }
+}
+
+/// Name of the engine of a pool for which none is chosen.
+pub const DEFAULT_ENGINE: &str = Engine::DEFAULT.name();
+
+impl Engine {
+    /// The engine of a pool for which none is chosen: the best that many threads may share.
+    pub const DEFAULT: Engine = Engine::FpTreeConcurrent;
+
+    /// Its line of the table.
+    pub const fn entry(self) -> &'static EngineEntry {
+        &ENTRIES[self as usize]
+    }
+
+    /// The name on the command line, in JSON and in the header of pools.
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Whether pools can be made of it, and opened again.
+    pub const fn is_available(self) -> bool {
+        matches!(self.entry().residence, Residence::Pool)
+    }
+
+    /// Whether several threads write at the same time; otherwise writers wait for each other.
+    pub const fn is_concurrent(self) -> bool {
+        self.entry().concurrent
+    }
+
+    /// When the effect of a call is durable.
+    pub const fn contract(self) -> Contract {
+        self.entry().contract
+    }
+
+    /// The engines that pools can be made of.
+    pub fn available() -> impl Iterator<Item = Engine> {
+        Self::ALL.into_iter().filter(|engine| engine.is_available())
+    }
+
+    /// The engines that are measured beside those of pools: nothing of them persists.
+    pub fn volatile() -> impl Iterator<Item = Engine> {
+        Self::ALL.into_iter().filter(|engine| !engine.is_available())
+    }
+
+    /// The parameters that it takes, as they are named on the command line without the dashes.
+    pub const fn parameters(self) -> &'static [&'static str] {
+        self.entry().parameters
+    }
+
+    /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured,
+    /// never a pool that is opened again.
+    pub const fn is_volatile_twin(self) -> bool {
+        matches!(self.entry().residence, Residence::Dram)
+    }
+
+    /// Words that a value may have.
+    pub const fn most_value_words(self) -> usize {
+        self.entry().most_value_words
+    }
+
+    /// Every barrier of its index, without those of the pool.
+    pub const fn sites(self) -> &'static [Site] {
+        self.entry().sites
+    }
+
+    /// What a barrier of its index needs beside the engine, as far as the table says.
+    pub fn needs_of(self, site: Site) -> impl Iterator<Item = Needs> {
+        let needs = self.entry().needs.iter();
+        needs.filter(move |(name, _)| site.name().starts_with(name)).map(|(_, needs)| *needs)
+    }
+
+    /// Itself if a pool can be made of it.
+    ///
+    /// # Errors
+    /// [`EngineError::NotAvailable`] says which there are.
+    pub fn require_available(self) -> Result<Self, EngineError> {
+        if self.is_available() { Ok(self) } else { Err(EngineError::not_available(self.name())) }
+    }
+
+    /// Refuses parameters that it does not know.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownParameter`] names the first one.
+    pub fn check(self, parameters: &EngineParameters) -> Result<(), EngineError> {
+        match parameters.given().find(|name| !self.parameters().contains(name)) {
+            Some(parameter) => Err(EngineError::UnknownParameter { parameter, engine: self }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = EngineError;
+
+    /// Finds an engine by its name, also one that no pool can be made of.
+    fn from_str(name: &str) -> Result<Self, EngineError> {
+        Self::ALL
+            .into_iter()
+            .find(|engine| engine.name() == name)
+            .ok_or_else(|| EngineError::not_available(name))
+    }
+}
+
+/// An engine could not be chosen, made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No engine of this name, or none that a pool can be made of.
+    #[error("engine {name} is not available in this release; choose one of {available}")]
+    NotAvailable {
+        /// The name.
+        name: String,
+        /// The engines that pools can be made of.
+        available: String,
+    },
+    /// A parameter that the engine does not have.
+    #[error("--{parameter} is no parameter of engine {engine}; leave it out")]
+    UnknownParameter {
+        /// The parameter, as it is named on the command line.
+        parameter: &'static str,
+        /// The engine.
+        engine: Engine,
+    },
+    /// What its index says.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+impl EngineError {
+    fn not_available(name: &str) -> Self {
+        let available = Engine::available().map(Engine::name).collect::<Vec<_>>().join(", ");
+        Self::NotAvailable { name: name.to_owned(), available }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_default_engine_can_be_had() {
+        assert_eq!(Engine::default().name(), DEFAULT_ENGINE);
+        assert!(Engine::default().is_available() && Engine::default().is_concurrent());
+    }
+
+    #[test]
+    fn names_round_trip_and_are_distinct() {
+        for engine in Engine::ALL {
+            assert_eq!(engine.name().parse::<Engine>().unwrap(), engine);
+            assert!(engine.name().len() <= 24, "{engine} does not fit the header of a pool");
+        }
+        let names: BTreeSet<&str> = Engine::ALL.into_iter().map(Engine::name).collect();
+        assert_eq!(names.len(), Engine::ALL.len());
+    }
+
+    #[test]
+    fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
+        let sentence = "engine bogus is not available in this release; choose one of fptree, \
+            fptree-c, ptree, circtree, circtree-ls, fastfair";
+        for name in ["bogus", "masstree", "nvtree-c", "stx"] {
+            let error = name.parse::<Engine>().unwrap_err();
+            assert_eq!(error.to_string(), sentence.replace("bogus", name));
+        }
+        for engine in Engine::volatile() {
+            let error = engine.require_available().unwrap_err();
+            assert_eq!(error.to_string(), sentence.replace("bogus", engine.name()));
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_engine_is_refused_by_name() {
+        let parameters = EngineParameters::default().leaf_slots(8);
+        assert!(Engine::FpTree.check(&parameters).is_ok());
+        let refused = |engine: Engine, parameters: EngineParameters| {
+            engine.check(&parameters).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(Engine::FpTreeConcurrent, parameters.group_bytes(4096)),
+            "--group-bytes is no parameter of engine fptree-c; leave it out"
+        );
+        assert_eq!(
+            refused(Engine::BTreeMap, parameters),
+            "--leaf-slots is no parameter of engine btreemap; leave it out"
+        );
+        assert!(Engine::BTreeMap.check(&EngineParameters::default()).is_ok());
+    }
+
+    #[test]
+    fn the_parameters_of_a_pool_are_those_that_it_was_made_with() {
+        for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::BTreeMap) {
+            let mut chosen = EngineParameters::default().leaf_slots(16);
+            if engine.parameters().contains(&EngineParameters::INNER_KEYS) {
+                chosen = chosen.inner_keys(4);
+            }
+            if engine.parameters().contains(&EngineParameters::GROUP_BYTES) {
+                chosen = chosen.group_bytes(8192);
+            }
+            let packed = engine.pack(&chosen, 1).unwrap();
+            assert_eq!(engine.unpack(packed).unwrap(), chosen, "{engine}");
+            assert!(engine.pack(&chosen, engine.most_value_words()).is_ok(), "{engine}");
+            assert!(engine.pack(&chosen, engine.most_value_words() + 1).is_err(), "{engine}");
+        }
+        assert!(Engine::BTreeMap.pack(&EngineParameters::default(), 1).is_err());
+    }
+
+    #[test]
+    fn what_barriers_need_is_said_of_barriers_that_there_are() {
+        for engine in Engine::ALL {
+            for (name, _) in engine.entry().needs {
+                let of_family = |other: &Engine| other.entry().sites.iter();
+                let known = Engine::ALL.iter().flat_map(of_family);
+                assert!(known.into_iter().any(|site| site.name().starts_with(name)), "{name}");
+            }
+        }
+    }
+}
