@@ -14,6 +14,19 @@ pub enum FlushInstruction {
     None,
 }
 
+impl std::fmt::Display for FlushInstruction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Clwb if cfg!(target_arch = "aarch64") => "dc cvap",
+            Self::Clwb => "clwb",
+            Self::ClflushOpt => "clflushopt",
+            Self::Clflush if cfg!(target_arch = "aarch64") => "dc civac",
+            Self::Clflush => "clflush",
+            Self::None => "none",
+        })
+    }
+}
+
 /// How [`Media::write_line`](crate::Media::write_line) writes 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineWriteMethod {

@@ -77,11 +77,6 @@ impl Hardware {
         })
     }
 
-    /// The flush instruction that is executed.
-    pub fn flush_instruction(&self) -> FlushInstruction {
-        self.flush
-    }
-
     /// How whole lines are written.
     pub fn line_write_method(&self) -> LineWriteMethod {
         self.line_write
@@ -98,6 +93,9 @@ impl Media for Hardware {
     #[inline(always)]
     fn region(&self) -> &Region {
         &self.region
+    }
+    fn flush_instruction(&self) -> FlushInstruction {
+        self.flush
     }
     #[inline(always)]
     fn simd(&self) -> SimdLevel {

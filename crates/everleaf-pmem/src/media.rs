@@ -1,8 +1,8 @@
 //! The operations on persistent memory.
 
 use crate::{
-    Counter, DramSource, Durability, DurablePoint, Line, MapError, MediaError, PCell, Persistent,
-    Region, Rtm, SimdLevel, Site, Word,
+    Counter, DramSource, Durability, DurablePoint, FlushInstruction, Line, MapError, MediaError,
+    PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
 };
 
 /// What a write of a whole line leaves if power fails before the next fence.
@@ -102,6 +102,11 @@ pub trait Media: Send + Sync + 'static {
             let line = self.region().at::<PCell>(offset);
             self.flush(site, line.expect("lines are noted as they are written to"));
         }
+    }
+
+    /// The instruction that a flush is on this media; none where it needs none.
+    fn flush_instruction(&self) -> FlushInstruction {
+        FlushInstruction::None
     }
 
     /// Orders: when it returns, every flush of this thread before it comes before everything that

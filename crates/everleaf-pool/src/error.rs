@@ -56,8 +56,8 @@ pub enum PoolError {
     },
     /// The DAX device to make a pool on holds one.
     #[error(
-        "{path} holds a pool already; to give it up, wipe its header with `daxio --zero --len 4096 \
-        --output {path}`, or make the namespace anew with `ndctl create-namespace --force`",
+        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len 4096 \
+        --output {path}`",
         path = .path.display()
     )]
     DeviceInUse {

@@ -87,7 +87,7 @@ pub use everleaf_index::{
     BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
 };
 pub use everleaf_pmem::{
-    Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
+    DaxHint, Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
     Transactions,
 };
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};

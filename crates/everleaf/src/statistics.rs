@@ -1,7 +1,7 @@
 //! What a store tells about itself.
 
 use everleaf_index::{Concurrency, Conflicts, Contract};
-use everleaf_pmem::{Durability, Medium};
+use everleaf_pmem::{DaxHint, Durability, FlushInstruction, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
 use crate::Engine;
@@ -44,6 +44,13 @@ pub struct Statistics {
     pub durability: Durability,
     /// What the memory is.
     pub medium: Medium,
+    /// The instruction that flushes lines; none where none is needed.
+    pub flush: FlushInstruction,
+    /// Whether the processor's caches are inside the persistence domain of the pool's device
+    /// (eADR), as the kernel tells.
+    pub caches_persist: bool,
+    /// What could be done to have persistent memory here, where the pool's device offers it.
+    pub dax_hint: Option<DaxHint>,
     /// How the pool had been left when it was opened. A pool that was just created counts as clean.
     pub shutdown: Shutdown,
     /// Milliseconds that opening took, recovery included.

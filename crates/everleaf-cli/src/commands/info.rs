@@ -43,6 +43,9 @@ struct Report {
     total_bytes: u64,
     max_bytes: u64,
     medium: String,
+    flush: String,
+    eadr: bool,
+    hint: Option<String>,
     height: u32,
     leaves: u64,
     inner_nodes: u64,
@@ -72,6 +75,9 @@ impl Report {
             total_bytes: statistics.total_bytes,
             max_bytes: statistics.max_bytes,
             medium: statistics.medium.to_string(),
+            flush: statistics.flush.to_string(),
+            eadr: statistics.caches_persist,
+            hint: statistics.dax_hint.map(|hint| hint.to_string()),
             height: statistics.height,
             leaves: statistics.leaves,
             inner_nodes: statistics.inner_nodes,
@@ -94,6 +100,14 @@ impl Report {
             }
             _ => "nothing survives the process",
         };
+        let flush = match (self.flush.as_str(), durability.as_str()) {
+            ("none", "power-fail") => "sfence alone: the device's power supply covers the caches \
+                 (eADR)"
+                .to_owned(),
+            ("none", _) => "none: what the caches hold outlives the process".to_owned(),
+            (flush, _) => format!("{flush} for each line, and sfence"),
+        };
+        let hint = self.hint.iter().map(|hint| format!("hint        {hint}\n")).collect::<String>();
         let threads = match self.concurrency {
             "rtm" => "kept apart by transactions of the processor (rtm), and locks of leaves",
             "simulated-rtm" => "kept apart by simulated transactions",
@@ -108,6 +122,8 @@ impl Report {
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it between others), grows up to {max}\n\
              threads     {threads}\n\
              durability  {durability} on {medium}: {promise}\n\
+             flush       {flush}\n\
+             {hint}\
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
             keys = display_count(self.keys),
             leaves = display_count(self.leaves),

@@ -213,7 +213,13 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn statistics(&self) -> Result<Statistics, Error> {
-        let (index, space) = self.read(|live| Ok((live.index.statistics(), live.pool.space()?)))?;
+        let (index, space, memory) = self.read(|live| {
+            let (media, index) = (live.pool.media(), live.index.statistics());
+            let region = media.region();
+            let memory = (media.flush_instruction(), region.caches_persist(), region.dax_hint());
+            Ok((index, live.pool.space()?, memory))
+        })?;
+        let (flush, caches_persist, dax_hint) = memory;
         let IndexStatistics {
             keys,
             height,
@@ -242,6 +248,9 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             max_bytes: space.max_bytes,
             durability: self.opening.durability,
             medium: self.opening.medium,
+            flush,
+            caches_persist,
+            dax_hint,
             shutdown: self.opening.shutdown,
             recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
             recovered_writes: self.opening.recovered_writes,
