@@ -117,9 +117,11 @@ impl Report {
         format!(
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
-             tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; {trees} named trees\n\
+             tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; \
+             {trees} named trees\n\
              index       {pm} of persistent memory, {dram} of DRAM\n\
-             pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it between others), grows up to {max}\n\
+             pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it \
+             between others), grows up to {max}\n\
              threads     {threads}\n\
              durability  {durability} on {medium}: {promise}\n\
              flush       {flush}\n\

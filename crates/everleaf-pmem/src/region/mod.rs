@@ -212,8 +212,8 @@ impl Region {
         self.file.as_ref()
     }
 
-    /// Writes everything to the file's medium (fsync). Nothing to do on DAX, where there is no file,
-    /// or where the mapping is private.
+    /// Writes everything to the file's medium (fsync). Nothing to do on DAX, where there is no
+    /// file, or where the mapping is private.
     ///
     /// # Errors
     /// [`MediaError`]; after the first failure always, see [`SyncLatch`].
