@@ -8,8 +8,10 @@
 //! first pivot but for its lowest byte, and stands in the table beside the number of bytes that the
 //! words leave out of keys.
 //!
-//! Measured with 10 million keys, one thread: a find of a `u64` key takes 486 ns instead of 675,
-//! one of a random byte string 7 percent less than without.
+//! Measured with one thread: with 10 million `u64` keys a find takes 486 ns instead of 675. With 2
+//! million strings of 16 bytes in an FPTree, in turns on a busy machine, finds without hints run at
+//! 0.91 to 0.94 of the speed where the bytes are random and at 0.95 to 0.99 where they are decimal
+//! digits, though there fewer than half of the hints are right: a wrong one costs next to nothing.
 //!
 //! Nothing but a prefetch depends on a hint, so readers take them as they find them, half-written
 //! ones too. They name a block that is too far by as many pivots as share the
