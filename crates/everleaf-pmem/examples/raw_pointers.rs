@@ -1,5 +1,5 @@
 //! What safe code costs: FPTree's search of a leaf and insertion into one (u64 keys, 56 slots),
-//! once through the doors of the media, with checked pointers and atomic cells, and once with raw
+//! once through the media, with checked pointers and atomic cells, and once with raw
 //! pointers, plain loads and stores, and no choice left for run time.
 //!
 //! `cargo run --release -p everleaf-pmem --example raw_pointers [LEAVES] [ROUNDS]`. Both sides do
@@ -30,7 +30,7 @@ mod sides {
     const LEAF_BYTES: u64 = 1024;
     const HEAD_BYTES: u64 = 128;
 
-    /// Leaf 0 is nobody's: offset 0 is null.
+    /// Leaf 0 is not used: offset 0 is null.
     fn offset_of(key: u64) -> u64 {
         ((key >> 6) + 1) * LEAF_BYTES
     }
@@ -104,13 +104,15 @@ mod sides {
         unsafe { asm!("clwb [{}]", "sfence", in(reg) address, options(nostack, preserves_flags)) };
     }
 
-    /// The bytes of a line that equal `byte`, as the doors ask for them.
+    /// The bytes of a line that equal `byte`, as the media asks for them.
     #[inline(always)]
     fn match_line(line: *const u64, byte: u8) -> u64 {
         let mask: u64;
         // SAFETY: 64 aligned bytes of a leaf; the processor was asked.
         unsafe {
-            asm!("vpbroadcastb zmm17, {byte:e}", "vpcmpeqb k1, zmm17, zmmword ptr [{line}]", "kmovq {mask}, k1",
+            asm!("vpbroadcastb zmm17, {byte:e}",
+                "vpcmpeqb k1, zmm17, zmmword ptr [{line}]",
+                "kmovq {mask}, k1",
                 byte = in(reg) u32::from(byte), line = in(reg) line, mask = lateout(reg) mask,
                 out("xmm17") _, out("k1") _, options(nostack, preserves_flags, readonly)
             );
@@ -122,7 +124,7 @@ mod sides {
     fn raw_find(base: *mut u64, key: u64) -> Option<u64> {
         let hash = hash(key);
         // SAFETY: keys are made for the leaves that there are; a leaf is 16 words and two a slot,
-        // of 56. Nobody else is here.
+        // of 56. There is no other thread.
         unsafe {
             let leaf = base.add(offset_of(key) as usize / 8);
             let body = leaf.add(HEAD_BYTES as usize / 8);
@@ -189,7 +191,7 @@ mod sides {
         for i in 0..rounds {
             let (mine, other) = (&memories[i % 2], &memories[1 - i % 2]);
             let base = other.region().cells(0, 1).expect("mapped").as_ptr().cast_mut().cast();
-            let doors = || {
+            let checked = || {
                 round(mine, leaves, |key| find(mine, key), |key, value| insert(mine, key, value))
             };
             let raw = || {
@@ -200,18 +202,18 @@ mod sides {
                     |key, value| raw_insert(base, key, value),
                 )
             };
-            let (doors, raw) = if i / 2 % 2 == 0 {
-                let doors = doors();
-                (doors, raw())
+            let (checked, raw) = if i / 2 % 2 == 0 {
+                let checked = checked();
+                (checked, raw())
             } else {
                 let raw = raw();
-                (doors(), raw)
+                (checked(), raw)
             };
             println!(
                 "find {:6.1} ns, raw {:6.1}   insert {:6.1} ns, raw {:6.1}",
-                doors[0], raw[0], doors[1], raw[1]
+                checked[0], raw[0], checked[1], raw[1]
             );
-            (0..2).for_each(|what| ratios[what].push(doors[what] / raw[what]));
+            (0..2).for_each(|what| ratios[what].push(checked[what] / raw[what]));
         }
         for (what, mut ratios) in ["find", "insert"].into_iter().zip(ratios) {
             ratios.sort_by(f64::total_cmp);

@@ -154,7 +154,8 @@ macro_rules! persistent {
                     bytes: ::std::mem::size_of::<$fty>(),
                     what: concat!($($fdoc),*).trim().to_owned(),
                 } ),*];
-                $crate::Layout { name: stringify!($name), bytes: ::std::mem::size_of::<Self>(), fields }
+                let bytes = ::std::mem::size_of::<Self>();
+                $crate::Layout { name: stringify!($name), bytes, fields }
             }
         }
     )* };

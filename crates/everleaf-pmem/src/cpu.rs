@@ -55,8 +55,9 @@ pub(crate) enum Vectors {
     Avx512,
 }
 
-/// The widest vector compare that may be executed. Only [`Cpu::detect`] finds one out, so whoever
-/// has a level has a processor that knows its instructions. A lower one is always at hand.
+/// The widest vector compare that may be executed. Only [`Cpu::detect`] finds one out, so a
+/// program that has a level runs on a processor with its instructions. A lower one is always at
+/// hand.
 ///
 /// ```
 /// use everleaf_pmem::{Cpu, SimdLevel};
@@ -127,8 +128,8 @@ impl std::fmt::Debug for SimdLevel {
 pub struct Rtm(());
 
 /// The instructions of a processor that Everleaf uses. [`Cpu::detect`] asks for them once; the
-/// value is then handed on. Nobody else can make one, or change it, so what executes an instruction
-/// because of it executes none that is not there.
+/// value is then handed on. There is no other way to make one, or to change it, so no
+/// instruction is executed that is not there.
 ///
 /// ```compile_fail
 /// let mut cpu = everleaf_pmem::Cpu::detect();

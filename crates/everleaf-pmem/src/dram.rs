@@ -1,4 +1,4 @@
-//! The media of the transient twins: the same trees in memory that nobody expects to survive.
+//! The media of the transient twins: the same trees in memory that does not survive.
 
 use std::sync::atomic::Ordering;
 

@@ -33,7 +33,7 @@ const SMALLEST: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct DramArena {
     region: ManuallyDrop<Region>,
-    /// Where the memory goes in the end, if not back to the system.
+    /// Takes the memory when the arena is dropped; without it the system does.
     spare: Option<Arc<SpareArenas>>,
 }
 
@@ -48,7 +48,7 @@ pub struct DramSource<'a> {
     spare: Option<&'a Arc<SpareArenas>>,
 }
 
-/// Memory of arenas that were given up, for those that come.
+/// Memory of dropped arenas, for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct SpareArenas(Mutex<Vec<Region>>);
 
@@ -106,7 +106,7 @@ impl<'a> DramSource<'a> {
 
 impl Drop for DramArena {
     fn drop(&mut self) {
-        // SAFETY: the region is taken once, here, and nobody can use it afterwards.
+        // SAFETY: the region is taken once, here, and not used afterwards.
         let region = unsafe { ManuallyDrop::take(&mut self.region) };
         if let Some(spare) = &self.spare {
             spare.keep(region);
@@ -217,8 +217,7 @@ impl DramArena {
         self.get(index, count).expect("the arena has such lines")
     }
 
-    /// All lines that there are now. Whoever takes them once pays nothing to find out whether each
-    /// that he looks at is there.
+    /// All lines that there are now: a loop that takes them once need not check each index.
     #[inline(always)]
     pub fn all(&self) -> &[DramLine] {
         // SAFETY: as in `get`, for as many lines as are inside; a mapping that grows keeps what it

@@ -53,7 +53,11 @@ mod imp {
         // SAFETY: writes exactly the 64 bytes of one line-aligned `Line` of atomic words, from a
         // live array; CPU checked.
         unsafe {
-            asm!("movdir64b {dst}, [{src}]", dst = in(reg) line, src = in(reg) words.as_ptr(), options(nostack, preserves_flags));
+            asm!(
+                "movdir64b {dst}, [{src}]",
+                dst = in(reg) line, src = in(reg) words.as_ptr(),
+                options(nostack, preserves_flags)
+            );
         }
     }
 
@@ -123,13 +127,19 @@ mod imp {
     pub fn prefetch(address: usize) {
         // SAFETY: a hint; never faults.
         unsafe {
-            asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+            asm!(
+                "prfm pldl1keep, [{}]", in(reg) address,
+                options(nostack, preserves_flags, readonly)
+            )
         }
     }
     pub fn prefetch_to_write(address: usize) {
         // SAFETY: a hint; never faults.
         unsafe {
-            asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+            asm!(
+                "prfm pstl1keep, [{}]", in(reg) address,
+                options(nostack, preserves_flags, readonly)
+            )
         }
     }
     pub fn movdir64b(_line: usize, _words: &[u64; 8]) {

@@ -90,8 +90,8 @@ impl<A: Hook, B: Hook> Hook for (A, B) {
     }
 }
 
-/// [`Hardware`] with a [`Hook`]. A type of its own, so that a run on `Hardware` holds no instruction
-/// of any hook.
+/// [`Hardware`] with a [`Hook`]. A type of its own, so that a run on `Hardware` holds no
+/// instruction of any hook.
 pub struct Instrumented<H: Hook> {
     hardware: Hardware,
     hook: H,

@@ -1,5 +1,4 @@
-//! The floor of Everleaf: persistent memory as cells of eight bytes, and the *media* that they live
-//! on.
+//! Persistent memory as cells of eight bytes, and the *media* that they live on.
 //!
 //! Everything above this crate is written once, generic over [`Media`]: the same tree runs on real
 //! hardware ([`Hardware`]), with emulated latencies ([`Emulated`]), counted ([`Counted`]), in plain
@@ -16,10 +15,11 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
-//! `durability` (the operations, and what of them can fail) · `hardware` `emulated` `counted` `dram` `traced` (the media) · `event` `watch` `scheduler`
-//! (what `traced` records, which loads it notes, whose turn it is) · `transaction` (on DRAM) ·
-//! `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for what is
-//! counted, and where the counts stand).
+//! `durability` (the operations, and what of them can fail) · `hardware` `dram` `traced` (the media)
+//! · `instrumented` `emulated` `counted` `cache_model` (hardware with hooks) · `event` `watch`
+//! `scheduler` (what `traced` records, which loads it notes, which thread runs) · `transaction` (on
+//! DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for
+//! what is counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cache_model;
@@ -72,8 +72,8 @@ pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::{Site, count_sites, find_sites, undeclared_sites};
 pub use traced::Traced;
 pub use transaction::{
-    AbortCause, Aborted, InjectedAborts, Simulation, Step, TransactionCounts, TransactionalMemory,
-    Transactions,
+    AbortCause, Aborted, Attempt, InjectedAborts, Simulation, TransactionCounts,
+    TransactionalMemory, Transactions,
 };
 
 /// Bytes in a cache line: the unit of a flush.

@@ -22,11 +22,11 @@ pub enum LineAtomicity {
 /// of the line and after it a [`fence`](Media::fence) of the same thread stand in between. An
 /// aligned 8-byte store is power-fail atomic.
 ///
-/// [`flush`](Media::flush) and [`fence`](Media::fence) cannot fail: they order, and the instructions
-/// behind them have no way to report anything. What can fail is to reach the medium, where a system
-/// call is needed for it: [`wait_durable`](Media::wait_durable) and [`sync`](Media::sync) do, and
-/// return an error. So an operation in the middle of its persistence steps needs no way back, and
-/// whoever acknowledges it to a user asks first.
+/// [`flush`](Media::flush) and [`fence`](Media::fence) cannot fail: they order, and the
+/// instructions behind them have no way to report anything. What can fail is to reach the medium,
+/// where a system call is needed for it: [`wait_durable`](Media::wait_durable) and
+/// [`sync`](Media::sync) do, and return an error. So an operation in the middle of its persistence
+/// steps needs no way back, and the caller that acknowledges it to a user asks first.
 pub trait Media: Send + Sync + 'static {
     /// Whether this media wants to know of every word that is read. Then bytes that are lent as a
     /// slice are loaded through it as well, and words are not read for hints alone.
@@ -133,7 +133,7 @@ pub trait Media: Send + Sync + 'static {
     /// that guards the line is released after the fence. Durable after that fence as well.
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity;
 
-    /// One turn of a spin loop.
+    /// One iteration of a spin loop.
     fn relax(&self);
 
     /// Marks the end of an operation of the index; the counting media closes its tally of distinct

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::cpu::Vectors;
 use crate::{Line, SimdLevel};
 
-/// A cache line of DRAM as eight atomic words: the material of the volatile parts of trees.
+/// A cache line of DRAM as eight atomic words: what the volatile parts of trees consist of.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct DramLine(
@@ -71,8 +71,8 @@ pub fn prefetch<T>(object: &T) {
     crate::instructions::prefetch((object as *const T).addr());
 }
 
-/// As [`prefetch`], for who will write there: a line that another core has changed comes once, and
-/// not once to be read and once to be written.
+/// As [`prefetch`], for a store: a line that another core has changed comes once, and not once to
+/// be read and once to be written.
 #[inline(always)]
 pub fn prefetch_to_write<T>(object: &T) {
     crate::instructions::prefetch_to_write((object as *const T).addr());
@@ -116,7 +116,8 @@ fn match_line_avx512(line: &Line, byte: u8) -> (u64, u64) {
             "vpcmpeqb k1, zmm16, zmm17",
             "vmovq {first}, xmm16",
             "kmovq {mask}, k1",
-            line = in(reg) line.0.as_ptr(), byte = in(reg) u32::from(byte), first = lateout(reg) first, mask = lateout(reg) mask,
+            line = in(reg) line.0.as_ptr(), byte = in(reg) u32::from(byte),
+            first = lateout(reg) first, mask = lateout(reg) mask,
             out("xmm16") _, out("xmm17") _, out("k1") _, options(nostack, preserves_flags, readonly)
         );
     }
@@ -151,8 +152,10 @@ fn match_line_sse2(line: &Line, byte: u8) -> (u64, u64) {
             "pmovmskb {t:e}, {a}",
             "shl {t}, 48",
             "or {mask}, {t}",
-            line = in(reg) line.0.as_ptr(), pattern = in(reg) u64::from(byte) * 0x0101_0101_0101_0101,
-            a = out(xmm_reg) _, v = out(xmm_reg) _, t = out(reg) _, first = out(reg) first, mask = out(reg) mask,
+            line = in(reg) line.0.as_ptr(),
+            pattern = in(reg) u64::from(byte) * 0x0101_0101_0101_0101,
+            a = out(xmm_reg) _, v = out(xmm_reg) _, t = out(reg) _,
+            first = out(reg) first, mask = out(reg) mask,
             options(nostack, readonly)
         );
     }

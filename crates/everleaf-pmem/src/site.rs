@@ -61,7 +61,8 @@ macro_rules! declared_sites {
     }};
 }
 
-/// How many barriers stand in the texts of some files; for [`declared_sites!`](crate::declared_sites!).
+/// How many barriers stand in the texts of some files; for
+/// [`declared_sites!`](crate::declared_sites!).
 #[doc(hidden)]
 pub const fn count_sites(sources: &[&str]) -> usize {
     let (mut count, mut i) = (0, 0);

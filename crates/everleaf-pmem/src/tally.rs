@@ -78,8 +78,8 @@ pub(crate) enum Barrier {
 /// Totals of one site, by [`Barrier`].
 type Totals<T> = [T; Barrier::Fence as usize + 1];
 
-/// Slots of the table of sites. All tree families together have a few hundred sites; what does not fit is
-/// kept in a slower map.
+/// Slots of the table of sites. All tree families together have a few hundred sites; what does not
+/// fit is kept in a slower map.
 const SITE_SLOTS: usize = 2048;
 
 #[derive(Default)]

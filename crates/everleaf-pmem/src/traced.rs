@@ -78,8 +78,8 @@ impl Traced {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The same memory, whose accesses wait for their turn. Refused (`None`) while another handle
-    /// lives.
+    /// The same memory, whose accesses wait until the scheduler lets their thread run. Refused
+    /// (`None`) while another handle lives.
     pub fn with_scheduler(mut self, scheduler: Arc<dyn Scheduler>) -> Option<Self> {
         Arc::get_mut(&mut self.shared)?.scheduler = Some(scheduler);
         Some(self)
@@ -134,14 +134,14 @@ impl Traced {
         self.shared.events.lock().len()
     }
 
-    /// Turns the recording of stores and barriers, and of loads, on or off.
+    /// Switches the recording of stores and barriers, and of loads, on or off.
     pub fn record(&self, stores: bool, loads: bool) {
         self.shared.records_stores.store(stores, Ordering::Relaxed);
         self.shared.records_loads.store(loads, Ordering::Relaxed);
     }
 
     /// Notes, from now on, which of the words at these offsets are loaded before anything is stored
-    /// there: on no others does depend what is done with this memory. The [image](Traced::image) is
+    /// there: execution depends on no others. The [image](Traced::image) is
     /// no load.
     pub fn watch_loads(&self, offsets: impl IntoIterator<Item = u64>) {
         self.shared.watch.begin(offsets.into_iter().map(|offset| offset as usize / WORD));
@@ -153,7 +153,7 @@ impl Traced {
         self.shared.watch.end().into_iter().map(|word| (word * WORD) as u64).collect()
     }
 
-    /// Allows `accesses` more loads, stores and turns of spin loops, then panics: what recovers
+    /// Allows `accesses` more loads, stores and iterations of spin loops, then panics: a recovery
     /// from a damaged image may never end otherwise. The explorer catches the panic.
     pub fn limit_accesses(&self, accesses: u64) {
         self.shared.accesses_left.store(accesses, Ordering::Relaxed);
@@ -172,10 +172,10 @@ impl Traced {
         self.shared.accesses_left.store(left.saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// Waits for the turn to make an access, and tells which thread makes it.
+    /// Waits until the access may be made, and tells which thread makes it.
     #[inline]
-    fn turn(&self, relaxes: bool) -> u16 {
-        self.shared.scheduler.as_ref().map_or(0, |it| it.turn(relaxes, self.event_count()))
+    fn schedule(&self, relaxes: bool) -> u16 {
+        self.shared.scheduler.as_ref().map_or(0, |it| it.schedule(relaxes, self.event_count()))
     }
 
     #[inline]
@@ -246,12 +246,12 @@ impl Media for Traced {
         DramSource::with_spare(self.simd(), &self.shared.spare)
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push_load(thread, cell.address());
         T::from_word(cell.load(Ordering::Acquire))
     }
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.count_access();
         self.shared.watch.store(|| self.word_of(cell.address()));
         let (old, new) = (cell.load(Ordering::Acquire), value.into_word());
@@ -259,7 +259,7 @@ impl Media for Traced {
         self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old, new });
     }
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push_load(thread, cell.address());
         let (current, new) = (current.into_word(), new.into_word());
         let outcome = cell.compare_exchange(current, new);
@@ -276,28 +276,28 @@ impl Media for Traced {
     }
     fn prefetch<T: Persistent>(&self, _object: &T) {}
     fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push(thread, Event::Flush { site, line: self.line_of(cell.address()) });
     }
     fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
         for line in lines_of(object) {
-            let thread = self.turn(false);
+            let thread = self.schedule(false);
             self.push(thread, Event::Flush { site, line: self.line_of(line) });
         }
     }
     fn fence(&self, site: Site) {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push(thread, Event::Fence { site });
     }
     fn order(&self, site: Site) {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push(thread, Event::Order { site });
     }
     fn line_atomicity(&self) -> LineAtomicity {
         self.shared.line_atomicity
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         for (cell, new) in line.0.iter().zip(words) {
             let old = cell.load(Ordering::Acquire);
             self.shared.watch.store(|| self.word_of(cell.address()));
@@ -310,16 +310,16 @@ impl Media for Traced {
         self.line_atomicity()
     }
     fn relax(&self) {
-        self.turn(true);
+        self.schedule(true);
         self.count_access();
         std::thread::yield_now();
     }
     fn end_operation(&self) {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.push(thread, Event::EndOperation);
     }
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
-        let thread = self.turn(false);
+        let thread = self.schedule(false);
         self.grow_with_garbage(new_len)?;
         self.push(thread, Event::Grow { len: self.shared.region.len() });
         Ok(())
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_restored_to_images_of_any_length_when_nobody_else_holds_it() {
+    fn memory_is_restored_to_images_of_any_length_unless_another_handle_lives() {
         let mut media = Traced::new(8192, 16384, 1).unwrap();
         let (long, short) = (vec![3; 1536], vec![5; 512]);
         let held = media.clone();
@@ -368,19 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn each_access_waits_for_its_turn_and_carries_its_thread() {
+    fn each_access_is_scheduled_and_carries_its_thread() {
         /// Hands out numbers, and notes what it was told.
         #[derive(Default)]
         struct Numbers(Mutex<Vec<(bool, usize)>>);
         impl Scheduler for Numbers {
-            fn turn(&self, relaxes: bool, events: usize) -> u16 {
+            fn schedule(&self, relaxes: bool, events: usize) -> u16 {
                 let mut told = self.0.lock();
                 told.push((relaxes, events));
                 told.len() as u16
             }
         }
-        let turns = Arc::new(Numbers::default());
-        let media = Traced::new(4096, 4096, 1).unwrap().with_scheduler(turns.clone()).unwrap();
+        let scheduler = Arc::new(Numbers::default());
+        let media = Traced::new(4096, 4096, 1).unwrap().with_scheduler(scheduler.clone()).unwrap();
         let line = media.region().get::<Line>(PPtr::at(64)).unwrap();
         media.store(&line.0[0], 1);
         media.load(&line.0[0]);
@@ -391,7 +391,7 @@ mod tests {
         let threads: Vec<u16> =
             media.take_events_of_threads().into_iter().map(|(thread, _)| thread).collect();
         assert_eq!(threads, [1, 3, 3, 3, 3, 3, 3, 3, 3, 5]);
-        let told = turns.0.lock();
+        let told = scheduler.0.lock();
         assert_eq!(told[..5], [(false, 0), (false, 1), (false, 1), (true, 9), (false, 9)]);
         assert_eq!(told.len(), 5 + 8);
     }

@@ -14,7 +14,7 @@ const SIEVE_BITS: usize = 4096;
 /// and another one where no word of the same line is.
 pub(crate) struct Watch {
     watches: AtomicBool,
-    /// Most accesses are to lines that nobody watches, and need no lock: their bit is not set.
+    /// Most accesses are to lines that are not watched, and need no lock: their bit is not set.
     sieve: [AtomicU64; SIEVE_BITS / 64],
     words: Mutex<Words>,
 }

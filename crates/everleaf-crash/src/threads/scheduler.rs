@@ -188,7 +188,7 @@ impl SeededScheduler {
 }
 
 impl Scheduler for SeededScheduler {
-    fn turn(&self, relaxes: bool, events: usize) -> u16 {
+    fn schedule(&self, relaxes: bool, events: usize) -> u16 {
         if !self.running.load(Ordering::Relaxed) {
             return self.alone.load(Ordering::Relaxed);
         }

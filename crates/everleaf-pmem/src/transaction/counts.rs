@@ -33,9 +33,10 @@ impl Tally {
         self.committed[part as usize].fetch_add(1, Relaxed);
     }
 
+    /// Counts one that aborted, and returns how many did so earlier for the same reason.
     #[cold]
-    pub fn aborted(&self, cause: AbortCause) {
-        self.aborted[cause as usize].fetch_add(1, Relaxed);
+    pub fn aborted(&self, cause: AbortCause) -> u64 {
+        self.aborted[cause as usize].fetch_add(1, Relaxed)
     }
 
     #[cold]

@@ -3,22 +3,24 @@
 //!
 //! The rules of use:
 //! * T1: a transaction may abort, for any reason or none, and some abort every time (a page fault
-//!   does, until the page is touched outside). So attempts are bounded, and whoever runs one has
-//!   another way, under a *fallback lock*.
+//!   does, until the page is touched outside). So attempts are bounded, and the caller has another
+//!   way, under a *fallback lock*.
 //! * T2: a transaction reads the fallback lock before all else and gives itself up if it is held.
 //!   So it never runs beside a holder: it has read the lock's line, and taking the lock aborts it.
 //! * T3: what runs inside touches DRAM only. No flush, no system call, no wait: each aborts it,
 //!   every time.
 //! * T4: what runs inside may run several times, and is taken back but for the last time. In a
-//!   simulation nothing can be taken back, so it tells when it has decided ([`Step::decided`]) and
-//!   stores only then.
+//!   simulation nothing can be taken back, so it tells when it has decided ([`Attempt::decided`])
+//!   and stores only then.
 //!
-//! Map of the files: `rtm` (the instructions) · `status` (why it aborted) · `simulated` · `counts`.
+//! Map of the files: `rtm` (the instructions) · `status` (why it aborted) · `text` (code that only
+//! transactions execute is mapped in) · `simulated` · `counts`.
 
 mod counts;
 mod rtm;
 mod simulated;
 mod status;
+mod text;
 
 pub use counts::TransactionCounts;
 pub use simulated::{InjectedAborts, Simulation};
@@ -45,10 +47,10 @@ pub enum Transactions {
 /// Attempts after which a transaction is given up.
 const ATTEMPTS: u32 = 8;
 /// Aborts of which the processor says that another attempt will not help. One is forgiven: an
-/// interrupt looks like a page fault.
+/// interrupt looks like a page fault, and a page of code may have been mapped in.
 const HOPELESS_ATTEMPTS: u32 = 2;
-/// Turns of waiting for the fallback lock before an attempt is counted as lost.
-const LOCK_TURNS: u32 = 1000;
+/// Looks at the fallback lock before an attempt is counted as lost.
+const LOCK_WAITS: u32 = 1000;
 
 /// What runs transactions, and counts them.
 ///
@@ -59,9 +61,9 @@ const LOCK_TURNS: u32 = 1000;
 /// let memory = TransactionalMemory::new(Transactions::Simulated(Simulation::default()), None);
 /// let (lock, account) = (AtomicBool::new(false), AtomicU64::new(5));
 /// let relax = std::hint::spin_loop;
-/// let withdrawn = memory.change(&|| lock.load(Relaxed), &relax, |step| {
+/// let withdrawn = memory.change(&|| lock.load(Relaxed), &relax, |attempt| {
 ///     let left = account.load(Relaxed) - 1;
-///     step.decided()?;
+///     attempt.decided()?;
 ///     account.store(left, Relaxed);
 ///     Ok(left)
 /// });
@@ -87,14 +89,14 @@ enum Kind {
 #[derive(Debug)]
 pub struct Aborted(AbortStatus);
 
-/// A transaction that is under way.
+/// An attempt that is under way.
 #[derive(Debug)]
-pub struct Step {
+pub struct Attempt {
     /// The abort that a simulation has in store.
     abort: Option<AbortStatus>,
 }
 
-impl Step {
+impl Attempt {
     /// To be called when everything is read and nothing stored yet: the last moment at which a
     /// simulation takes an attempt back. No instruction on a processor that takes back stores as
     /// well.
@@ -135,6 +137,10 @@ impl TransactionalMemory {
         !matches!(self.kind, Kind::Off)
     }
 
+    fn is_rtm(&self) -> bool {
+        matches!(self.kind, Kind::Rtm(_))
+    }
+
     /// Whether they are simulated.
     pub fn is_simulated(&self) -> bool {
         matches!(self.kind, Kind::Simulated(_))
@@ -142,7 +148,7 @@ impl TransactionalMemory {
 
     /// What `body` finds, all of it at one moment at which `held` says that the fallback lock is
     /// free. None if attempts were given up: the other way is to be taken. `body` must not store
-    /// anything. `wait` is called in every turn of waiting for the lock.
+    /// anything. `wait` is called each time that the lock is found held.
     #[inline]
     pub fn read<T>(
         &self,
@@ -150,19 +156,19 @@ impl TransactionalMemory {
         wait: &impl Fn(),
         mut body: impl FnMut() -> T,
     ) -> Option<T> {
-        self.change(held, wait, |step| {
+        self.change(held, wait, |attempt| {
             let found = body();
-            step.decided().map(|()| found)
+            attempt.decided().map(|()| found)
         })
     }
 
-    /// As [`read`](Self::read), and `body` stores after it has asked [`Step::decided`].
+    /// As [`read`](Self::read), and `body` stores after it has asked [`Attempt::decided`].
     #[inline]
     pub fn change<T>(
         &self,
         held: &impl Fn() -> bool,
         wait: &impl Fn(),
-        mut body: impl FnMut(&Step) -> Result<T, Aborted>,
+        mut body: impl FnMut(&Attempt) -> Result<T, Aborted>,
     ) -> Option<T> {
         if !self.is_on() {
             return None;
@@ -176,14 +182,17 @@ impl TransactionalMemory {
                 }
                 Err(status) => status,
             };
-            self.tally.aborted(status.cause());
+            let earlier = self.tally.aborted(status.cause());
             if status.cause() == AbortCause::Locked {
-                (0..LOCK_TURNS).take_while(|_| held()).for_each(|_| wait());
+                (0..LOCK_WAITS).take_while(|_| held()).for_each(|_| wait());
             } else if status.may_retry() {
-                // Those who met go apart: each waits twice as long as the last time. For nobody in
-                // particular, so not by `wait`.
+                // Backoff: twice as long each time. There is no owner to wait for, so not `wait`.
                 (0..1u32 << attempt).for_each(|_| std::hint::spin_loop());
             } else {
+                let unexplained = status.cause() == AbortCause::Unknown;
+                if unexplained && self.is_rtm() && earlier.is_multiple_of(text::ABORTS_BETWEEN) {
+                    text::map_in();
+                }
                 hopeless += 1;
                 if hopeless == HOPELESS_ATTEMPTS {
                     break;
@@ -198,7 +207,7 @@ impl TransactionalMemory {
     fn attempt<T>(
         &self,
         held: &impl Fn() -> bool,
-        body: &mut impl FnMut(&Step) -> Result<T, Aborted>,
+        body: &mut impl FnMut(&Attempt) -> Result<T, Aborted>,
     ) -> Result<T, AbortStatus> {
         match &self.kind {
             Kind::Off => Err(AbortStatus::of(AbortCause::Unknown)),
@@ -207,8 +216,8 @@ impl TransactionalMemory {
         }
     }
 
-    /// To be called by whoever has taken the fallback lock, before he touches anything. On a
-    /// processor taking the lock was all: no transaction that has read it is left.
+    /// To be called by the thread that has taken the fallback lock, before it touches anything. On
+    /// a processor taking the lock was all: no transaction that has read it is left.
     pub fn settle(&self) {
         if let Kind::Simulated(simulator) = &self.kind {
             simulator.settle();
@@ -226,7 +235,7 @@ impl TransactionalMemory {
 fn attempt_by_processor<T>(
     _: Rtm,
     held: &impl Fn() -> bool,
-    body: &mut impl FnMut(&Step) -> Result<T, Aborted>,
+    body: &mut impl FnMut(&Attempt) -> Result<T, Aborted>,
 ) -> Result<T, AbortStatus> {
     let status = rtm::begin();
     if status != rtm::STARTED {
@@ -238,7 +247,7 @@ fn attempt_by_processor<T>(
     let done = if held() {
         Err(Aborted(AbortStatus::of(AbortCause::Locked)))
     } else {
-        body(&Step { abort: None })
+        body(&Attempt { abort: None })
     };
     match done {
         Ok(done) => {
@@ -292,9 +301,9 @@ mod tests {
         for cause in AbortCause::ALL {
             let memory = simulated(1, InjectedAborts::Always(cause));
             let (mut runs, word) = (0, AtomicU64::new(0));
-            let done = memory.change(&|| false, &relax, |step| {
+            let done = memory.change(&|| false, &relax, |attempt| {
                 runs += 1;
-                step.decided()?;
+                attempt.decided()?;
                 word.store(1, Relaxed);
                 Ok(())
             });
@@ -329,21 +338,21 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_the_lock_held_waits_and_goes_the_other_way_in_the_end() {
+    fn a_thread_that_finds_the_lock_held_waits_and_goes_the_other_way_in_the_end() {
         let memory = simulated(1, InjectedAborts::Nothing);
-        let turns = AtomicU64::new(0);
+        let waits = AtomicU64::new(0);
         let count = || {
-            turns.fetch_add(1, Relaxed);
+            waits.fetch_add(1, Relaxed);
         };
         assert_eq!(memory.read(&|| true, &count, || ()), None);
-        assert_eq!(turns.load(Relaxed), u64::from(ATTEMPTS * LOCK_TURNS));
-        let free_after = |turn: u64| memory.read(&|| turns.load(Relaxed) < turn, &count, || ());
-        assert_eq!(free_after(turns.load(Relaxed) + 10), Some(()));
+        assert_eq!(waits.load(Relaxed), u64::from(ATTEMPTS * LOCK_WAITS));
+        let free_after = |wait: u64| memory.read(&|| waits.load(Relaxed) < wait, &count, || ());
+        assert_eq!(free_after(waits.load(Relaxed) + 10), Some(()));
         assert_eq!(memory.counts().aborted_by(AbortCause::Locked), u64::from(ATTEMPTS) + 1);
     }
 
-    /// Threads add to two words in transactions and, where these give up, under the lock; nobody
-    /// sees one without the other.
+    /// Threads add to two words in transactions and, where these give up, under the lock; no
+    /// thread sees one without the other.
     fn words_change_together(memory: &TransactionalMemory) {
         const THREADS: u64 = 4;
         const STEPS: u64 = 3000;
@@ -365,10 +374,10 @@ mod tests {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     for _ in 0..STEPS {
-                        let changed = memory.change(&held, &relax, |step| {
+                        let changed = memory.change(&held, &relax, |attempt| {
                             let seen = both();
                             assert_eq!(seen[0], seen[1], "a change was seen in part");
-                            step.decided()?;
+                            attempt.decided()?;
                             add();
                             Ok(())
                         });
@@ -422,8 +431,8 @@ mod tests {
     fn transactions_that_are_emulated_and_aborted_lead_to_the_other_way() {
         let memory = TransactionalMemory::new(Transactions::Auto, Some(Rtm::EMULATED));
         let word = AtomicU64::new(5);
-        let changed = memory.change(&|| false, &relax, |step| {
-            step.decided()?;
+        let changed = memory.change(&|| false, &relax, |attempt| {
+            attempt.decided()?;
             word.store(6, Relaxed);
             Ok(())
         });

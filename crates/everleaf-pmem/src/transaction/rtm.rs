@@ -1,8 +1,8 @@
 //! The instructions of restricted transactional memory (RTM).
 //!
-//! What happens between [`begin`] and [`end`] happens at one moment for everybody else, or not at
-//! all: on an abort the processor takes back every store and restores every register, and goes on
-//! behind `xbegin` with a status in `eax`. So to the compiler `begin` is an instruction that
+//! What happens between [`begin`] and [`end`] happens at one moment for all other threads, or not
+//! at all: on an abort the processor takes back every store and restores every register, and goes
+//! on behind `xbegin` with a status in `eax`. So to the compiler `begin` is an instruction that
 //! returns one of many values, once: a transaction that aborted was never begun. This is what C
 //! compilers make of their own intrinsic.
 

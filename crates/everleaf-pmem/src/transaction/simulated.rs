@@ -2,19 +2,19 @@
 //!
 //! A mutex, the *gate*, is held for the length of a transaction, so that transactions exclude each
 //! other as if they were instants. What the processor does besides, it does here too:
-//! - Whoever takes the fallback lock aborts every transaction that has read it. Here it waits until
-//!   the one that is under way has ended ([`settle`](Simulator::settle)); those that come later
-//!   read that the lock is held. A transaction that does not read the lock runs beside its holder,
-//!   and is harmed, as it would be on the processor.
+//! - Taking the fallback lock aborts every transaction that has read it. Here its holder waits
+//!   until the one that is under way has ended ([`settle`](Simulator::settle)); those that come
+//!   later read that the lock is held. A transaction that does not read the lock runs beside its
+//!   holder, and is harmed, as it would be on the processor.
 //! - It may abort at any moment. Here it does at its beginning, or when it has decided and not yet
 //!   stored, for nothing can be taken back here.
 
 use parking_lot::Mutex;
 
 use super::status::AbortStatus;
-use super::{AbortCause, Aborted, Step};
+use super::{AbortCause, Aborted, Attempt};
 
-/// Which aborts a simulation invents.
+/// Which aborts a simulation injects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InjectedAborts {
     /// None.
@@ -57,20 +57,20 @@ impl Simulator {
     pub fn attempt<T>(
         &self,
         held: &impl Fn() -> bool,
-        body: &mut impl FnMut(&Step) -> Result<T, Aborted>,
+        body: &mut impl FnMut(&Attempt) -> Result<T, Aborted>,
     ) -> Result<T, AbortStatus> {
         let mut random = self.gate.lock();
-        if let Some(status) = self.invent(&mut random, false) {
+        if let Some(status) = self.inject(&mut random, false) {
             return Err(status);
         }
         if held() {
             return Err(AbortStatus::of(AbortCause::Locked));
         }
-        body(&Step { abort: self.invent(&mut random, true) }).map_err(|Aborted(status)| status)
+        body(&Attempt { abort: self.inject(&mut random, true) }).map_err(|Aborted(status)| status)
     }
 
     /// An abort at the beginning or at the end of an attempt, perhaps.
-    fn invent(&self, random: &mut u64, at_end: bool) -> Option<AbortStatus> {
+    fn inject(&self, random: &mut u64, at_end: bool) -> Option<AbortStatus> {
         match self.aborts {
             InjectedAborts::Nothing => None,
             InjectedAborts::OneIn(times) => {

@@ -1,4 +1,4 @@
-//! Why a transaction came to nothing.
+//! Why a transaction was aborted.
 
 use super::rtm::LOCKED_CODE;
 
@@ -15,7 +15,7 @@ pub enum AbortCause {
     /// The processor gives no reason: an interrupt, an instruction that no transaction may have, or
     /// a page fault, which comes again every time until the page is touched outside.
     Unknown,
-    /// A debugger, a nested transaction, or what is to be invented.
+    /// A debugger, a nested transaction, or an injected abort.
     Other,
 }
 

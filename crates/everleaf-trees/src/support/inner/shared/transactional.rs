@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use everleaf_pmem::{Aborted, Step, TransactionCounts, TransactionalMemory};
+use everleaf_pmem::{Aborted, Attempt, TransactionCounts, TransactionalMemory};
 
 use super::super::entries::Entry;
 use super::super::latches::Alone;
@@ -101,18 +101,18 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         separator: K::Ref<'_>,
         entry: Entry,
     ) -> Option<u64> {
-        self.change_in_transaction(relax, |step, held| {
+        self.change_in_transaction(relax, |attempt, held| {
             let (path, _) = self.tree.path(separator, &mut Alone);
-            step.decided()?;
+            attempt.decided()?;
             Ok(self.tree.insert_at(&path, entry, held))
         })
     }
 
     /// Removes in one transaction; none if transactions gave up, or there are none.
     pub(super) fn remove_in_transaction(&self, relax: &impl Fn(), key: K::Ref<'_>) -> Option<bool> {
-        self.change_in_transaction(relax, |step, held| {
+        self.change_in_transaction(relax, |attempt, held| {
             let (path, _) = self.tree.path(key, &mut Alone);
-            step.decided()?;
+            attempt.decided()?;
             Ok(self.tree.remove_at(&path, held))
         })
     }
@@ -123,14 +123,14 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     fn change_in_transaction<T>(
         &self,
         relax: &impl Fn(),
-        change: impl Fn(&Step, &mut Held<'_, K, CAPACITY, fn()>) -> Result<T, Aborted>,
+        change: impl Fn(&Attempt, &mut Held<'_, K, CAPACITY, fn()>) -> Result<T, Aborted>,
     ) -> Option<T> {
         if !self.is_transactional() {
             return None;
         }
         let mut held = Held::new(&self.tree, std::hint::spin_loop as fn());
-        self.transactions.change(&|| self.is_held(), relax, |step| {
-            let done = change(step, &mut held)?;
+        self.transactions.change(&|| self.is_held(), relax, |attempt| {
+            let done = change(attempt, &mut held)?;
             held.unlock();
             Ok(done)
         })
