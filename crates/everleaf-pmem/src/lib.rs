@@ -15,11 +15,11 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
-//! `durability` (the operations, and what of them can fail) · `hardware` `dram` `traced` (the media)
-//! · `instrumented` `emulated` `counted` `cache_model` (hardware with hooks) · `event` `watch`
-//! `scheduler` (what `traced` records, which loads it notes, which thread runs) · `transaction` (on
-//! DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter` `tally` (names for
-//! what is counted, and where the counts stand).
+//! `durability` (the operations, and what of them can fail) · `hardware` `dram` `traced` (the
+//! media) · `instrumented` `emulated` `counted` `cache_model` (hardware with hooks) · `event`
+//! `watch` `scheduler` (what `traced` records, which loads it notes, which thread runs) ·
+//! `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
+//! `tally` (names for what is counted, and where the counts stand).
 #![warn(missing_docs)]
 
 mod cache_model;
