@@ -105,12 +105,22 @@ fn compare_prints_ratios_to_the_first() {
         "300",
         "--rounds",
         "2",
+        "--turn",
+        "50",
         "--phases",
         "insert,find",
         "--json",
     ];
     let rows: Vec<_> = bench.ok(arguments).lines().map(json).collect();
     assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!(row["turns"], 2 * 6, "rounds, and turns of each");
+        let of = |key: &str| row[key].as_f64().unwrap();
+        let ratios = ["ratio_min", "ratio_q1", "ratio", "ratio_q3", "ratio_max"].map(of);
+        assert!(ratios.is_sorted(), "{row:?}");
+        let rates = ["min", "median", "max"].map(|which| of(&format!("{which}_ops_per_second")));
+        assert!(rates.is_sorted() && rates[0] > 0.0, "{row:?}");
+    }
     assert!(rows.iter().filter(|row| row["engine"] == "fptree").all(|row| row["ratio"] == 1.0));
 }
 
@@ -496,6 +506,34 @@ fn ycsb_says_with_what_it_was_measured() {
     assert!(
         bench.refused(given.iter().chain(&["--key-deviation", "0"])).contains("--key-deviation 0")
     );
+}
+
+#[test]
+fn transactions_are_asked_for_in_every_command_that_measures_and_counted() {
+    let bench = Bench::new();
+    let of = |command: &str, more: &[&str]| {
+        let rtm = ["--rtm", "simulated", "--json"];
+        let printed = bench.ok(["bench", command].iter().chain(more).chain(&rtm));
+        json(printed.lines().next().unwrap())
+    };
+    let (keys, rounds) = (["--keys", "300"], ["--rounds", "1"]);
+    let measured = [
+        of("micro", &[&["--engine", "fptree-c", "--phases", "insert"], &keys[..]].concat()),
+        of("compare", &[&["--engines", "fptree-c"], &keys[..], &rounds].concat()),
+        of("stores", &[&["--engines", "store"], &keys[..], &rounds].concat()),
+        of("growth", &["--from", "1MiB", "--to", "2MiB"]),
+    ];
+    for row in measured {
+        assert_eq!(row["concurrency"], "simulated-rtm", "{row:?}");
+        assert!(row["transactions"].as_u64() > Some(0) && row["aborts_conflict"].is_u64());
+    }
+    let ycsb = ["--workload", "d", "--engine", "store", "--operations", "300"];
+    let row = of("ycsb", &[&ycsb, &keys[..], &rounds].concat());
+    assert_eq!((&row["concurrency"], row["fallbacks"].is_u64()), (&"simulated-rtm".into(), true));
+    of("recovery", &[&["--engine", "fptree-c"], &keys[..], &rounds].concat());
+    of("model", &[&["--engines", "fptree-c", "--rounds", "1"], &keys[..]].concat());
+    let off = ["bench", "growth", "--from", "1MiB", "--to", "2MiB", "--json"];
+    assert_eq!(json(&bench.ok(off))["concurrency"], "version-locks");
 }
 
 #[test]
