@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use everleaf::Transactions;
+use everleaf::{StoreKey, Transactions};
 use everleaf_crash::{ConcurrentSubject, Step, Subject};
 use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
-use crate::subject::{Content, ScriptKind, model, part_of, sentence, show};
+use crate::subject::{Content, model, of_script, part_of, sentence, show};
 use crate::{EngineSubject, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.
@@ -34,22 +34,22 @@ impl fmt::Debug for Answer {
 }
 
 /// Runs an operation on an index.
-pub(crate) fn answer<K: ScriptKind>(
+pub(crate) fn answer<K: StoreKey>(
     index: &dyn Index<K>,
     operation: &Operation,
 ) -> Result<Answer, String> {
     match operation {
-        Operation::Get(key) => index.get(K::borrow_key(key)).map(Answer::Value),
+        Operation::Get(key) => index.get(of_script::<K>(key)).map(Answer::Value),
         Operation::Insert(key, value) => {
-            index.insert(K::borrow_key(key), *value).map(Answer::Changed)
+            index.insert(of_script::<K>(key), *value).map(Answer::Changed)
         }
         Operation::Update(key, value) => {
-            index.update(K::borrow_key(key), *value).map(Answer::Value)
+            index.update(of_script::<K>(key), *value).map(Answer::Value)
         }
         Operation::Upsert(key, value) => {
-            index.upsert(K::borrow_key(key), *value).map(Answer::Value)
+            index.upsert(of_script::<K>(key), *value).map(Answer::Value)
         }
-        Operation::Remove(key) => index.remove(K::borrow_key(key)).map(Answer::Value),
+        Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
         Operation::Batch(_) => return Err("an index has no batches; explore the store".to_owned()),
         Operation::Sync | Operation::Crash => index.sync().map(|()| Answer::Done),

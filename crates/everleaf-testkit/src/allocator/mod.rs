@@ -6,10 +6,11 @@
 //! it.
 //!
 //! Map of the files: `operation` (what is done, and the model of it) · `state` (an opened pool) ·
-//! `paths` (which ways there are).
+//! `session` (pools left by sessions without flushes) · `paths` (which ways there are).
 
 mod operation;
 mod paths;
+mod session;
 mod state;
 
 use everleaf_crash::Subject;
@@ -86,7 +87,7 @@ impl Subject for AllocatorSubject {
 
     fn recover(&self, image: Traced) -> Result<AllocatorState, String> {
         if crate::holds_a_pool(&image) {
-            AllocatorState::open(image)
+            AllocatorState::recover(image)
         } else {
             Ok(AllocatorState::without_pool(image))
         }
@@ -100,6 +101,14 @@ impl Subject for AllocatorSubject {
     ) -> Result<(), String> {
         if !state.is_open() && acknowledged == 0 && self.creates() {
             return Ok(());
+        }
+        if state.is_refused() {
+            let left =
+                |operation: &AllocatorOperation| matches!(operation.action, Action::Unflushed(..));
+            let last = acknowledged.checked_sub(1).map(|last| &self.explore[last]);
+            let excused = last.is_some_and(left) || cut.is_some_and(|cut| left(&self.explore[cut]));
+            let refused = "the pool is refused although its last session has flushed everything";
+            return if excused { Ok(()) } else { Err(refused.to_owned()) };
         }
         state.check().map_err(|e| format!("after recovery: {e}"))?;
         let found = state.content()?;
@@ -130,24 +139,11 @@ impl Subject for AllocatorSubject {
     }
 
     fn sites(&self) -> Vec<Site> {
-        let parts = [
-            "create",
-            "record",
-            "chunk",
-            "intent",
-            "exchange",
-            "link",
-            "run",
-            "grow",
-            "recover.blocks",
-            "recover.retire",
-            "open",
-            "close",
-        ];
-        let of_allocator = |site: &&Site| {
-            parts.iter().any(|part| site.name().starts_with(&format!("pool.{part}")))
+        let of_batches = |site: &&Site| {
+            let name = site.name();
+            name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.")
         };
-        everleaf_pool::SITES.iter().filter(of_allocator).copied().collect()
+        everleaf_pool::SITES.iter().filter(|site| !of_batches(site)).copied().collect()
     }
 
     fn operation_of(&self, site: Site) -> Option<&'static str> {

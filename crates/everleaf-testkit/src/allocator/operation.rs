@@ -6,6 +6,8 @@ use std::fmt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::state::{NODE_BYTES, ROOT_BYTES};
+
 /// Places of each kind.
 pub(super) const SLOTS: usize = 8;
 
@@ -19,6 +21,7 @@ pub enum Kind {
     Link,
     Node,
     Run,
+    Root,
 }
 
 /// One operation, by one of two workers.
@@ -53,6 +56,13 @@ pub enum Action {
     FreeRun(usize),
     /// Allocates a run of so many chunks, whose preparation fails.
     RefusedRun(u64),
+    /// Makes the root of this number.
+    Root(usize),
+    /// A session whose stores stay in the caches of the processor (its medium is none that it can
+    /// flush to), allocates a record of so many bytes, and ends without closing the pool.
+    Unflushed(usize, u64),
+    /// Opens the pool, which no session has open.
+    Open,
     /// Closes and opens the pool.
     Reopen,
     /// Makes the pool: the first operation of all.
@@ -62,15 +72,22 @@ pub enum Action {
 impl AllocatorOperation {
     pub(super) fn model(&self, content: &mut Content) {
         match self.action {
-            Action::Record(slot, bytes) => _ = content.insert((Kind::Record, slot), bytes),
+            Action::Record(slot, bytes) | Action::Unflushed(slot, bytes) => {
+                _ = content.insert((Kind::Record, slot), bytes)
+            }
+            Action::Root(slot) => _ = content.insert((Kind::Root, slot), ROOT_BYTES),
             Action::FreeRecord(slot) => _ = content.remove(&(Kind::Record, slot)),
-            Action::Node(slot) => _ = content.insert((Kind::Node, slot), super::state::NODE_BYTES),
+            Action::Node(slot) => _ = content.insert((Kind::Node, slot), NODE_BYTES),
             Action::FreeNode(slot) => _ = content.remove(&(Kind::Node, slot)),
             Action::Link(slot, bytes) => _ = content.insert((Kind::Link, slot), bytes),
             Action::Unlink(slot) => _ = content.remove(&(Kind::Link, slot)),
             Action::Run(slot, chunks) => _ = content.insert((Kind::Run, slot), chunks),
             Action::FreeRun(slot) => _ = content.remove(&(Kind::Run, slot)),
-            Action::RefusedLink(_) | Action::RefusedRun(_) | Action::Reopen | Action::Create => {}
+            Action::RefusedLink(_)
+            | Action::RefusedRun(_)
+            | Action::Open
+            | Action::Reopen
+            | Action::Create => {}
         }
     }
 

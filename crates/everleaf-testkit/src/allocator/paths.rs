@@ -21,7 +21,10 @@ pub const ALLOCATOR_PATHS: &[Path] = &[
     ("run", "growth of the pool"),
     ("run", "its preparation fails"),
     ("run freed", "plain"),
+    ("root", "made"),
     ("pool", "made"),
+    ("pool", "left by a session without flushes"),
+    ("pool", "opened"),
     ("pool", "closed and opened"),
 ];
 
@@ -62,7 +65,10 @@ fn path(action: &Action, grown: bool, takes_a_chunk: bool) -> Path {
         Action::FreeRecord(_) | Action::FreeNode(_) => ("free", "plain"),
         Action::Unlink(_) => ("unlink", "plain"),
         Action::FreeRun(_) => ("run freed", "plain"),
+        Action::Root(_) => ("root", "made"),
         Action::Create => ("pool", "made"),
+        Action::Unflushed(..) => ("pool", "left by a session without flushes"),
+        Action::Open => ("pool", "opened"),
         Action::Reopen => ("pool", "closed and opened"),
     }
 }

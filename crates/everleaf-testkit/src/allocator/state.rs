@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
 use everleaf_pool::{
-    Audit, Format, KeyType, NodeKind, PendingLink, Pool, PoolError, Record, Run, Shutdown, Worker,
+    Audit, Format, KeyType, NodeKind, PendingLink, Pool, PoolError, Record, RootName, Run,
+    Shutdown, Worker,
 };
 
 use super::operation::{Content, Kind, SLOTS};
+use super::session;
 use super::{Action, AllocatorOperation};
 
 persistent! {
@@ -30,6 +32,9 @@ impl everleaf_pool::Node for Node {
 }
 
 pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
+pub(super) const ROOT_BYTES: u64 = size_of::<Node>() as u64;
+/// Roots that are made.
+const ROOTS: [RootName; 2] = [RootName::new("first"), RootName::new("second")];
 /// The first word of a run: this and its place.
 const RUN_STAMP: u64 = 0x5eaf_0000_0000_0000;
 const CHUNK: u64 = 4096;
@@ -41,6 +46,8 @@ pub struct AllocatorState {
     open: Option<Open>,
     /// How the pool was found, if it was opened.
     pub shutdown: Option<Shutdown>,
+    /// The pool was left by a session without flushes, under another boot of the machine.
+    is_refused: bool,
 }
 
 struct Open {
@@ -48,7 +55,7 @@ struct Open {
     workers: [Worker<Traced>; 2],
 }
 
-fn sentence(error: impl std::fmt::Display) -> String {
+pub(super) fn sentence(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -60,12 +67,17 @@ fn content_of(bytes: u64) -> Vec<u8> {
 impl AllocatorState {
     /// Memory without a pool.
     pub fn without_pool(media: Traced) -> Self {
-        Self { media, open: None, shutdown: None }
+        Self { media, open: None, shutdown: None, is_refused: false }
     }
 
     /// Whether there is a pool.
     pub fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.is_refused
+    }
+
+    /// Whether there is one that must not be opened.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     pub fn create(media: Traced) -> Result<Self, String> {
@@ -75,7 +87,15 @@ impl AllocatorState {
         Self::over(media, pool)
     }
 
-    pub fn open(media: Traced) -> Result<Self, String> {
+    /// Opens what a power failure left.
+    pub fn recover(media: Traced) -> Result<Self, String> {
+        if session::is_refused(&media)? {
+            return Ok(Self { is_refused: true, ..Self::without_pool(media) });
+        }
+        Self::open(media)
+    }
+
+    fn open(media: Traced) -> Result<Self, String> {
         let (pool, opened) = Pool::open(media.clone()).map_err(sentence)?;
         let mut live = Self { shutdown: Some(opened.shutdown), ..Self::over(media, pool)? };
         let Open { pool, workers: [worker, _] } = live.parts()?;
@@ -88,7 +108,8 @@ impl AllocatorState {
 
     fn over(media: Traced, pool: Arc<Pool<Traced>>) -> Result<Self, String> {
         let workers = [pool.worker().map_err(sentence)?, pool.worker().map_err(sentence)?];
-        Ok(Self { media, open: Some(Open { pool, workers }), shutdown: None })
+        let open = Some(Open { pool, workers });
+        Ok(Self { open, ..Self::without_pool(media) })
     }
 
     fn parts(&mut self) -> Result<&mut Open, String> {
@@ -105,6 +126,22 @@ impl AllocatorState {
             let Open { pool, workers } = self.open.take().ok_or("the pool is closed")?;
             drop(workers);
             pool.close().map_err(sentence)?;
+        }
+        if let Action::Unflushed(slot, bytes) = operation.action {
+            self.open = None;
+            return session::without_flushes(&self.media, |media| {
+                let mut session = Self::open(media)?;
+                session.run(&AllocatorOperation {
+                    worker: operation.worker,
+                    action: Action::Record(slot, bytes),
+                })
+            });
+        }
+        if operation.action == Action::Open && self.open.is_some() {
+            // The crash came while no session had the pool open, and the recovery has opened it.
+            return Ok(());
+        }
+        if matches!(operation.action, Action::Reopen | Action::Open) {
             *self = Self::open(self.media.clone())?;
             return Ok(());
         }
@@ -134,6 +171,13 @@ impl AllocatorState {
             if !pool.media().load(&slots.nodes[slot]).is_null() {
                 content.insert((Kind::Node, slot), NODE_BYTES);
             }
+        }
+        for (slot, name) in ROOTS.into_iter().enumerate().filter(|(_, name)| pool.has_root(*name)) {
+            let root = pool.root::<Node>(name).map_err(sentence)?;
+            if root.words.iter().any(|word| pool.media().load(word) != 0) {
+                return Err(format!("the root {name} is not empty"));
+            }
+            content.insert((Kind::Root, slot), ROOT_BYTES);
         }
         for run in pool.runs(RUNS).map_err(sentence)? {
             let stamp = pool.media().load(
@@ -257,7 +301,11 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
                 other => _ = other?,
             }
         }
-        Action::Reopen | Action::Create => {}
+        Action::Root(slot) => {
+            worker.create_root::<Node>(ROOTS[slot])?;
+            media.fence(site!("testkit.caller.fence"));
+        }
+        Action::Unflushed(..) | Action::Open | Action::Reopen | Action::Create => {}
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use everleaf::{
-    BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
-    U64Keys, registry,
+    BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, StoreKey,
+    Transactions, U64Keys, registry,
 };
 use everleaf_crash::Subject;
 use everleaf_pmem::{Media, Site, Traced};
@@ -22,8 +22,8 @@ pub(crate) use parts::part_of;
 pub(crate) use paths::barriers;
 pub use paths::{PATHS, Path, PathTaken, WIDE_PATHS};
 use target::PooledIndex;
-pub(crate) use target::ScriptKind;
 pub use target::Target;
+pub(crate) use target::of_script;
 
 /// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing
 /// to recover.
@@ -165,7 +165,7 @@ impl EngineSubject {
         }
     }
 
-    fn create_index<K: ScriptKind>(&self, media: Traced) -> Result<Box<dyn Target>, String> {
+    fn create_index<K: StoreKey>(&self, media: Traced) -> Result<Box<dyn Target>, String> {
         let format =
             registry::pool_format(self.engine, K::TYPE, &self.parameters, self.value_words)
                 .map_err(sentence)?;
@@ -225,7 +225,7 @@ impl EngineSubject {
 /// An opened target, and how it was left.
 pub(crate) type Opened = (Box<dyn Target>, Option<Shutdown>);
 
-fn open_index<K: ScriptKind>(media: Traced, transactions: Transactions) -> Result<Opened, String> {
+fn open_index<K: StoreKey>(media: Traced, transactions: Transactions) -> Result<Opened, String> {
     let (pool, opened) = Pool::open(media).map_err(sentence)?;
     let opening = registry::Opening { transactions, ..opened.shutdown.into() };
     let (index, _) = registry::open_index_with::<K, Traced>(&pool, opening).map_err(sentence)?;

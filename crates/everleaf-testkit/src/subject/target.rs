@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf::{BytesKeys, Error, OwnedKey, Store, StoreKey, U64Keys};
+use everleaf::{Error, OwnedKey, Store, StoreKey};
 use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
 use everleaf_pmem::Traced;
 use everleaf_pool::{Audit, Pool};
@@ -45,33 +45,20 @@ pub trait Target: Send + Sync {
     fn close(self: Box<Self>) -> Result<(), String>;
 }
 
-/// Kinds of keys that scripts can have.
-pub(crate) trait ScriptKind: StoreKey {
-    fn borrow_key(key: &Key) -> <Self as KeyKind>::Ref<'_>;
-    fn script_key(key: <Self as KeyKind>::Ref<'_>) -> Key;
+/// A key of a script, as an index of such keys takes it.
+pub(crate) fn of_script<K: StoreKey>(key: &Key) -> K::Ref<'_> {
+    let key = match key {
+        Key::U64(key) => everleaf::Key::U64(*key),
+        Key::Bytes(key) => everleaf::Key::Bytes(key),
+    };
+    K::narrow(key).expect("a scenario has keys of one type")
 }
 
-impl ScriptKind for U64Keys {
-    fn borrow_key(key: &Key) -> u64 {
-        match key {
-            Key::U64(key) => *key,
-            Key::Bytes(_) => 0, // A scenario has keys of one type.
-        }
-    }
-    fn script_key(key: u64) -> Key {
-        Key::U64(key)
-    }
-}
-
-impl ScriptKind for BytesKeys {
-    fn borrow_key(key: &Key) -> &[u8] {
-        match key {
-            Key::Bytes(key) => key,
-            Key::U64(_) => &[],
-        }
-    }
-    fn script_key(key: &[u8]) -> Key {
-        Key::Bytes(key.to_vec())
+/// A key of an index, as scripts have it.
+fn to_script<K: StoreKey>(key: K::Ref<'_>) -> Key {
+    match K::widen(key) {
+        everleaf::Key::U64(key) => Key::U64(key),
+        everleaf::Key::Bytes(key) => Key::Bytes(key.to_vec()),
     }
 }
 
@@ -86,22 +73,22 @@ fn words_of(value: u64, words: usize) -> Vec<u64> {
     (0..words as u64).map(|i| value ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
 }
 
-impl<K: ScriptKind> Target for PooledIndex<K> {
+impl<K: StoreKey> Target for PooledIndex<K> {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
         let width = self.index.value_words();
         let mut old = vec![0; width];
         match operation {
             Operation::Insert(key, value) => {
-                self.index.insert_words(K::borrow_key(key), &words_of(*value, width))
+                self.index.insert_words(of_script::<K>(key), &words_of(*value, width))
             }
             Operation::Update(key, value) => {
-                self.index.update_words(K::borrow_key(key), &words_of(*value, width), &mut old)
+                self.index.update_words(of_script::<K>(key), &words_of(*value, width), &mut old)
             }
             Operation::Upsert(key, value) => {
-                self.index.upsert_words(K::borrow_key(key), &words_of(*value, width), &mut old)
+                self.index.upsert_words(of_script::<K>(key), &words_of(*value, width), &mut old)
             }
-            Operation::Remove(key) => self.index.remove_words(K::borrow_key(key), &mut old),
-            Operation::Get(key) => self.index.get_words(K::borrow_key(key), &mut old),
+            Operation::Remove(key) => self.index.remove_words(of_script::<K>(key), &mut old),
+            Operation::Get(key) => self.index.get_words(of_script::<K>(key), &mut old),
             Operation::Thread { operation, .. } => return self.apply(operation),
             other => return administrative(other),
         }
@@ -118,15 +105,16 @@ impl<K: ScriptKind> Target for PooledIndex<K> {
         let mut torn = None;
         let mut visit = |key: K::Ref<'_>, value: &[u64]| {
             if value != words_of(value[0], value.len()) {
-                torn = Some(format!("the value of {} is none that was stored", K::script_key(key)));
+                torn =
+                    Some(format!("the value of {} is none that was stored", to_script::<K>(key)));
             }
-            content.insert(K::script_key(key), value[0]);
+            content.insert(to_script::<K>(key), value[0]);
             ControlFlow::Continue(())
         };
         self.index.scan(Bound::Unbounded, Direction::Forward, &mut visit).map_err(sentence)?;
         let mut found = vec![0; self.index.value_words()];
         for (key, value) in &content {
-            if !self.index.get_words(K::borrow_key(key), &mut found).map_err(sentence)?
+            if !self.index.get_words(of_script::<K>(key), &mut found).map_err(sentence)?
                 || found[0] != *value
             {
                 return Err(format!("a scan shows {key}={value}, a find does not"));

@@ -36,6 +36,11 @@ pub(super) fn removes(keys: impl IntoIterator<Item = u64>) -> String {
     lines(keys.into_iter().map(|key| format!("remove {key}")))
 }
 
+/// Whether a tree of leaves with bitmaps splits them in the order that readers without locks need.
+fn is_optimistic(engine: Engine) -> bool {
+    sorted::has_barriers(engine, "fptree.split.C")
+}
+
 fn trees(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: &str, keys: ScriptKeys, words: usize, script: &str| {
@@ -54,11 +59,9 @@ fn trees(engine: Engine) -> Vec<Case> {
             add("updates in a full leaf", keys, words, &script);
         }
         let full = inserts([10, 20, 30, 40]);
-        let cuts: &[&str] = match (engine, keys) {
-            (Engine::FpTreeConcurrent, U64) => {
-                &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"]
-            }
-            (Engine::FpTreeConcurrent, Bytes) => {
+        let cuts: &[&str] = match (is_optimistic(engine), keys) {
+            (true, U64) => &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"],
+            (true, Bytes) => {
                 &["C2.fence", "C3.bitmap", "C3.fence", "C4.fence", "C5.log", "C5.fence"]
             }
             _ => &["S2.fence", "S3.left", "S3.fence", "S5.log"],
@@ -70,7 +73,7 @@ fn trees(engine: Engine) -> Vec<Case> {
             );
             add(&format!("split cut before {site}, then removals"), keys, 1, &script);
         }
-        if engine == Engine::FpTreeConcurrent {
+        if is_optimistic(engine) {
             // A full leaf is what recovery knows a split by that was not committed.
             let script =
                 format!("{full}cut fptree.split.C3.fence insert 25 1\ninsert 11 1\ninsert 12 2\n");
@@ -315,7 +318,7 @@ fn threads(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
     let mut cases = Vec::new();
     let threaded = |name: &str, level, keys, script: &str| {
-        if engine == Engine::FastFair {
+        if sorted::has_arrays(engine) {
             // An array's counts are never flushed, and are written again after a recovery: every
             // crash point has a multiple of the images.
             return Case::threaded(name, engine, level, keys, INTERLEAVINGS / 5, script)
@@ -327,7 +330,7 @@ fn threads(engine: Engine) -> Vec<Case> {
         for (name, meeting) in MEETINGS {
             let case =
                 threaded(&format!("{name}, {keys:?}"), Index, keys, &format!("{full}{meeting}"));
-            if engine == Engine::FpTreeConcurrent {
+            if is_optimistic(engine) {
                 cases.push(case.clone().by_transactions());
             }
             cases.push(case);
@@ -422,5 +425,26 @@ fn allocators() -> Vec<Case> {
         Case::allocating("growth by an extent, and of this", &[a(Action::Run(0, 11))], &extended)
             .in_pool(64 << 10, 320 << 10)
             .with_budget(8),
+        Case::allocating(
+            "roots are made, and found again",
+            &[],
+            &[
+                a(Action::Root(0)),
+                b(Action::Reopen),
+                b(Action::Root(1)),
+                a(Action::Root(0)),
+                a(Action::Record(0, 40)),
+            ],
+        ),
+        Case::allocating(
+            "a session without flushes, and one with flushes after it",
+            &[a(Action::Record(0, 40))],
+            &[
+                a(Action::Unflushed(1, 100)),
+                b(Action::Open),
+                b(Action::FreeRecord(0)),
+                a(Action::Record(2, 40)),
+            ],
+        ),
     ]
 }

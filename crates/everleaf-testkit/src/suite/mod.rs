@@ -46,6 +46,9 @@ pub const ARGUED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Flushes that may find nothing to do, since they cannot know what the session before has flushed.
+pub const UNKNOWING: &[&str] = &["pool.rescue.lines"];
+
 /// The reason, if this mutant is [argued for](ARGUED).
 pub fn argument(mutant: Mutant) -> Option<&'static str> {
     let name = mutant.to_string();

@@ -2,15 +2,25 @@
 //! place, of nodes of every fill; splits, merges, the roots that come and go; and what follows
 //! after each of them was cut.
 
-use everleaf::Engine;
+use everleaf::{Engine, registry};
 
 use super::case::Case;
 use super::directed::{inserts, lines, removes};
 use crate::ScriptKeys::{Bytes, U64};
 
+/// Whether an engine has barriers of this family or operation.
+pub(super) fn has_barriers(engine: Engine, of: &str) -> bool {
+    registry::sites(engine).iter().any(|site| site.name().starts_with(of))
+}
+
 /// Whether the nodes of an engine are sorted.
 pub(super) fn has_sorted_nodes(engine: Engine) -> bool {
-    matches!(engine, Engine::CircTree | Engine::CircTreeLinear | Engine::FastFair)
+    has_barriers(engine, "sorted.")
+}
+
+/// Whether they are sorted arrays, and no rings.
+pub(super) fn has_arrays(engine: Engine) -> bool {
+    has_barriers(engine, "fastfair.")
 }
 
 /// Where operations are cut, by the names of the barriers that they do not reach any more.
@@ -73,7 +83,7 @@ const ARRAYS: Cuts = Cuts {
 };
 
 fn cuts(engine: Engine) -> &'static Cuts {
-    if engine == Engine::FastFair { &ARRAYS } else { &RINGS }
+    if has_arrays(engine) { &ARRAYS } else { &RINGS }
 }
 
 /// Eight keys of two leaves of 4 entries: `10 20 30 40` and `50 60 70 80`.
@@ -245,7 +255,7 @@ fn shifts(base: u32, keys: u32) -> String {
 pub(super) fn every_base_and_fill(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
-        for base in if engine == Engine::FastFair { 0..1 } else { 0..8 } {
+        for base in if has_arrays(engine) { 0..1 } else { 0..8 } {
             for fill in 3..8 {
                 let name = format!("{fill} entries from slot {base}");
                 let case = Case::sized(&name, engine, keys, 8, &shifts(base, fill));
