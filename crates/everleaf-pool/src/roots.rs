@@ -6,8 +6,8 @@
 //! the pool's creation; the others are made once and stay.
 //!
 //! ```text
-//! T1  the new root := zeros; the name of a free place     flush each             Crash: the place is free, whatever its name says.
-//! T2  COMMIT the place leads to the root                  an exchange, see worker.rs
+//! T1  the new root := zeros, flush; the name of a free place     Crash: the place is free, whatever its name says.
+//! T2  COMMIT the place leads to the root                         an exchange, see worker.rs
 //! ```
 
 use std::fmt;
@@ -107,6 +107,8 @@ pub(crate) fn place_of(offset: u64) -> Option<u64> {
     (within % PLACE_BYTES == PLACE_BYTES / 2 && place < MAX_ROOTS as u64).then_some(place)
 }
 
+const _: () = assert!(TABLE_OFFSET.is_multiple_of(PLACE_BYTES), "name and offset share a line");
+
 impl<M: Media> Pool<M> {
     /// The root of this name.
     ///
@@ -180,7 +182,7 @@ impl<M: Media> Pool<M> {
 }
 
 impl<M: Media> Worker<M> {
-    /// Makes a root of this name for a `T`, all zeros, unless it is there. It is there for good. 6
+    /// Makes a root of this name for a `T`, all zeros, unless it is there. It is there for good. 5
     /// flushes and one for each line of it, 2 fences. After a crash it is there wholly or not at
     /// all.
     ///
@@ -219,11 +221,11 @@ impl<M: Media> Worker<M> {
         let place = place.ok_or(PoolError::RootsExhausted { places: MAX_ROOTS })?;
         let bytes = (size_of::<T>() as u64).next_multiple_of(LINE as u64);
         let block = self.reserve(Some(NodeKind::ROOT), bytes, LINE as u64)?;
-        // T1. Durable with the fence of A1. Crash: the place is free.
+        // T1. Durable with the fence of A1. Crash: the place is free. The name shares a line with
+        // what T2 stores, so it is durable no later.
         pool.fill(site!("pool.root.T1.content"), block.offset, bytes, 0)?;
         let header = pool.header()?;
         media.store(&header.roots[2 * place], Sealed::of(name.0));
-        media.flush(site!("pool.root.T1.name"), &header.roots[2 * place]);
         // T2 COMMIT.
         self.exchange(header.roots[2 * place + 1].as_word(), None, Some(block))?;
         pool.roots().set(place, name.0, block.offset, bytes);

@@ -22,7 +22,7 @@ pub(crate) fn part_of(line: u64) -> Option<String> {
             field_at("Header", offset).map(|field| format!("header of the pool: {}", field.name))
         }
         "intents" => Some(format!("intent of worker {}", (offset - part.offset) / LINE)),
-        "anchor" => Some(format!("anchor of the index, line {}", (offset - part.offset) / LINE)),
+        "index" => Some(format!("root of the index, line {}", (offset - part.offset) / LINE)),
         _ => None,
     }
 }
@@ -40,8 +40,8 @@ mod tests {
             Some("header of the pool: extents"),
             Some("intent of worker 0"),
             Some("intent of worker 1"),
-            Some("anchor of the index, line 0"),
-            Some("anchor of the index, line 2"),
+            Some("root of the index, line 0"),
+            Some("root of the index, line 2"),
             None,
             None,
         ];
