@@ -56,10 +56,16 @@
 //!         Ok(())
 //!     }
 //!     fn recover(&self, image: Traced) -> Result<Traced, String> { Ok(image) }
-//!     fn verify(&self, media: &mut Traced, acknowledged: usize, cut: Option<usize>) -> Result<(), String> {
+//!     fn verify(
+//!         &self,
+//!         media: &mut Traced,
+//!         acknowledged: usize,
+//!         cut: Option<usize>,
+//!     ) -> Result<(), String> {
 //!         let found = media.load(&line(media).0[0]) as usize;
 //!         let expected = acknowledged..=cut.map_or(acknowledged, |cut| cut + 1);
-//!         if expected.contains(&found) { Ok(()) } else { Err(format!("the counter is {found}, not {expected:?}")) }
+//!         let wrong = || Err(format!("the counter is {found}, not {expected:?}"));
+//!         if expected.contains(&found) { Ok(()) } else { wrong() }
 //!     }
 //! }
 //!

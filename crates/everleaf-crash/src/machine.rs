@@ -216,8 +216,12 @@ pub(crate) fn is_crash_point(events: &[Event], i: usize) -> bool {
     match events[i] {
         Event::Store { .. } | Event::Fence { .. } | Event::Grow { .. } => true,
         // A line write counts as one store: its last word offers all images of the words before it.
-        Event::UnorderedStore { offset, .. } => !matches!(events.get(i + 1),
-            Some(Event::UnorderedStore { offset: next, .. }) if *next == offset + WORD as u64 && next % LINE as u64 != 0),
+        Event::UnorderedStore { offset, .. } => match events.get(i + 1) {
+            Some(Event::UnorderedStore { offset: next, .. }) => {
+                *next != offset + WORD as u64 || next % LINE as u64 == 0
+            }
+            _ => true,
+        },
         _ => false,
     }
 }
@@ -237,11 +241,15 @@ fn word_of(offset: u64) -> usize {
 /// ```
 /// use everleaf_crash::{Assumptions, crash_images};
 /// use everleaf_pmem::Event;
-/// let events = [Event::Store { offset: 0, old: 0, new: 1 }, Event::Store { offset: 8, old: 0, new: 2 }];
+/// let events = [
+///     Event::Store { offset: 0, old: 0, new: 1 },
+///     Event::Store { offset: 8, old: 0, new: 2 },
+/// ];
 /// let mut images = crash_images(&[0; 8], &events, Assumptions::default(), 100).unwrap();
 /// images.sort();
 /// // One line, two stores: nothing, the first, or both; never the second alone.
-/// assert_eq!(images.iter().map(|words| (words[0], words[1])).collect::<Vec<_>>(), [(0, 0), (1, 0), (1, 2)]);
+/// let images: Vec<_> = images.iter().map(|words| (words[0], words[1])).collect();
+/// assert_eq!(images, [(0, 0), (1, 0), (1, 2)]);
 /// ```
 pub fn crash_images(
     before: &[u64],

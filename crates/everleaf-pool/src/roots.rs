@@ -6,8 +6,9 @@
 //! the pool's creation; the others are made once and stay.
 //!
 //! ```text
-//! T1  the new root := zeros, flush; the name of a free place     Crash: the place is free, whatever its name says.
-//! T2  COMMIT the place leads to the root                         an exchange, see worker.rs
+//! T1  the new root := zeros, flush; the name of a free place
+//!     Crash: the place is free, whatever its name says.
+//! T2  COMMIT the place leads to the root: an exchange, see worker.rs
 //! ```
 
 use std::fmt;
@@ -37,7 +38,8 @@ impl RootName {
     /// This name.
     ///
     /// # Panics
-    /// If the name has not one to six bytes of ASCII; at compile time where it stands in a constant.
+    /// If the name has not one to six bytes of ASCII; at compile time where it stands in a
+    /// constant.
     pub const fn new(name: &str) -> Self {
         let bytes = name.as_bytes();
         assert!(!bytes.is_empty() && bytes.len() <= 6 && name.is_ascii(), "one to six ASCII bytes");

@@ -102,7 +102,8 @@ impl<Key: fmt::Debug> fmt::Display for NotLinearizable<Key> {
 /// let insert = Call { invoked: 0, returned: 3, act: Act::Insert(7, true) };
 /// let overlapping = |act| Call { invoked: 1, returned: 2, act };
 /// for found in [None, Some(7)] {
-///     assert!(check(&[("key", vec![vec![insert], vec![overlapping(Act::Get(found))]])].into()).is_ok());
+///     let threads = vec![vec![insert], vec![overlapping(Act::Get(found))]];
+///     assert!(check(&[("key", threads)].into()).is_ok());
 /// }
 /// let later = Call { invoked: 4, returned: 5, act: Act::Get(None) };
 /// assert!(check(&[("key", vec![vec![insert], vec![later]])].into()).is_err());

@@ -42,10 +42,12 @@ Examples:
   everleaf explore --engine fptree --script split.script --mutate
   everleaf explore --engine fptree --suite
 
-A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE, remove KEY, batch OP; OP; .., sync, epoch,
-crash (crash here, recover, go on), reopen, close, open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room
-for it), cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first), explore (what is above only
-prepares), thread N OP.. (an operation of thread N: those between two lines without `thread` run concurrently), # comment.")]
+A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
+remove KEY, batch OP; OP; .., sync, epoch, crash (crash here, recover, go on), reopen, close, open,
+create (a new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut
+SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
+explore (what is above only prepares), thread N OP.. (an operation of thread N: those between two
+lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 pub struct Args {
     /// The engine.
@@ -55,18 +57,34 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// Draw N operations at random.
-    #[arg(long, value_name = "N", requires = "seed", value_parser = clap::value_parser!(u64).range(1..100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "seed",
+        value_parser = clap::value_parser!(u64).range(1..100_000)
+    )]
     pub ops: Option<u64>,
     /// Explore everything: directed and random scenarios of all kinds of keys, values and
     /// assumptions, more than a million images; takes minutes. Fails if a barrier is neither
     /// reached nor missed when it is left out, or a path through an operation is not taken.
-    #[arg(long, conflicts_with_all = ["seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads", "leaf_slots", "inner_keys", "group_bytes"])]
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads",
+            "leaf_slots", "inner_keys", "group_bytes",
+        ]
+    )]
     pub suite: bool,
     /// The seed of all that is drawn.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Threads whose operations run concurrently (of a script, its lines `thread` say it).
-    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=16)
+    )]
     pub threads: u64,
     /// Explore all interleavings of the threads with at most so many preemptions, and some others
     /// [default: 2].
@@ -97,7 +115,13 @@ pub struct Args {
     #[arg(long)]
     pub store: bool,
     /// Words of a value of the index, 1 to 14.
-    #[arg(long, value_name = "W", default_value_t = 1, conflicts_with = "store", value_parser = clap::value_parser!(u64).range(1..=14))]
+    #[arg(
+        long,
+        value_name = "W",
+        default_value_t = 1,
+        conflicts_with = "store",
+        value_parser = clap::value_parser!(u64).range(1..=14)
+    )]
     pub value_words: u64,
     /// Transactions of fptree-c: off, or simulated ones, a third of which abort.
     #[arg(long, value_name = "WHICH", default_value = "off", conflicts_with = "suite")]

@@ -34,14 +34,29 @@ pub struct Args {
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
     pub engine: String,
     /// Threads that write.
-    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..)
+    )]
     pub threads: u8,
     /// How often to kill.
-    #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub kills: u64,
     /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or
     /// not at all.
-    #[arg(long, value_name = "P", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(..=100)
+    )]
     pub batches: u8,
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
@@ -144,9 +159,9 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
         } = report;
         writeln!(
             out,
-            "{engine} ({concurrency}): killed {kills} times, {operations} operations acknowledged, {batches} of \
-            them batches, and {cut_batches} batches cut; lost {lost}, phantom {phantom}, \
-            damaged {damaged}; longest reopening {reopen_ms_max} ms"
+            "{engine} ({concurrency}): killed {kills} times, {operations} operations acknowledged, \
+            {batches} of them batches, and {cut_batches} batches cut; lost {lost}, phantom \
+            {phantom}, damaged {damaged}; longest reopening {reopen_ms_max} ms"
         )
     };
     shown.map_err(|e| Failure::output(&e))

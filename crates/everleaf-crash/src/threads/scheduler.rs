@@ -204,8 +204,8 @@ impl Scheduler for SeededScheduler {
                 turn.handed_on = relaxes;
                 self.wakeups[next].notify_one();
                 self.wait(&mut turn, slot);
-                // Among three and more, which one goes on in place of one that ended or waits is to be
-                // chosen, before the access that was pending.
+                // Among three and more, which one goes on in place of one that ended or waits is to
+                // be chosen, before the access that was pending.
                 if turn.handed_on && !relaxes && turn.names.len() > 2 {
                     continue;
                 }

@@ -50,8 +50,9 @@ fn trees(engine: Engine) -> Vec<Case> {
     for keys in [U64, Bytes] {
         for words in [1, 2] {
             let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 \
-                4\nremove 40\nupdate 50 5\ninsert 10 1\n\
-                          update 10 2\ninsert 20 1\ninsert 60 1\nupdate 60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
+                4\nremove 40\nupdate 50 5\ninsert 10 1\nupdate 10 2\ninsert 20 1\ninsert 60 \
+                1\nupdate 60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\n\
+                insert 5 1\n";
             add("plain operations and a split", keys, words, script);
             // The key moves to another leaf in the split that makes room for its new value.
             let script = inserts([10, 20, 30, 40])

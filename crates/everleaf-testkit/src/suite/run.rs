@@ -70,7 +70,9 @@ pub fn continue_suite(
         }
         drop(sender);
         for (done, (at, outcome)) in outcomes.iter().enumerate() {
-            report.wide_values |= matches!(&cases[at].subject, CaseSubject::Engine(subject) if subject.has_wide_values());
+            if let CaseSubject::Engine(subject) = &cases[at].subject {
+                report.wide_values |= subject.has_wide_values();
+            }
             match outcome {
                 Ok((found, paths)) => report.add(&cases[at].name, cases[at].kind(), found, paths),
                 Err(why) => report.failures.push((cases[at].name.clone(), why)),

@@ -99,8 +99,8 @@ pub(super) fn sorted(engine: Engine) -> Vec<Case> {
             cases.push(Case::sized(name, engine, keys, slots, script))
         };
         let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nremove \
-            40\nupdate 50 5\ninsert 10 1\nupdate 10 2\n\
-                      insert 20 1\ninsert 60 1\nupdate 60 6\nremove 50\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
+            40\nupdate 50 5\ninsert 10 1\nupdate 10 2\ninsert 20 1\ninsert 60 1\nupdate 60 \
+            6\nremove 50\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
         add("plain operations and a split", 4, script);
         let script = inserts([10, 20])
             + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove \

@@ -65,8 +65,8 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
 #[test]
 fn barriers_of_plain_operations_are_needed() {
     let script = "insert 5 1\ninsert 3 1\nexplore\ninsert 4 2\nupdate 4 3\nremove 4\ninsert 1 \
-        1\ninsert 2 1\ninsert 6 1\nremove 5\n\
-         insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 25 1\ninsert 15 1\ninsert 12 1\ninsert 35 1\ninsert 32 1\n";
+        1\ninsert 2 1\ninsert 6 1\nremove 5\ninsert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 \
+        1\ninsert 25 1\ninsert 15 1\ninsert 12 1\ninsert 35 1\ninsert 32 1\n";
     for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair] {
         let report = explored(engine, Level::Index, Scenario::parse(script, None).unwrap(), true);
         let operation = |name: &str| {

@@ -214,8 +214,9 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     let mut text = format!(
         "{engine}: {explorations} explorations ({} of them exhaustive; at most {} images and {} \
         interleavings left out), {operations} operations, \
-         {crash_points} crash points ({} of them exhausted by what is read, {} sampled), {states} states with {images} distinct images, {recoveries} recoveries\n\
-         {} violations; {} of {} sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
+        {crash_points} crash points ({} of them exhausted by what is read, {} sampled), {states} \
+        states with {images} distinct images, {recoveries} recoveries\n{} violations; {} of {} \
+        sites reached; {} of {} mutants broke something; {} flushes and {} fences without work\n\n",
         summary.exhaustive_explorations,
         summary.left_out,
         summary.interleavings_left_out,
