@@ -21,7 +21,7 @@ if [[ -n $long ]]; then
 fi
 
 cargo fmt --all --check
-# The peers of the benchmarks and the plots are no part of the default build, but are looked at here.
+# The peers of the benchmarks and the plots are no part of the default build; here they are tested.
 features=(--features peers,plots)
 cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
 # Of what is published: the benchmarks and the command line are no libraries.

@@ -1,5 +1,5 @@
-//! The media of counting runs: it counts, and asks a model of a cache which reads would have gone to
-//! persistent memory.
+//! The media of counting runs: it counts, and asks a model of a cache which reads would have gone
+//! to persistent memory.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
