@@ -68,9 +68,10 @@ impl From<everleaf::Error> for Failure {
                 let (size, smallest) = (display_size(bytes), display_size(min_bytes));
                 Self::Usage(format!("--size {size} is too small; the smallest pool has {smallest}"))
             }
-            Error::UnknownEngine { .. } | Error::UnknownParameter { .. } => {
-                Self::Usage(error.to_string())
-            }
+            Error::UnknownEngine { .. }
+            | Error::UnknownParameter { .. }
+            | Error::DurabilityOfEngine { .. }
+            | Error::DurabilityOfMedium { .. } => Self::Usage(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

@@ -59,7 +59,9 @@ persistent! {
         pub engine: [PCell; 3],
         /// 0: u64, 1: bytes.
         pub key_type: PCell,
-        /// Sizes of the engine's nodes, in an order of its own.
+        /// Sizes of the engine's nodes, in an order of its own. The last word: the durability
+        /// that was chosen for the store; 0: none, 1: immediate, 2: buffered (and above the lowest
+        /// byte the milliseconds), 3: process.
         pub parameters: [PCell; 8],
         /// The length that the pool may grow to.
         pub max_bytes: PCell,

@@ -1,10 +1,12 @@
 //! What can go wrong in a store.
 
 use everleaf_index::IndexError;
+use everleaf_pmem::Medium;
 use everleaf_pool::{KeyType, PoolError};
 use everleaf_trees::EngineError;
 
-use crate::{Engine, key_type_name};
+use crate::durability::why_not;
+use crate::{DurabilityMode, Engine, key_type_name};
 
 /// The longest value: 1 GiB.
 pub const MAX_VALUE_BYTES: u64 = 1 << 30;
@@ -78,6 +80,48 @@ pub enum Error {
         parameter: &'static str,
         /// The engine.
         engine: Engine,
+    },
+    /// The medium cannot keep what was chosen.
+    #[error(
+        "durability {mode} cannot be kept on {medium}: {why}; choose `process`, or put the pool on \
+        persistent memory",
+        why = why_not(*.medium)
+    )]
+    DurabilityOfMedium {
+        /// What was chosen.
+        mode: DurabilityMode,
+        /// The medium.
+        medium: Medium,
+    },
+    /// The engine does not offer what was chosen.
+    #[error(
+        "engine {engine} completes its writes in epochs and offers no durability {mode}; choose \
+        `buffered`, or leave the choice out"
+    )]
+    DurabilityOfEngine {
+        /// What was chosen.
+        mode: DurabilityMode,
+        /// The engine.
+        engine: Engine,
+    },
+    /// An opening chose something stronger than the pool was created with.
+    #[error(
+        "the pool was created with durability {created}; an opening may choose a weaker one, not \
+        {mode}: copy the pool to a new one instead"
+    )]
+    DurabilityOfPool {
+        /// What was chosen.
+        mode: DurabilityMode,
+        /// What the pool was created with.
+        created: DurabilityMode,
+    },
+    /// An interval that is not offered.
+    #[error("an interval of {interval_ms} ms is not offered; choose 1 to {max_ms} ms")]
+    DurabilityInterval {
+        /// What was chosen.
+        interval_ms: u32,
+        /// The longest.
+        max_ms: u32,
     },
     /// The value is longer than 1 GiB.
     #[error("the value has {bytes} bytes; values of at most {max_bytes} bytes are supported")]

@@ -46,7 +46,8 @@
 //!
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
 //! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
-//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `registry` (an index by the name of its engine) · `backend` (the seam between the
+//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
+//! write is durable, by engine, medium and choice) · `registry` (an index by the name of its engine) · `backend` (the seam between the
 //! store and its media, keys and engine) · `attached` (an index and a pool made one) · `link` (the
 //! order of persistence, of one write and of batches) · `value_record` (a value's bytes) · `check`
 //! · `statistics` · `error`.
@@ -61,6 +62,7 @@ mod check;
 mod clock;
 mod dump;
 mod dump_files;
+mod durability;
 mod error;
 mod expiry;
 mod key;
@@ -82,6 +84,7 @@ mod view;
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
 pub use dump_files::restore;
+pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{
     BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,

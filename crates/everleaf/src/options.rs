@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{
-    Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions,
-};
+use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Region, Transactions};
 use everleaf_pool::{
     DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file,
 };
 
 use crate::attached::Attached;
 use crate::backend::Backend;
-use crate::{Clock, Engine, EngineParameters, Error, Store, registry};
+use crate::durability::{Ground, choice_of, with_choice};
+use crate::{Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, registry};
 
 /// The size that a pool file has at first if nothing else is said: 256 MiB.
 pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
@@ -49,6 +48,10 @@ pub struct CreateOptions {
     pub max_size_bytes: Option<u64>,
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
+    /// When a write that has returned is durable; it stands in the pool. Default: the strongest that
+    /// engine and medium keep, found anew at each opening: [`Immediate`](DurabilityMode::Immediate)
+    /// on persistent memory, [`Process`](DurabilityMode::Process) elsewhere.
+    pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default:
@@ -64,6 +67,7 @@ impl Default for CreateOptions {
             size_bytes: DEFAULT_SIZE_BYTES,
             max_size_bytes: None,
             parameters: EngineParameters::default(),
+            durability: None,
             clock: Clock::system(),
             transactions: Transactions::Off,
         }
@@ -111,6 +115,24 @@ impl CreateOptions {
         self
     }
 
+    /// Sets when a write that has returned is durable.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{CreateOptions, DurabilityMode};
+    ///
+    /// let options = CreateOptions::new().size_bytes(1 << 20).durability(DurabilityMode::Process);
+    /// let store = options.create(&path)?;
+    /// assert_eq!(store.capabilities().durability_mode, DurabilityMode::Process);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn durability(mut self, mode: DurabilityMode) -> Self {
+        self.durability = Some(mode);
+        self
+    }
+
     /// Sets what values expire by.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -130,7 +152,8 @@ impl CreateOptions {
     ///
     /// # Errors
     /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which
-    /// parameters there are, [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system
+    /// parameters there are, [`Error::DurabilityOfMedium`], [`Error::DurabilityOfEngine`],
+    /// [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system
     /// says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.create_at(path.as_ref())
@@ -148,12 +171,13 @@ impl CreateOptions {
     }
 
     fn format(&self) -> Result<Format, Error> {
-        registry::pool_format(
+        let format = registry::pool_format(
             self.engine.require_available()?,
             self.key_type,
             &self.sized_parameters(),
             1,
-        )
+        )?;
+        Ok(with_choice(format, self.durability))
     }
 
     /// The parameters, with groups of leaves that leave a small pool room for other things.
@@ -173,27 +197,34 @@ impl CreateOptions {
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
     pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let pool = Pool::create(media, &self.format()?)?;
-        let (parameters, clock, its) =
-            (self.sized_parameters(), self.clock.clone(), Arc::clone(&pool));
-        let backend: Arc<dyn Backend> = match self.key_type {
-            KeyType::U64 => Arc::new(Attached::<M, U64Keys>::create(
-                its,
-                self.engine,
-                &parameters,
-                self.transactions,
-                clock,
-            )?),
-            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::create(
-                its,
-                self.engine,
-                &parameters,
-                self.transactions,
-                clock,
-            )?),
+        let format = self.format()?;
+        let ground = Ground::new(self.engine, media.region().medium(), media.durability());
+        let mode = ground.of_new(self.durability)?;
+        let pool = Pool::create(media, &format)?;
+        let held = (mode, ground.survives(mode));
+        let backend = match self.key_type {
+            KeyType::U64 => self.attach::<M, U64Keys>(&pool, held)?,
+            KeyType::Bytes => self.attach::<M, BytesKeys>(&pool, held)?,
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
+    }
+
+    fn attach<M: Media, K: StoreKey>(
+        &self,
+        pool: &Arc<Pool<M>>,
+        (mode, durability): (DurabilityMode, Durability),
+    ) -> Result<Arc<dyn Backend>, Error> {
+        let mut attached = Attached::<M, K>::create(
+            Arc::clone(pool),
+            self.engine,
+            &self.sized_parameters(),
+            self.transactions,
+            self.clock.clone(),
+        )?;
+        let opening = attached.opening_mut();
+        (opening.mode, opening.durability) = (mode, durability);
+        Ok(Arc::new(attached))
     }
 }
 
@@ -219,6 +250,9 @@ pub struct OpenOptions {
     pub prefault: bool,
     /// The flush instruction.
     pub flush: FlushChoice,
+    /// When a write that has returned is durable, for this opening only: no stronger than what was
+    /// chosen when the pool was created. Default: that, or what engine and medium keep.
+    pub durability: Option<DurabilityMode>,
     /// What values expire by.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
@@ -250,6 +284,13 @@ impl OpenOptions {
     #[must_use]
     pub fn flush(mut self, flush: FlushChoice) -> Self {
         self.flush = flush;
+        self
+    }
+
+    /// Sets when a write that has returned is durable, for this opening only.
+    #[must_use]
+    pub fn durability(mut self, mode: DurabilityMode) -> Self {
+        self.durability = Some(mode);
         self
     }
 
@@ -287,8 +328,9 @@ impl OpenOptions {
     ///
     /// # Errors
     /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`],
-    /// [`PoolError::OtherBoot`], [`Error::EngineOfPool`], [`Error::ParameterOfPool`], damage, or
-    /// what the system says.
+    /// [`PoolError::OtherBoot`], [`Error::EngineOfPool`], [`Error::ParameterOfPool`],
+    /// [`Error::DurabilityOfPool`] for a choice that is too strong, [`Error::DurabilityOfMedium`]
+    /// where the medium cannot keep what was chosen, damage, or what the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.open_at(path.as_ref())
     }
@@ -301,33 +343,7 @@ impl OpenOptions {
         if self.prefault && !self.read_only {
             region.prefault();
         }
-        let media = hardware(region, self.flush)?;
-        let durability = durability_of(&media, self.flush);
-        let (pool, opened) = Pool::open_if(media, registry::check_format)?;
-        match pool.format().key_type {
-            KeyType::U64 => self.attach::<_, U64Keys>(pool, &opened, durability, start),
-            KeyType::Bytes => self.attach::<_, BytesKeys>(pool, &opened, durability, start),
-        }
-    }
-
-    fn attach<M: Media, K: crate::StoreKey>(
-        &self,
-        pool: Arc<Pool<M>>,
-        opened: &Opened,
-        durability: Durability,
-        start: Instant,
-    ) -> Result<Store, Error> {
-        let mut attached =
-            Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
-        let opening = attached.opening_mut();
-        opening.writable = !self.read_only;
-        opening.durability = durability;
-        opening.recovery = start.elapsed();
-        let store = Store::over(Arc::new(attached));
-        if !self.read_only {
-            store.finish_drops()?;
-        }
-        Ok(store)
+        Ok(self.open_since(hardware(region, self.flush)?, start)?.0)
     }
 
     /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too,
@@ -336,18 +352,52 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`](Self::open), but for those about files.
     pub fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let start = Instant::now();
-        let durability = media.region().medium().durability();
-        let (pool, opened) = Pool::open_if(media, registry::check_format)?;
+        self.open_since(media, Instant::now())
+    }
+
+    fn open_since<M: Media>(
+        &self,
+        media: M,
+        start: Instant,
+    ) -> Result<(Store, Arc<Pool<M>>), Error> {
+        let (medium, keeps) = (media.region().medium(), media.durability());
+        let held = |format: &Format| {
+            let ground = Ground::new(registry::engine_of(format)?, medium, keeps);
+            let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
+            Ok::<_, Error>((mode, ground.survives(mode)))
+        };
+        let (pool, opened) = Pool::open_if(media, |format| {
+            registry::check_format(format)?;
+            held(format).map(drop)
+        })?;
+        let held = held(pool.format())?;
         let store = match pool.format().key_type {
-            KeyType::U64 => {
-                self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, durability, start)
-            }
+            KeyType::U64 => self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, held, start)?,
             KeyType::Bytes => {
-                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, durability, start)
+                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, held, start)?
             }
         };
-        Ok((store?, pool))
+        Ok((store, pool))
+    }
+
+    fn attach<M: Media, K: StoreKey>(
+        &self,
+        pool: Arc<Pool<M>>,
+        opened: &Opened,
+        (mode, durability): (DurabilityMode, Durability),
+        start: Instant,
+    ) -> Result<Store, Error> {
+        let mut attached =
+            Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
+        let opening = attached.opening_mut();
+        opening.writable = !self.read_only;
+        (opening.mode, opening.durability) = (mode, durability);
+        opening.recovery = start.elapsed();
+        let store = Store::over(Arc::new(attached));
+        if !self.read_only {
+            store.finish_drops()?;
+        }
+        Ok(store)
     }
 }
 
@@ -358,15 +408,4 @@ fn hardware(region: Region, flush: FlushChoice) -> Result<Hardware, Error> {
         FlushChoice::Force(instruction) => Hardware::forced(region, &cpu, instruction),
     };
     media.map_err(|error| Error::Pool(PoolError::Map(error)))
-}
-
-/// What the medium promises, unless what it needs for that was left out.
-fn durability_of(media: &Hardware, flush: FlushChoice) -> Durability {
-    let medium = media.region().medium();
-    match flush {
-        FlushChoice::Force(FlushInstruction::None) if medium == Medium::Dax => {
-            Durability::ProcessCrash
-        }
-        _ => medium.durability(),
-    }
 }

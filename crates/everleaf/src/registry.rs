@@ -9,6 +9,7 @@ use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::EngineError;
 pub use everleaf_trees::{Needs, Opening};
 
+use crate::durability::without_choice;
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
 /// What the header of a pool says in which `engine` keeps values of `value_words` words. The format
@@ -69,7 +70,8 @@ pub fn create_index_with<K: StoreKey, M: Media>(
     value_words: usize,
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    if *pool.format() != pool_format(engine, K::TYPE, parameters, value_words)? {
+    let format = pool_format(engine, K::TYPE, parameters, value_words)?;
+    if without_choice(pool.format()) != format {
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
     Ok(engine.create(pool, transactions)?)
@@ -105,7 +107,7 @@ pub fn open_index_with<K: StoreKey, M: Media>(
 }
 
 /// The engine of a pool.
-fn engine_of(format: &Format) -> Result<Engine, Error> {
+pub(crate) fn engine_of(format: &Format) -> Result<Engine, Error> {
     let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
     engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })
 }

@@ -4,7 +4,7 @@ use everleaf_index::{Concurrency, Conflicts, Contract};
 use everleaf_pmem::{DaxHint, Durability, FlushInstruction, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
-use crate::Engine;
+use crate::{DurabilityMode, Engine};
 
 /// Sizes and states of a store at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub struct Statistics {
     pub max_bytes: u64,
     /// The strongest failure that acknowledged writes survive.
     pub durability: Durability,
+    /// When an acknowledged write is durable.
+    pub durability_mode: DurabilityMode,
     /// What the memory is.
     pub medium: Medium,
     /// The instruction that flushes lines; none where none is needed.
@@ -69,7 +71,9 @@ pub struct Statistics {
 pub struct Capabilities {
     /// The strongest failure that acknowledged writes survive.
     pub durability: Durability,
-    /// When an acknowledged write is durable: the engine's own contract.
+    /// When an acknowledged write is durable.
+    pub durability_mode: DurabilityMode,
+    /// What the engine promises of a call that has returned, on a medium that keeps it.
     pub contract: Contract,
     /// Whether several threads write at the same time; else writers wait for each other.
     pub concurrent_writers: bool,

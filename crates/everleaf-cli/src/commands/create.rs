@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use everleaf::{CreateOptions, Engine, KeyType};
+use everleaf::{CreateOptions, DurabilityMode, Engine, KeyType};
 
 use crate::failure::{Failure, Outcome};
 use crate::size::{display_size, parse_size};
@@ -29,6 +29,12 @@ pub struct Args {
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     keys: Keys,
+    /// When a write that has returned is durable: immediate (at once; on persistent memory only),
+    /// buffered or buffered=MS (after a crash a state at most so old; engines of epochs), process
+    /// (it survives the death of the process only) [default: the strongest that engine and medium
+    /// keep].
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
+    durability: Option<DurabilityMode>,
     #[command(flatten)]
     parameters: EngineParameters,
 }
@@ -90,6 +96,7 @@ pub fn run(args: Args) -> Outcome {
         size_bytes: args.size,
         max_size_bytes: args.max_size,
         parameters: args.parameters.into(),
+        durability: args.durability,
         ..CreateOptions::new()
     };
     options.create(&args.pool)?.close()?;

@@ -54,6 +54,7 @@ struct Report {
     fragmentation: f64,
     trees: usize,
     concurrency: &'static str,
+    durability_mode: String,
 }
 
 impl Report {
@@ -86,6 +87,7 @@ impl Report {
             fragmentation: statistics.fragmentation,
             trees,
             concurrency: statistics.concurrency.name(),
+            durability_mode: statistics.durability_mode.to_string(),
         }
     }
 }
@@ -123,7 +125,7 @@ impl Report {
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it \
              between others), grows up to {max}\n\
              threads     {threads}\n\
-             durability  {durability} on {medium}: {promise}\n\
+             durability  {durability} on {medium}, {mode}: {promise}\n\
              flush       {flush}\n\
              {hint}\
              shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
@@ -133,6 +135,7 @@ impl Report {
                 .fill
                 .map_or(String::new(), |fill| format!(" {:.0} percent full", fill * 100.0)),
             trees = self.trees,
+            mode = self.durability_mode,
             fragmentation = self.fragmentation * 100.0,
             inner_nodes = display_count(self.inner_nodes),
             pm = display_size(self.pm_bytes),

@@ -185,3 +185,27 @@ fn what_was_not_checked_has_no_report() {
     assert!(missing.failed().contains("everleaf create"));
     bench.refused(["check"]);
 }
+
+#[test]
+fn durability_is_chosen_by_create_and_told_by_info() {
+    let bench = Bench::new();
+    bench.ok(["create", "p", "--size", "1MiB", "--durability", "process"]);
+    let info = json(&bench.ok(["info", "p", "--json"]));
+    assert_eq!(info["durability_mode"], "process");
+    assert_eq!(info["durability"], "process-crash");
+    assert!(bench.ok(["info", "p"]).contains(", process: what is acknowledged"));
+    bench.ok(["create", "d", "--size", "1MiB"]);
+    let strongest = json(&bench.ok(["info", "d", "--json"]));
+    let on_dax = strongest["durability"] == "power-fail";
+    assert_eq!(strongest["durability_mode"], if on_dax { "immediate" } else { "process" });
+    for mode in ["immediate", "buffered", "buffered=10"] {
+        if !on_dax {
+            let refused = bench.refused(["create", "new", "--size", "1MiB", "--durability", mode]);
+            assert!(refused.contains("cannot be kept on") && !bench.path("new").exists());
+        }
+    }
+    for mode in ["", "buffered=0", "buffered=x", "strict"] {
+        let refused = bench.refused(["create", "new", "--size", "1MiB", "--durability", mode]);
+        assert!(refused.contains("give immediate, buffered, buffered=MS"), "{refused}");
+    }
+}

@@ -26,8 +26,8 @@ use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
 use crate::transfer::Watch;
 use crate::{
-    Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics, StoreKey, check,
-    registry,
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
+    StoreKey, check, registry,
 };
 
 /// What is known of a store when it is opened.
@@ -39,6 +39,7 @@ pub(crate) struct Opening {
     /// The engine's.
     pub(crate) contract: Contract,
     pub(crate) durability: Durability,
+    pub(crate) mode: DurabilityMode,
     pub(crate) shutdown: Shutdown,
     pub(crate) recovery: Duration,
     pub(crate) recovered_writes: u64,
@@ -96,13 +97,13 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         clock: Clock,
     ) -> Self {
         let medium = pool.media().region().medium();
-        let durability = medium.durability();
         let opening = Opening {
             writable: true,
             medium,
             parameters: registry::parameters_of(pool.format()),
             contract: live.index.contract(),
-            durability,
+            durability: Durability::None,
+            mode: DurabilityMode::Process,
             shutdown,
             recovery: Duration::ZERO,
             recovered_writes,
@@ -112,7 +113,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Self { engine, opening, snapshots, counts, live: ShardedLock::new(Some(live)) }
     }
 
-    /// What only the one who opened it knows.
+    /// Filled in by the options that create or open a store.
     pub(crate) fn opening_mut(&mut self) -> &mut Opening {
         &mut self.opening
     }
@@ -247,6 +248,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             total_bytes: space.total_bytes,
             max_bytes: space.max_bytes,
             durability: self.opening.durability,
+            durability_mode: self.opening.mode,
             medium: self.opening.medium,
             flush,
             caches_persist,
@@ -262,6 +264,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             durability: self.opening.durability,
+            durability_mode: self.opening.mode,
             contract: self.opening.contract,
             concurrent_writers: self.engine.is_concurrent(),
             writable: self.opening.writable,

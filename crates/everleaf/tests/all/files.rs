@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::common::{folder, key, tiny, value};
 use everleaf::{
-    CreateOptions, Durability, Engine, EngineParameters, Error, FlushChoice, FlushInstruction,
-    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, PoolError, Shutdown, Store,
+    CreateOptions, Durability, DurabilityMode, Engine, EngineParameters, Error, FlushChoice,
+    FlushInstruction, IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, PoolError,
+    Shutdown, Store,
 };
 
 fn filled(path: &Path, key_type: KeyType) -> Store {
@@ -206,5 +207,81 @@ fn flushes_can_be_forced_and_promise_nothing_more() {
             store.capabilities().durability < Durability::PowerFail
                 || choice != FlushChoice::Force(FlushInstruction::None)
         );
+    }
+}
+
+/// A folder in memory, and one on an ordinary file system where the build has one.
+fn media() -> [tempfile::TempDir; 2] {
+    [folder(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()]
+}
+
+#[test]
+fn a_pool_holds_what_was_chosen_and_what_its_medium_keeps_if_nothing_was() {
+    for folder in media() {
+        let path = folder.path().join("a.pool");
+        for chosen in [None, Some(DurabilityMode::Process)] {
+            let options = CreateOptions { durability: chosen, ..tiny(KeyType::Bytes) };
+            let store = options.create(&path).unwrap();
+            let (mode, survives) = match store.statistics().unwrap().durability {
+                Durability::PowerFail => (DurabilityMode::Immediate, Durability::PowerFail),
+                _ => (DurabilityMode::Process, Durability::ProcessCrash),
+            };
+            assert_eq!(store.statistics().unwrap().durability_mode, mode);
+            assert_eq!(chosen.unwrap_or(mode), mode, "what was chosen holds");
+            assert_eq!(store.capabilities().durability_mode, mode);
+            store.put("key", b"value").unwrap();
+            store.close().unwrap();
+            for read_only in [false, true] {
+                let store = OpenOptions::new().read_only(read_only).open(&path).unwrap();
+                let statistics = store.statistics().unwrap();
+                assert_eq!((statistics.durability_mode, statistics.durability), (mode, survives));
+                assert_eq!(statistics.engine, Engine::FpTree);
+                assert!(store.check().unwrap().ok);
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_medium_cannot_keep_is_refused_when_a_pool_is_made_and_opened() {
+    for folder in media() {
+        let path = folder.path().join("a.pool");
+        let store = tiny(KeyType::U64).create(&path).unwrap();
+        if store.statistics().unwrap().durability == Durability::PowerFail {
+            return; // Both are kept here.
+        }
+        drop(store);
+        for mode in [DurabilityMode::Immediate, DurabilityMode::buffered()] {
+            let new = folder.path().join("new.pool");
+            let error = tiny(KeyType::U64).durability(mode).create(&new).unwrap_err();
+            assert!(matches!(error, Error::DurabilityOfMedium { .. }), "{error}");
+            assert!(error.to_string().contains("choose `process`") && !new.exists(), "{error}");
+            let before = std::fs::read(&path).unwrap();
+            let error = OpenOptions::new().durability(mode).open(&path).unwrap_err();
+            assert!(matches!(error, Error::DurabilityOfMedium { .. }), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), before, "it was written");
+        }
+        let store = OpenOptions::new().durability(DurabilityMode::Process).open(&path).unwrap();
+        assert_eq!(store.capabilities().durability_mode, DurabilityMode::Process);
+    }
+}
+
+#[test]
+fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
+    // Memory of the process stands for a medium that keeps nothing.
+    for chosen in [None, Some(DurabilityMode::Process)] {
+        let media = || {
+            let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 20).unwrap();
+            everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap()
+        };
+        let options = CreateOptions { durability: chosen, ..tiny(KeyType::U64) };
+        let (store, pool) = options.create_on(media()).unwrap();
+        let parameters = everleaf::registry::parameters_of(pool.format());
+        assert_eq!(parameters, tiny(KeyType::U64).parameters);
+        assert_eq!(store.capabilities().durability, Durability::None);
+        assert_eq!(pool.format().parameters[7] != 0, chosen.is_some());
+        let error = tiny(KeyType::U64).durability(DurabilityMode::Immediate).create_on(media());
+        assert!(matches!(error, Err(Error::DurabilityOfMedium { .. })));
     }
 }
