@@ -4,6 +4,7 @@ mod common;
 mod cut_links;
 mod full_disk;
 mod growth;
+mod guards;
 mod interleaved;
 mod pool;
 mod sessions;
