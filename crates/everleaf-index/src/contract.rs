@@ -23,8 +23,8 @@ pub trait Epochs: Sync {
 /// pool, is after a crash there as a whole or not at all. Of a strict engine it is nothing.
 ///
 /// An epoch waits for its guards, so a guard is held for one operation: never while user code runs,
-/// nor while its thread waits for a lock under which user code runs. A thread that holds a guard may
-/// pin once more; both guards are of the same epoch. A guard stays with its thread.
+/// nor while its thread waits for a lock under which user code runs. A thread that holds a guard
+/// may pin once more; both guards are of the same epoch. A guard stays with its thread.
 #[must_use = "the epoch may end as soon as the guard is dropped"]
 pub struct EpochGuard<'e> {
     pinned: Option<(&'e dyn Epochs, u64)>,

@@ -278,7 +278,8 @@ impl Usage {
         }
     }
 
-    /// The list that a chunk of such blocks is kept in, below [`LISTS`](Self::LISTS), and its class.
+    /// The list that a chunk of such blocks is kept in, below [`LISTS`](Self::LISTS), and its
+    /// class.
     pub const fn list(self) -> Option<(usize, Class)> {
         match self {
             Usage::RecordBlocks(class) => Some((0, class)),

@@ -56,7 +56,8 @@ pub enum PoolError {
     },
     /// The DAX device to make a pool on holds one.
     #[error(
-        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len 4096 \
+        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len \
+        4096 \
         --output {path}`",
         path = .path.display()
     )]

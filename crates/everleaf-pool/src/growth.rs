@@ -115,8 +115,8 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// As [`grow`](Pool::grow). Where the pool can't grow, and records are in limbo, threads that read
-    /// them are given some time: one may have lost its processor in the middle of that.
+    /// As [`grow`](Pool::grow). Where the pool can't grow, and records are in limbo, threads that
+    /// read them are given some time: one may have lost its processor in the middle of that.
     pub(crate) fn grow_or_wait(&self, run: u64, before: u64) -> Result<(), PoolError> {
         let Err(error) = self.grow(run, before) else { return Ok(()) };
         for _ in 0..READERS_TURNS {

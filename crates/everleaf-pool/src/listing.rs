@@ -50,8 +50,8 @@ impl<M: Media> Pool<M> {
     }
 
     /// Calls `visit` with every allocated node of this kind that begins in these chunks, in the
-    /// order of their offsets: one line read a chunk. A run counts as one node. What a worker was about to
-    /// allocate or free when a crash came has been settled by [`open`](Pool::open).
+    /// order of their offsets: one line read a chunk. A run counts as one node. What a worker was
+    /// about to allocate or free when a crash came has been settled by [`open`](Pool::open).
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if a word of the chunk table is damaged; then some nodes are left

@@ -333,8 +333,8 @@ impl<M: Media> Pool<M> {
     /// as after a crash of the process.
     ///
     /// # Errors
-    /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then counts
-    /// as crashed.
+    /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then
+    /// counts as crashed.
     pub fn close(&self) -> Result<(), PoolError> {
         self.sync()?;
         if self.media.region().medium() == Medium::Dax && !self.is_persistent() {
@@ -352,8 +352,8 @@ impl<M: Media> Pool<M> {
     /// could not write, so no later sync can make up for it.
     ///
     /// # Errors
-    /// [`PoolError::Media`], now and ever after. What was not synced before must be taken as lost by
-    /// a crash of the system.
+    /// [`PoolError::Media`], now and ever after. What was not synced before must be taken as lost
+    /// by a crash of the system.
     pub fn sync(&self) -> Result<(), PoolError> {
         Ok(self.media.sync()?)
     }

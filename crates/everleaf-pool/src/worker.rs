@@ -286,10 +286,10 @@ impl<M: Media> Worker<M> {
     // ---- runs
     // ---------------------------------------------------------------------------------------------
 
-    /// Allocates a run of at least `bytes` for nodes of this kind. `prepare` gets it, initialises what readers
-    /// rely on, and flushes that; then the run is published p-atomically in the chunk table, and
-    /// [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1 flush and
-    /// those of `prepare`, 2 fences.
+    /// Allocates a run of at least `bytes` for nodes of this kind. `prepare` gets it, initialises
+    /// what readers rely on, and flushes that; then the run is published p-atomically in the chunk
+    /// table, and [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1
+    /// flush and those of `prepare`, 2 fences.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], or what `prepare` returns; nothing has changed then.

@@ -106,8 +106,8 @@ macro_rules! engines {
 
 engines! {
     trees {
-        /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a
-        /// time.
+        /// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer
+        /// at a time.
         FpTree = fptree::Variant::FpTree, {
             name: "fptree",
             residence: Residence::Pool,

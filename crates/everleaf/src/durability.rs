@@ -1,4 +1,5 @@
-//! When a write that has returned is durable: what a user chooses, and what engine and medium allow.
+//! When a write that has returned is durable: what a user chooses, and what engine and medium
+//! allow.
 //!
 //! | engine, medium | chosen | what holds |
 //! |---|---|---|

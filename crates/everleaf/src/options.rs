@@ -48,9 +48,10 @@ pub struct CreateOptions {
     pub max_size_bytes: Option<u64>,
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
-    /// When a write that has returned is durable; it stands in the pool. Default: the strongest that
-    /// engine and medium keep, found anew at each opening: [`Immediate`](DurabilityMode::Immediate)
-    /// on persistent memory, [`Process`](DurabilityMode::Process) elsewhere.
+    /// When a write that has returned is durable; it stands in the pool. Default: the strongest
+    /// that engine and medium keep, found anew at each opening:
+    /// [`Immediate`](DurabilityMode::Immediate) on persistent memory,
+    /// [`Process`](DurabilityMode::Process) elsewhere.
     pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,

@@ -257,8 +257,8 @@ impl Chunks {
         }
     }
 
-    /// Bytes of the record run that begins at `offset`. If it was freed while its reader was pinned,
-    /// the table no longer tells them: then those of it and of the record runs behind it.
+    /// Bytes of the record run that begins at `offset`. If it was freed while its reader was
+    /// pinned, the table no longer tells them: then those of it and of the record runs behind it.
     pub fn record_run_bytes<M: Media>(&self, media: &M, offset: u64) -> Result<u64, PoolError> {
         let chunk = offset / CHUNK;
         match self.usage(media, chunk)? {

@@ -13,7 +13,8 @@ use super::session;
 use super::{Action, AllocatorOperation};
 
 persistent! {
-    /// What the root of the index holds: the destinations of exchanges, and an index of one word a key.
+    /// What the root of the index holds: the destinations of exchanges, and an index of one word a
+    /// key.
     struct Slots {
         records: [PCell<PPtr<Record>>; SLOTS],
         nodes: [PCell<PPtr<Node>>; SLOTS],

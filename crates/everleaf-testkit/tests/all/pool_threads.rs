@@ -1,5 +1,5 @@
-//! The allocator under several threads: each allocates and frees records in slots of the index root,
-//! in every interleaving with few preemptions, with every crash.
+//! The allocator under several threads: each allocates and frees records in slots of the index
+//! root, in every interleaving with few preemptions, with every crash.
 
 use std::sync::Arc;
 
