@@ -6,11 +6,13 @@
 //! is a record of its own, so a batch may be as large as a record.
 //!
 //! ```text
-//! B1         the new records and the log are durable       flush each, fence    Crash: nothing speaks of them, and their bits are clear.
-//! B2 COMMIT  the intent := {batch, log}                    flush, fence         Crash from here on: B3 to B6 are done (again) by recovery.
+//! B1         the new records and the log are durable       flush each, fence
+//!             Crash: nothing speaks of them, and their bits are clear.
+//! B2 COMMIT  the intent := {batch, log}                    flush, fence
+//!             Crash from here on: B3 to B6 are done (again) by recovery.
 //! B3         bit(new) := 1, each                           one flush a chunk
 //! B4         the caller changes its index, entry by entry, each change durable by itself
-//! B5         bit(old) := 0, each                           one flush a chunk, fence      (only if there is an old)
+//! B5  bit(old) := 0, each  one flush a chunk, fence  (only if there is an old)
 //! B6         the intent := nothing                         flush, fence
 //! ```
 //!

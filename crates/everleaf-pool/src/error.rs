@@ -49,7 +49,10 @@ pub enum PoolError {
         path: PathBuf,
     },
     /// The file to create is there already.
-    #[error("{path} exists already; choose another name or remove it first", path = .path.display())]
+    #[error(
+        "{path} exists already; choose another name or remove it first",
+        path = .path.display()
+    )]
     Exists {
         /// The file.
         path: PathBuf,
@@ -72,7 +75,10 @@ pub enum PoolError {
         path: PathBuf,
     },
     /// What cannot hold a pool: a folder, a pipe, a device that is no persistent memory.
-    #[error("{path} is {what}, which cannot hold a pool; give a regular file, or a DAX device", path = .path.display())]
+    #[error(
+        "{path} is {what}, which cannot hold a pool; give a regular file, or a DAX device",
+        path = .path.display()
+    )]
     NotAFile {
         /// The path.
         path: PathBuf,

@@ -8,9 +8,12 @@
 //! few for a run.
 //!
 //! ```text
-//! G1  the file is allocated as far as the new chunks reach                 Crash: it is longer than the pool; the next growth uses that.
-//! G2  the lines of the new chunks := free               flush each, fence  Crash: as before. Nobody reads lines behind those of an extent's chunks.
-//! G3  COMMIT the word of the extent in the header       flush, fence       Crash: the chunks are there, and free.
+//! G1  the file is allocated as far as the new chunks reach
+//!             Crash: it is longer than the pool; the next growth uses that.
+//! G2  the lines of the new chunks := free               flush each, fence
+//!             Crash: as before. Nobody reads lines behind those of an extent's chunks.
+//! G3  COMMIT the word of the extent in the header       flush, fence
+//!             Crash: the chunks are there, and free.
 //! ```
 //!
 //! Only then the chunks are made known in DRAM: what is handed out has room in the file, and a

@@ -63,7 +63,8 @@ impl<M: Media> Pool<M> {
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
     /// const LEAVES: NodeKind = NodeKind::new(1);
-    /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
+    /// let (engine, key_type) = ("example".into(), KeyType::U64);
+    /// let format = Format { engine, key_type, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// let mut nodes = Vec::new();
@@ -107,7 +108,8 @@ impl<M: Media> Pool<M> {
     /// use everleaf_pmem::{Cpu, Hardware, Region};
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
-    /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
+    /// let (engine, key_type) = ("example".into(), KeyType::U64);
+    /// let format = Format { engine, key_type, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// assert!(pool.sample_nodes(NodeKind::new(1), 64).len() <= 4 * 64);

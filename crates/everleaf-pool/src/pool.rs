@@ -294,9 +294,11 @@ impl<M: Media> Pool<M> {
     /// left      this session     what is done
     /// closed    any              open := this session's            flush, fence, sync
     /// 3         persistent       open := 3                         flush, fence, sync
-    /// 3         another          open := 2, this boot              flush, fence, sync    Crash: what follows is not taken for persistent.
+    /// 3         another          open := 2, this boot              flush, fence, sync
+    ///             Crash: what follows is not taken for persistent.
     /// 2         another          open := 2, this boot (as it was)  flush, fence
-    /// 2         persistent       every line is written back, fence; then open := 3       Crash before: the boot still counts.
+    /// 2         persistent       every line is written back, fence; then open := 3
+    ///             Crash before: the boot still counts.
     /// ```
     ///
     /// The sync matters on the page cache: after a crash of the system the file must claim neither

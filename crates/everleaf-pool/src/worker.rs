@@ -5,10 +5,12 @@
 //! being done; the destination cell itself says whether it was done.
 //!
 //! ```text
-//! A1  intent := {old, new, destination}           flush, fence   Crash: the destination still holds old: undone by recovery.
+//! A1  intent := {old, new, destination}           flush, fence
+//!             Crash: the destination still holds old: undone by recovery.
 //! A2  COMMIT destination := new; bit(new) := 1, bit(old) := 0    flush each, fence
 //!     Crash: in any mixture; recovery sets both bits as the destination tells.
-//! A3  intent := nothing                           flush          Crash: recovery repeats A2, which changes nothing.
+//! A3  intent := nothing                           flush
+//!             Crash: recovery repeats A2, which changes nothing.
 //! ```
 //!
 //! A3 needs no fence where only something was allocated: the worker's next fence, which every
@@ -205,11 +207,12 @@ impl<M: Media> Worker<M> {
     /// which is the commit, and calls [`end_link`](Worker::end_link).
     ///
     /// ```text
-    /// L1  intent := {old, new, link}; the record      flush each, fence    Crash: the index does not hold new: new is freed.
+    /// L1  intent := {old, new, link}; the record      flush each, fence
+    ///             Crash: the index does not hold new: new is freed.
     /// L2  bit(new) := 1                               flush
     ///     COMMIT the caller's index durably points to new, no longer to old
     ///     Crash: the owner looks into the index: resolve_link does what is left.
-    /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
+    /// L3  bit(old) := 0  flush, fence  (only if there is an old)
     /// L4  intent := nothing                           flush, fence
     /// ```
     /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3,

@@ -1,9 +1,12 @@
 //! Dumps: a store as a stream of bytes that no pool is needed to read.
 //!
 //! ```text
-//! head    "EVLFDUMP", version (u32), kind of keys (u32: 0 u64, 1 bytes), CRC-32 of these 16 bytes (u32)
-//! frames  length of the content (u32), CRC-32 of length and content (u32), content: entries, whole, one after the other
-//! entry   flags (u8: 1 the value expires), length of the key (u32), length of the value (u32), when it expires (u64, only with the flag), key, value
+//! head    "EVLFDUMP", version (u32), kind of keys (u32: 0 u64, 1 bytes),
+//!         CRC-32 of these 16 bytes (u32)
+//! frames  length of the content (u32), CRC-32 of length and content (u32),
+//!         content: entries, whole, one after the other
+//! entry   flags (u8: 1 the value expires), length of the key (u32), length of the value (u32),
+//!         when it expires (u64, only with the flag), key, value
 //! end     a frame of length 0, then the number of entries (u64) and its CRC-32 (u32)
 //! ```
 //!
@@ -56,7 +59,8 @@ impl Store {
     /// ```
     /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
-    /// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join(name));
+    /// # let options = everleaf::CreateOptions::new().size_bytes(1 << 20);
+    /// # let create = |name| options.create(folder.path().join(name));
     /// let (store, other) = (create("a.pool")?, create("b.pool")?);
     /// store.tree("trees")?.put("oak", b"Quercus robur")?;
     /// let mut dump = Vec::new();

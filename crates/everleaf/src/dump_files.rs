@@ -31,8 +31,10 @@ impl Store {
     /// store.put("oak", b"Quercus robur")?;
     /// store.dump_file(path("dump"), &mut |_| ControlFlow::Continue(()))?;
     /// create("b.pool")?.close()?;
-    /// everleaf::restore(path("b.pool"), &mut std::fs::File::open(path("dump"))?, &mut |_| ControlFlow::Continue(()))?;
-    /// assert_eq!(everleaf::Store::open(path("b.pool"))?.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
+    /// let mut dump = std::fs::File::open(path("dump"))?;
+    /// everleaf::restore(path("b.pool"), &mut dump, &mut |_| ControlFlow::Continue(()))?;
+    /// let restored = everleaf::Store::open(path("b.pool"))?;
+    /// assert_eq!(restored.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn dump_file(

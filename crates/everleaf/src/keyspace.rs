@@ -4,8 +4,9 @@
 //! key in it belongs to one *space*:
 //!
 //! ```text
-//! a key of the store itself   its bytes; where they begin with ff: ff 00 and the bytes after the ff
-//! a key of a named tree       ff 01, the tree's number (2 bytes, big-endian), and its bytes; a u64 key as 8 bytes, big-endian
+//! a key of the store itself  its bytes; where they begin with ff: ff 00, the bytes after the ff
+//! a key of a named tree      ff 01, the tree's number (2 bytes, big-endian), and its bytes;
+//!                            a u64 key as 8 bytes, big-endian
 //! an entry of the catalog     ff 02, and the tree's name
 //! ```
 //!
@@ -318,14 +319,16 @@ mod tests {
             (SPACES[1], b'a', MAX_KEY_BYTES - 4),
         ] {
             let key = vec![first; max];
-            assert!(
-                matches!(space.encode(Key::Bytes(&key)).unwrap().as_key(), Key::Bytes(k) if k.len() == MAX_KEY_BYTES)
-            );
+            assert!(matches!(
+                space.encode(Key::Bytes(&key)).unwrap().as_key(),
+                Key::Bytes(k) if k.len() == MAX_KEY_BYTES
+            ));
             let longer = vec![first; max + 1];
             let refused = space.encode(Key::Bytes(&longer)).err().unwrap();
-            assert!(
-                matches!(refused, Error::Index(IndexError::KeyTooLong { max_bytes, .. }) if max_bytes == max)
-            );
+            assert!(matches!(
+                refused,
+                Error::Index(IndexError::KeyTooLong { max_bytes, .. }) if max_bytes == max
+            ));
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! P1         the worker's intent {old, new} and the new record are durable     begin_link
-//! P2 COMMIT  the index holds new instead of old, durably                       the engine's own sequence
+//! P2 COMMIT  the index holds new instead of old, durably  the engine's own sequence
 //! P3         old is freed, the intent is cleared                               end_link
 //! ```
 //!

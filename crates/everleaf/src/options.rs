@@ -29,7 +29,10 @@ pub(crate) const GROUP_UNIT: u64 = 4096;
 /// # let path = folder.path().join("numbers.pool");
 /// use everleaf::{CreateOptions, Engine, KeyType};
 ///
-/// let store = CreateOptions::new().engine(Engine::FpTree).key_type(KeyType::U64).size_bytes(1 << 20)
+/// let store = CreateOptions::new()
+///     .engine(Engine::FpTree)
+///     .key_type(KeyType::U64)
+///     .size_bytes(1 << 20)
 ///     .create(&path)?;
 /// store.put(42, b"the answer")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

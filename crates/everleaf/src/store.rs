@@ -144,7 +144,8 @@ impl Store {
     /// let snapshot = store.snapshot_with_limit(0)?;
     /// assert_eq!(snapshot.len(), 1);
     /// store.put("key", b"new")?;
-    /// assert!(matches!(snapshot.get("key"), Err(Error::SnapshotLost { limit_bytes: 0 })), "writers do not wait for it");
+    /// // Writers do not wait for it.
+    /// assert!(matches!(snapshot.get("key"), Err(Error::SnapshotLost { limit_bytes: 0 })));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot_with_limit(&self, bytes: u64) -> Result<Snapshot, Error> {
@@ -221,7 +222,8 @@ impl Store {
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
     /// let statistics = store.statistics()?;
-    /// println!("{} of {} bytes in use; {} survived", statistics.used_bytes, statistics.total_bytes, statistics.durability);
+    /// println!("{} of {} bytes in use", statistics.used_bytes, statistics.total_bytes);
+    /// println!("{} survived", statistics.durability);
     /// assert_eq!(statistics.keys, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -320,7 +320,8 @@ impl View {
     /// for name in ["ash", "beech", "birch", "cedar"] {
     ///     store.put(name, b"")?;
     /// }
-    /// let names: Vec<_> = store.range("b".."c").map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// let keys = store.range("b".."c").map(|entry| entry.map(|(key, _)| key));
+    /// let names: Vec<_> = keys.collect::<Result<_, _>>()?;
     /// assert_eq!(names, ["beech".into(), "birch".into()]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

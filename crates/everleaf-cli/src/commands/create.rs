@@ -12,7 +12,7 @@ use crate::size::{display_size, parse_size};
 #[command(after_help = "\
 Examples:
   everleaf create words.pool
-  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --max-size 1GiB --leaf-slots 32")]
+  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --leaf-slots 32")]
 pub struct Args {
     /// The file to make; on a DAX file system it survives a power failure, on others a crash of the
     /// process.

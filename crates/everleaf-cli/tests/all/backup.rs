@@ -180,7 +180,8 @@ fn the_shell_does_line_after_line() {
     let shell = |lines: &str| bench.run_with_input(["shell", "p"], lines.as_bytes());
     let lines = "get leaf\nput 'two words' \"a  value\"\nscan t\n# a comment\n\nuse herbs\nput \
         mint green\nbegin\nput sage grey\ndel mint\ncommit\n\
-                 first\ncount\nuse\ncount\ntrees\ndel wood\ncas tree 'a plant' tall\nget tree\ncheck\n";
+                 first\ncount\nuse\ncount\ntrees\ndel wood\ncas tree 'a plant' tall\nget tree\n\
+                 check\n";
     let expected = "a blade\ntree\ta plant\ntwo words\ta  value\nwood\t\n2 writes done, 0 without \
         effect\nsage\tgrey\n1\n4\nherbs\ntall\nsound: 5 keys, 0 leaked blocks\n";
     assert_eq!(shell(lines).ok(), expected);

@@ -3,7 +3,7 @@
 //! ```text
 //! P1         the new records and the log of the batch are written            stage, log_batch
 //! P2 COMMIT  the log counts                                                  commit_batch
-//! P3         the index holds every new record; removals come last            the engine's own sequences
+//! P3  the index holds every new record; removals come last  the engine's own sequences
 //! P4         the old records are freed, the intent is cleared                end_batch
 //! ```
 //!

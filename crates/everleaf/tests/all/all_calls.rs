@@ -73,10 +73,12 @@ fn steps() -> impl Strategy<Value = Vec<(Step, usize, u64)>> {
     let seed = any::<u64>();
     let write = (0..4u8, 0..3usize, key.clone(), any::<u64>(), bytes.clone());
     let step = prop_oneof![
-        12 => (seed, bytes.clone(), proptest::option::weighted(0.3, 1..100u64)).prop_map(|(seed, bytes, life)| Step::Put { seed, bytes, life }),
+        12 => (seed, bytes.clone(), proptest::option::weighted(0.3, 1..100u64))
+            .prop_map(|(seed, bytes, life)| Step::Put { seed, bytes, life }),
         5 => (seed, bytes.clone()).prop_map(|(seed, bytes)| Step::Insert { seed, bytes }),
         5 => (seed, bytes).prop_map(|(seed, bytes)| Step::Update { seed, bytes }),
-        5 => (any::<bool>(), proptest::option::of(seed)).prop_map(|(right, new)| Step::CompareAndSwap { right, new }),
+        5 => (any::<bool>(), proptest::option::of(seed))
+            .prop_map(|(right, new)| Step::CompareAndSwap { right, new }),
         4 => Just(Step::Delete),
         3 => Just(Step::Take),
         6 => Just(Step::Get),

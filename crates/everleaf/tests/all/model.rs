@@ -47,11 +47,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let key = 0..120u64;
     let bytes = prop_oneof![3 => 0..40usize, 2 => 0..5000usize];
     let step = prop_oneof![
-        20 => (key.clone(), any::<u64>(), bytes.clone()).prop_map(|(key, seed, bytes)| Step::Put { key, seed, bytes }),
-        10 => (key.clone(), any::<u64>(), bytes).prop_map(|(key, seed, bytes)| Step::Insert { key, seed, bytes }),
+        20 => (key.clone(), any::<u64>(), bytes.clone())
+            .prop_map(|(key, seed, bytes)| Step::Put { key, seed, bytes }),
+        10 => (key.clone(), any::<u64>(), bytes)
+            .prop_map(|(key, seed, bytes)| Step::Insert { key, seed, bytes }),
         14 => key.clone().prop_map(|key| Step::Delete { key }),
         10 => key.clone().prop_map(|key| Step::Get { key }),
-        3 => (key.clone(), key, any::<bool>()).prop_map(|(from, to, backward)| Step::Scan { from, to, backward }),
+        3 => (key.clone(), key, any::<bool>())
+            .prop_map(|(from, to, backward)| Step::Scan { from, to, backward }),
         1 => any::<bool>().prop_map(|drop| Step::Reopen { drop }),
         1 => Just(Step::Kill),
         1 => Just(Step::Check),

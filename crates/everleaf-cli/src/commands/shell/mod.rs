@@ -25,7 +25,8 @@ Examples:
   everleaf shell words.pool
   printf 'put leaf \"a blade of a plant\"\\nget leaf\\n' | everleaf shell words.pool
 
-`help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell. A line that fails says so, and the shell goes on;
+`help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell. \
+A line that fails says so, and the shell goes on; \
 it exits 1 if the lines came from a file or pipe and one failed.")]
 pub struct Args {
     /// The pool.
