@@ -96,7 +96,9 @@ fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) 
     let (before, of_tree) = (content(store), tree.count().unwrap());
     let other =
         if tree.key_type() == KeyType::Bytes { OwnedKey::U64(7) } else { OwnedKey::from("seven") };
-    let is_other = |error: &Error| matches!(error, Error::WrongKeyType { expected } if *expected == tree.key_type());
+    let kind = tree.key_type();
+    let is_other =
+        |error: &Error| matches!(error, Error::WrongKeyType { expected } if *expected == kind);
     let (removals, reads) = removals_and_reads(tree, &other);
     let calls = [writes(tree, &other, b"value"), removals, reads, ranges(tree, &other)];
     calls.into_iter().for_each(|outcomes| all_are(outcomes, "a key of the other kind", is_other));
