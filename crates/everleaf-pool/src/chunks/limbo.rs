@@ -100,6 +100,9 @@ impl Pins {
     }
 }
 
+/// The blocks that one worker has freed, each with the epoch in which it was, oldest first.
+type FreedByWorker = CachePadded<Mutex<VecDeque<(u64, Block)>>>;
+
 /// Records in limbo.
 pub(super) struct Limbo {
     pub pins: Pins,
@@ -108,7 +111,7 @@ pub(super) struct Limbo {
     /// Which, by parts that follow from the chunk.
     offsets: [Mutex<BTreeSet<u64>>; PARTS],
     /// What each worker has freed, the oldest first, with the epoch in which that was.
-    freed: [CachePadded<Mutex<VecDeque<(u64, Block)>>>; WORKER_SLOTS],
+    freed: [FreedByWorker; WORKER_SLOTS],
     count: AtomicUsize,
 }
 

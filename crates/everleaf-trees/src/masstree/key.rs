@@ -46,7 +46,7 @@ impl SliceKey for U64Keys {
         &[]
     }
     #[inline(always)]
-    fn of<'b>(slice: u64, _bytes: &'b [u8]) -> u64 {
+    fn of(slice: u64, _bytes: &[u8]) -> u64 {
         slice
     }
 }
@@ -69,7 +69,7 @@ impl SliceKey for BytesKeys {
         key.get(depth..).unwrap_or_default()
     }
     #[inline(always)]
-    fn of<'b>(_slice: u64, bytes: &'b [u8]) -> &'b [u8] {
+    fn of(_slice: u64, bytes: &[u8]) -> &[u8] {
         bytes
     }
 }
