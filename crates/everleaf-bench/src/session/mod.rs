@@ -135,6 +135,10 @@ impl Session {
         let mut parameters = EngineParameters::default();
         (parameters.leaf_slots, parameters.inner_keys) = (plan.leaf_slots()?, options.inner_keys);
         match plan.subject {
+            // No pool is made of it, so it has no format: only its parameters are looked at.
+            Subject::Index(engine) if !engine.is_available() && !engine.is_volatile_twin() => {
+                engine.check(&parameters).map_err(everleaf::Error::from)?;
+            }
             Subject::Index(engine) => {
                 let words = plan.options.value_words as usize;
                 registry::pool_format(engine, key_type(options.key_type), &parameters, words)?;

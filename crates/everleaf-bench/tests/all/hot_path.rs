@@ -50,6 +50,9 @@ pairs! {
 /// where the function stands.
 const TABLE: [u8; 3] = [0x48, 0x8d, 0x0d];
 
+/// `call [rip + ...]`: of a function that was not inlined.
+const CALL: [u8; 2] = [0xff, 0x15];
+
 /// The machine code of the function whose symbol has this word in it, without distances to jump
 /// tables. None if it has no symbol: an optimising build keeps one of two functions that are the
 /// same.
@@ -63,6 +66,15 @@ fn code_of(program: &object::File<'_>, name: &str) -> Option<Vec<u8>> {
     for place in 0..code.len().saturating_sub(TABLE.len() + 4) {
         if code[place..].starts_with(&TABLE) {
             code[place + TABLE.len()..][..4].fill(0);
+        }
+    }
+    // What is called through a table of addresses is told by its place, not by its distance.
+    for place in 0..code.len().saturating_sub(CALL.len() + 4) {
+        if code[place..].starts_with(&CALL) {
+            let distance = &mut code[place + CALL.len()..][..4];
+            let behind = (symbol.address() as u32).wrapping_add(place as u32 + 6);
+            let ahead = u32::from_le_bytes(distance.try_into().unwrap());
+            distance.copy_from_slice(&behind.wrapping_add(ahead).to_le_bytes());
         }
     }
     Some(code)
