@@ -135,6 +135,9 @@ impl Session {
         let mut parameters = EngineParameters::default();
         (parameters.leaf_slots, parameters.inner_keys) = (plan.leaf_slots()?, options.inner_keys);
         match plan.subject {
+            Subject::Index(engine) if !plan.subject.has_pool() => {
+                engine.check(&parameters).map_err(everleaf::Error::from)?;
+            }
             Subject::Index(engine) => {
                 let words = plan.options.value_words as usize;
                 registry::pool_format(engine, key_type(options.key_type), &parameters, words)?;
