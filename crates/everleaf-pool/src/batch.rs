@@ -293,7 +293,7 @@ impl<M: Media> Worker<M> {
         media.fence(site!("pool.batch.B6.fence"));
         self.in_doubt = false;
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(freed, block);
-        pool.chunks().let_go(media, &staged.blocks(), is_free)
+        pool.chunks().let_go(media, self.slot, &staged.blocks(), is_free)
     }
 
     /// Forgets a batch that was not committed: in DRAM only.
@@ -304,7 +304,7 @@ impl<M: Media> Worker<M> {
         let Some(staged) = self.batch.take() else { return Ok(()) };
         let new = sorted(staged.new.clone());
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(&new, block);
-        self.pool.chunks().let_go(self.pool.media(), &staged.blocks(), is_free)
+        self.pool.chunks().let_go(self.pool.media(), self.slot, &staged.blocks(), is_free)
     }
 
     /// Ends a batch that a crash cut: the index holds all that is new, or (not `done`) all that was
@@ -323,7 +323,7 @@ impl<M: Media> Worker<M> {
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.recover.batch.retire"), &intent.tag);
         media.fence(site!("pool.recover.batch.retire.fence"));
-        chunks.let_go(media, &freed, |_| true)?;
+        chunks.let_go(media, pending.slot, &freed, |_| true)?;
         *pool.slots.lock() &= !(1 << pending.slot);
         Ok(())
     }

@@ -164,6 +164,14 @@ pub enum PoolError {
         /// Its slot.
         slot: usize,
     },
+    /// Epochs end in the order of their numbers.
+    #[error("epoch {epoch} cannot end: {durable} is durable already; end a later one")]
+    EpochOrder {
+        /// The epoch that was to end.
+        epoch: u64,
+        /// The last one that is durable.
+        durable: u64,
+    },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]
     WorkersExhausted {

@@ -38,6 +38,8 @@ const SMALL_PORTION: u64 = (64 << 10) / CHUNK;
 const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
 const LEAST_GROWTH: u64 = (256 << 10) / CHUNK;
+/// How often threads that read records are waited for in a full pool.
+const READERS_TURNS: usize = 1000;
 /// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
 /// stay in small pages.
 const HUGE_PAGE: u64 = (2 << 20) / CHUNK;
@@ -111,6 +113,23 @@ impl<M: Media> Pool<M> {
             }
             _ => Err(PoolError::PoolFull { requested_bytes: run * CHUNK }),
         }
+    }
+
+    /// As [`grow`](Pool::grow). Where the pool can't grow, and records are in limbo, threads that read
+    /// them are given some time: one may have lost its processor in the middle of that.
+    pub(crate) fn grow_or_wait(&self, run: u64, before: u64) -> Result<(), PoolError> {
+        let Err(error) = self.grow(run, before) else { return Ok(()) };
+        for _ in 0..READERS_TURNS {
+            if !self.chunks().has_limbo() {
+                break;
+            }
+            self.media().relax();
+            std::thread::yield_now();
+            if self.chunks().reclaim_all(self.media())? {
+                return Ok(()); // The caller looks again.
+            }
+        }
+        Err(error)
     }
 
     fn lengthen_last(&self, last: Extent, run: u64, room: u64) -> Result<(), PoolError> {

@@ -93,8 +93,9 @@ persistent! {
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
     pub(crate) struct Intent {
-        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; else the offset of the
-        /// destination of an exchange. Written last, cleared first.
+        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; 5: the end of the epoch whose
+        /// number is `old`, and whose log is `new`; else the offset of the destination of an
+        /// exchange. Written last, cleared first.
         pub tag: PCell<Sealed>,
         /// The block that is replaced: its offset.
         pub old: PCell<Sealed>,
@@ -170,6 +171,8 @@ pub(crate) const STATE_OPEN_PERSISTENT: u64 = 3;
 pub(crate) const LINK_TAG: u64 = 1;
 /// Tag of an intent whose `new` is the log of a batch.
 pub(crate) const BATCH_TAG: u64 = 3;
+/// Tag of an intent whose `new` is the log of an epoch, whose number is in the place of `old`.
+pub(crate) const EPOCH_TAG: u64 = 5;
 
 const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);

@@ -33,25 +33,25 @@ pub struct Workers<M: Media> {
 /// fence**. Every operation that is durable on return does.
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
+/// Which of some slots this thread tries first. Stacks of threads lie megabytes apart, so the address
+/// of what is on one tells them apart, without anything global. A media whose runs must repeat needs
+/// the same slots in every run: there it is the first.
+#[inline(always)]
+pub(crate) fn slot_of_thread<M: Media>(slots: usize) -> usize {
+    if M::REPEATABLE {
+        return 0;
+    }
+    let on_stack = 0_u8;
+    let stack = (&raw const on_stack).addr() / STACK_BYTES;
+    // Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
+    let spread = (stack as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((spread * slots as u64) >> 32) as usize
+}
+
 impl<M: Media> Workers<M> {
     /// At most `slots` workers of `pool`.
     pub fn new(pool: Arc<Pool<M>>, slots: usize) -> Self {
         Self { pool, slots: (0..slots).map(|_| CachePadded::new(Mutex::new(None))).collect() }
-    }
-
-    /// The slot that this thread tries first. Stacks of threads lie megabytes apart, so the address
-    /// of what is on one tells them apart, without anything global. A media whose runs must repeat
-    /// needs the same slots in every run: there it is the first.
-    #[inline(always)]
-    fn first_slot(&self) -> usize {
-        if M::REPEATABLE {
-            return 0;
-        }
-        let on_stack = 0_u8;
-        let stack = (&raw const on_stack).addr() / STACK_BYTES;
-        // Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
-        let spread = (stack as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        ((spread * self.slots.len() as u64) >> 32) as usize
     }
 
     /// A worker that no other thread uses. Waits while all are in use.
@@ -63,7 +63,7 @@ impl<M: Media> Workers<M> {
         loop {
             let mut refused = None;
             let mut some = false;
-            let (before, from) = self.slots.split_at(self.first_slot());
+            let (before, from) = self.slots.split_at(slot_of_thread::<M>(self.slots.len()));
             for slot in from.iter().chain(before) {
                 // Looked at before it is written to: a slot in use stays in its user's cache.
                 let guard = if slot.is_locked() { None } else { slot.try_lock() };

@@ -15,7 +15,7 @@ pub const MAX_RECORD_BYTES: u64 = (1 << 30) + (1 << 17);
 pub(crate) const RECORD_HEADER_BYTES: u64 = WORD as u64;
 
 persistent! {
-    /// A byte string in the pool, reached through [`Pool::record`] only. A record is aligned to 8
+    /// A byte string in the pool, reached through the [`Pool`] only. A record is aligned to 8
     /// bytes; the alignment of this type, which exists to give pointers a type, is nominal.
     pub struct Record {
         /// Low half: length of the content. High half: CRC-32C of the length's 4 bytes and the
@@ -63,6 +63,17 @@ impl<M: Media> Pool<M> {
     /// Writes a record into an unpublished block and flushes its lines; durable at the next fence.
     /// One flush a line.
     pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
+        let cells = self.store_record(offset, parts)?;
+        let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
+        let (first, others) = cells.split_at(in_first_line);
+        for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
+            self.media().flush(site!("pool.record.write"), &line[0]);
+        }
+        Ok(())
+    }
+
+    /// Writes a record into an unpublished block, without a flush; its cells.
+    pub(crate) fn store_record(&self, offset: u64, parts: &[&[u8]]) -> Result<&[PCell], PoolError> {
         let bytes = content_bytes(parts)?;
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
         let cells = self
@@ -95,24 +106,13 @@ impl<M: Media> Pool<M> {
         }
         write(&mut staged, filled);
         self.media().store(&cells[0], bytes | u64::from(checksum.0) << 32);
-        let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
-        let (first, others) = cells.split_at(in_first_line);
-        for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
-            self.media().flush(site!("pool.record.write"), &line[0]);
-        }
-        Ok(())
+        Ok(cells)
     }
 
-    /// The bytes of a record, after a check of its place, its length and its checksum.
-    ///
-    /// The caller keeps the record from being freed while the slice lives: its guard is the lock of
-    /// a serial engine, or the reclamation epoch of a concurrent one.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their
-    /// checksum.
-    pub fn record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        let bytes = self.record_unverified(pointer)?;
+    /// The bytes of a record, after a check of its place, its length and its checksum. Only for
+    /// [`RecordGuard`](crate::RecordGuard), which bounds how long they are lent.
+    pub(crate) fn lend_record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        let bytes = self.lend_record_unverified(pointer)?;
         let cells = self
             .media()
             .region()
@@ -124,14 +124,9 @@ impl<M: Media> Pool<M> {
         Ok(bytes)
     }
 
-    /// Like [`record`](Pool::record) without the checksum: for a compare with bytes that are known,
-    /// where damage shows as a difference.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
-    /// block.
+    /// Like [`lend_record`](Pool::lend_record) without the checksum.
     #[inline]
-    pub fn record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+    pub(crate) fn lend_record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let offset = pointer.offset();
         let room = self.record_room(offset)?;
         let cells = self
@@ -144,8 +139,9 @@ impl<M: Media> Pool<M> {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
-        // written there but by `write_record`, before the block is published; and the caller keeps
-        // a published record from being freed and its block reused.
+        // written there but by `write_record`, before the block is published. The caller is a
+        // `RecordGuard`, so no block that was published when it was made is used again before the
+        // slice is gone (`chunks/limbo.rs`).
         let content =
             unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
         let content = content.ok_or_else(|| PoolError::corrupt(offset, Corruption::Record))?;
@@ -181,7 +177,8 @@ impl<M: Media> Pool<M> {
     /// then ignore what this returned.
     ///
     /// # Errors
-    /// As [`record_unverified`](Pool::record_unverified).
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
+    /// block.
     #[inline]
     pub fn record_is(&self, pointer: PPtr<Record>, expected: &[u8]) -> Result<bool, PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
@@ -204,7 +201,8 @@ impl<M: Media> Pool<M> {
     /// [`record_is`](Pool::record_is).
     ///
     /// # Errors
-    /// As [`record_unverified`](Pool::record_unverified).
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
+    /// block.
     #[inline]
     pub fn compare_record(
         &self,
@@ -226,7 +224,8 @@ impl<M: Media> Pool<M> {
     /// [`record_is`](Pool::record_is).
     ///
     /// # Errors
-    /// As [`verify_record`](Pool::verify_record).
+    /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their
+    /// checksum.
     pub fn copy_record(&self, pointer: PPtr<Record>) -> Result<Box<[u8]>, PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
         let expected = (self.media().load(&cells[0]) >> 32) as u32;
@@ -243,7 +242,7 @@ impl<M: Media> Pool<M> {
     /// Checks the checksum of a record. Nothing is lent, as in [`record_is`](Pool::record_is).
     ///
     /// # Errors
-    /// As [`record`](Pool::record); so also when the block is reused meanwhile.
+    /// As [`copy_record`](Pool::copy_record); so also when the block is reused meanwhile.
     pub fn verify_record(&self, pointer: PPtr<Record>) -> Result<(), PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
         let expected = (self.media().load(&cells[0]) >> 32) as u32;

@@ -6,7 +6,7 @@ use everleaf_pmem::{Media, PPtr, Site, site};
 use crate::batch::PendingBatch;
 use crate::chunks::Block;
 use crate::classes::Usage;
-use crate::layout::{BATCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
+use crate::layout::{BATCH_TAG, EPOCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
 use crate::pool::PendingLink;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError};
@@ -40,6 +40,12 @@ pub(crate) fn recover_intents<M: Media>(
             Some(BATCH_TAG) => {
                 let log = blocks(pool, intent)?.1.ok_or_else(|| corrupt(pool, intent))?;
                 batches.push(PendingBatch::read(pool, slot, log)?);
+            }
+            // Between E2 and E5: the pool's epoch decides.
+            Some(EPOCH_TAG) => {
+                let (number, log) = blocks(pool, intent)?;
+                let log = log.ok_or_else(|| corrupt(pool, intent))?;
+                pool.recover_epoch(intent, number.map_or(0, |number| number.offset), log)?;
             }
             // Between A1 and A3: the destination decides.
             Some(destination) => {

@@ -176,7 +176,8 @@ impl<M: Media> Pool<M> {
                 INDEX_ROOT_OFFSET => CHUNK,
                 _ => self.chunks().node_bytes(self.media(), offset, NodeKind::ROOT)?,
             };
-            let name = self.media().load(name).open().ok_or_else(damaged)?;
+            let name = self.media().load(name).open().filter(|name| *name != 0);
+            let name = name.ok_or_else(damaged)?;
             self.roots().set(place, name, offset, bytes);
         }
         Ok(())

@@ -365,19 +365,21 @@ impl<M: Media> Worker<M> {
             }
             let end = chunks.end();
             *owned = chunks.own_chunk(media, self.slot, usage)?;
-            if owned.is_none() {
-                self.pool.grow(1, end)?;
+            if owned.is_none() && !chunks.reclaim_all(media)? {
+                self.pool.grow_or_wait(1, end)?;
             }
         }
     }
 
-    fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
+    pub(crate) fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
         loop {
             let end = self.pool.chunks().end();
             if let Some(block) = self.pool.chunks().take_run(self.pool.media(), usage)? {
                 return Ok(block);
             }
-            self.pool.grow(usage.chunks(), end)?;
+            if !self.pool.chunks().reclaim_all(self.pool.media())? {
+                self.pool.grow_or_wait(usage.chunks(), end)?;
+            }
         }
     }
 

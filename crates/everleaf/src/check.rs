@@ -81,7 +81,8 @@ fn check_values<M: Media, K: StoreKey>(
         }
         previous = Some(key.to_owned());
         let offset = words.first().copied().unwrap_or(0);
-        match pool.record(PPtr::at(offset)).map(ValueRecord::parse) {
+        let records = pool.pin();
+        match records.record(PPtr::at(offset)).map(ValueRecord::parse) {
             Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => {
                 progress.bytes += (record.key.len() + record.value.len()) as u64;
                 audit.reach(offset);

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_utils::Backoff;
 use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{Opened, PendingLink, Pool, Record, Workers};
+use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
@@ -163,7 +163,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// is ever given, since it may be freed next. The caller has the key's lock.
     pub(crate) fn linked(&self, key: K::Ref<'_>) -> Result<Option<Linked>, Error> {
         let Some(offset) = self.index.get(key)? else { return Ok(None) };
-        let record = self.pool.record_unverified(PPtr::at(offset))?;
+        let records = self.pool.pin();
+        let record = records.record_unverified(PPtr::at(offset))?;
         let bytes = KeyBytes::of(K::widen(key));
         match ValueRecord::parse(record) {
             Some(found) if found.key == bytes.as_slice() => {
@@ -173,12 +174,10 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         }
     }
 
-    /// What the record at `offset` says, which must be of the key whose bytes are given.
-    pub(crate) fn record(&self, offset: u64, key: &KeyBytes<'_>) -> Result<ValueRecord<'_>, Error> {
-        match ValueRecord::parse(self.pool.record(PPtr::at(offset))?) {
-            Some(found) if found.key == key.as_slice() => Ok(found),
-            _ => Err(foreign_record(offset)),
-        }
+    /// Lets this thread read records.
+    #[inline]
+    pub(crate) fn pin_records(&self) -> RecordGuard<'_, M> {
+        self.pool.pin()
     }
 
     /// Links a new record in place of `old`. The caller has the key's lock.
@@ -270,7 +269,8 @@ fn is_linked<M: Media, K: StoreKey>(
     link: PendingLink,
 ) -> Result<bool, Error> {
     for record in [link.old, link.new] {
-        let content = if record.is_null() { None } else { pool.record(record).ok() };
+        let records = pool.pin();
+        let content = if record.is_null() { None } else { records.record(record).ok() };
         let key =
             content.and_then(ValueRecord::parse).and_then(|found| key_of_bytes(found.key, K::TYPE));
         if let Some(key) = key {
@@ -284,6 +284,18 @@ fn is_linked<M: Media, K: StoreKey>(
         if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found != link.new.is_null())
+}
+
+/// What the record at `offset` says, which must be of the key whose bytes are given.
+pub(crate) fn value_record<'g, M: Media>(
+    records: &'g RecordGuard<'_, M>,
+    offset: u64,
+    key: &KeyBytes<'_>,
+) -> Result<ValueRecord<'g>, Error> {
+    match ValueRecord::parse(records.record(PPtr::at(offset))?) {
+        Some(found) if found.key == key.as_slice() => Ok(found),
+        _ => Err(foreign_record(offset)),
+    }
 }
 
 /// The error of an index word that leads to no record, or to another key's.

@@ -15,7 +15,7 @@ use everleaf_pool::{KeyType, Opened, Pool, PoolError, Shutdown, open_damaged_fil
 
 use crate::backend::Condition;
 use crate::keyspace::{CatalogEntry, Space};
-use crate::link::Live;
+use crate::link::{Live, value_record};
 use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::transfer::{Progress, Watch, report, store_all};
 use crate::unfinished::Unfinished;
@@ -204,7 +204,9 @@ impl Work<'_> {
                 return ControlFlow::Break(()); // It may go round in circles.
             }
             previous = Some(key.to_owned());
-            match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
+            let records = live.pin_records();
+            let offset = words.first().copied().unwrap_or(0);
+            match value_record(&records, offset, &KeyBytes::of(key)) {
                 Ok(ValueRecord { value, expires_ms, .. }) => {
                     bytes += value.len();
                     batch.push(Fetched { key: key.to_owned(), value: value.to_vec(), expires_ms });

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 
 use everleaf_pmem::{Media, site};
 
-use super::{Block, Chunks, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
+use super::{Block, Chunks, Free, LISTED, OWNED, Pin, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
-use crate::layout::CHUNK;
+use crate::layout::{CHUNK, WORKER_SLOTS};
 use crate::{Corruption, PoolError};
 
 impl Chunks {
@@ -227,22 +227,74 @@ impl Chunks {
         Ok(())
     }
 
-    /// A block was durably freed, and no intent speaks of it any more: makes its room known. Takes
+    /// A block was durably freed, and no intent speaks of it any more: makes its memory known as
+    /// free, or puts it into limbo while it may still be read.
+    pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
+        if self.is_of_records(block) && self.limbo.is_needed() {
+            let look = self.limbo.hold(media, slot, block);
+            self.freeing.end(slot);
+            return if look { self.reclaim(media, slot).map(|_| ()) } else { Ok(()) };
+        }
+        self.give_back(media, slot, block, || self.freeing.end(slot))?;
+        if self.limbo.is_empty() { Ok(()) } else { self.reclaim(media, slot).map(|_| ()) }
+    }
+
+    /// Gives back what a worker freed that no thread can be reading any more; whether there was
+    /// anything.
+    fn reclaim<M: Media>(&self, media: &M, slot: usize) -> Result<bool, PoolError> {
+        let unread = self.limbo.take_unread(media, slot);
+        for block in &unread {
+            self.give_back(media, slot, *block, || self.limbo.let_go(media, *block))?;
+        }
+        Ok(!unread.is_empty())
+    }
+
+    /// The same of all workers: where memory runs out.
+    pub fn reclaim_all<M: Media>(&self, media: &M) -> Result<bool, PoolError> {
+        if self.limbo.is_empty() {
+            return Ok(false);
+        }
+        (0..WORKER_SLOTS).try_fold(false, |any, slot| Ok(self.reclaim(media, slot)? || any))
+    }
+
+    /// Whether anything that was freed is not to be had yet because it may still be read.
+    pub fn has_limbo(&self) -> bool {
+        !self.limbo.is_empty()
+    }
+
+    /// Pins a thread that reads records. `first`: the slot that it tries first.
+    #[inline]
+    pub fn pin(&self, first: usize) -> Pin {
+        self.limbo.pins.pin(first)
+    }
+
+    #[inline]
+    pub fn unpin(&self, pin: &Pin) {
+        self.limbo.pins.unpin(pin);
+    }
+
+    /// Makes a freed block known as free; `end` ends what kept it from all workers till now. Takes
     /// the lock of the free chunks only where a run was freed, a chunk has become empty, or the
     /// worker has come by too many.
-    pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
+    fn give_back<M: Media>(
+        &self,
+        media: &M,
+        slot: usize,
+        block: Block,
+        end: impl Fn(),
+    ) -> Result<(), PoolError> {
         let chunk = block.offset / CHUNK;
         if let Some(run) = block.run {
             let mut free = lock_relaxing(&self.free, media);
-            self.freeing.end(slot);
+            end();
             self.release(&mut free, chunk, run.chunks());
             return Ok(());
         }
         let flags = &self.flags[chunk as usize];
-        // The chunk is no free one: nobody gives it back while one of its blocks is known as being
-        // freed.
+        // The chunk is no free one: it is not given back while one of its blocks is being freed or
+        // in limbo.
         if flags.compare_exchange(0, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            self.freeing.end(slot);
+            end();
             let too_many = self.spares.add(media, slot, self.usage(media, chunk)?, chunk);
             return if too_many.is_empty() {
                 Ok(())
@@ -250,15 +302,15 @@ impl Chunks {
                 self.let_go_of(media, &mut lock_relaxing(&self.free, media), &too_many)
             };
         }
-        self.freeing.end(slot);
+        end();
         match flags.fetch_or(0, Ordering::SeqCst) {
-            OWNED => Ok(()), // Its owner finds the block, or whoever gets the chunk from him.
+            OWNED => Ok(()), // Its owner finds the block, or the worker that gets the chunk next.
             LISTED if !self.is_empty(media, chunk)? => Ok(()),
             _ => self.offer(media, &mut lock_relaxing(&self.free, media), chunk),
         }
     }
 
-    /// Keeps the blocks of a batch from everybody, whatever their bits say, until they are [let
+    /// Keeps the blocks of a batch from all workers, whatever their bits say, until they are [let
     /// go](Chunks::let_go).
     pub fn keep<M: Media>(
         &self,
@@ -272,21 +324,30 @@ impl Chunks {
         Ok(())
     }
 
-    /// A batch is over, and no intent speaks of its blocks any more. Makes the room of those known
-    /// that `freed` names; of the others that of their chunks.
+    /// A batch is over, and no intent speaks of its blocks any more. Those that `freed` names are
+    /// free, or in limbo while they may still be read; of the others the rest of their chunks is
+    /// made known.
     pub fn let_go<M: Media>(
         &self,
         media: &M,
+        slot: usize,
         blocks: &[Block],
         freed: impl Fn(Block) -> bool,
     ) -> Result<(), PoolError> {
+        let needed = self.limbo.is_needed();
+        let is_held = |block: Block| needed && freed(block) && self.is_of_records(block);
+        for block in blocks.iter().filter(|block| is_held(**block)) {
+            self.limbo.hold(media, slot, *block);
+        }
         let mut free = lock_relaxing(&self.free, media);
         self.freeing.let_go(blocks.iter().map(|block| block.offset));
         let mut offered = None;
         for block in blocks {
             let chunk = block.offset / CHUNK;
             match block.run {
-                Some(run) if freed(*block) => self.release(&mut free, chunk, run.chunks()),
+                Some(run) if freed(*block) && !is_held(*block) => {
+                    self.release(&mut free, chunk, run.chunks())
+                }
                 Some(_) => {}
                 None if offered == Some(chunk) || self.shadow_of(chunk) == shadow::FREE => {}
                 None => {
@@ -296,6 +357,11 @@ impl Chunks {
             }
         }
         Ok(())
+    }
+
+    /// Whether blocks of the chunk are free by their bits and yet kept from all workers.
+    fn is_awaited(&self, chunk: u64) -> bool {
+        self.freeing.has_in(chunk) || self.limbo.has_in(chunk)
     }
 
     pub(super) fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
@@ -324,7 +390,7 @@ impl Chunks {
             }
             // Whoever frees the last block comes here next.
             let is_empty =
-                || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.freeing.has_in(chunk));
+                || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.is_awaited(chunk));
             let has_room =
                 || Ok::<_, PoolError>(self.first_free_block(media, chunk, class)?.is_some());
             if is_empty()? {
@@ -348,6 +414,7 @@ impl Chunks {
 
     /// Bytes in free chunks, and in free blocks of chunks that are in use: reads the whole table.
     pub fn free_bytes<M: Media>(&self, media: &M) -> Result<(u64, u64), PoolError> {
+        self.reclaim_all(media)?;
         let mut free = lock_relaxing(&self.free, media);
         self.scan_all(media, &mut free)?;
         let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);

@@ -5,16 +5,18 @@
 //! opening costs the same for every size and following a pointer costs one look at a cached byte.
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
-//! parts of the table are) · `free` (which chunks have room) · `spare` (chunks that workers came
-//! by) · `freeing` (blocks that an intent still speaks of).
+//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that workers
+//! came by) · `freeing` (blocks that an intent still speaks of) · `limbo` (records that are still
+//! read).
 
 mod extents;
 mod free;
 mod freeing;
+mod limbo;
 mod spare;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use everleaf_pmem::{Media, PCell, PPtr, Site};
 use parking_lot::{Mutex, MutexGuard};
@@ -22,11 +24,13 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;
+use self::limbo::Limbo;
+pub(crate) use self::limbo::{PIN_SLOTS, Pin};
 use self::spare::Spares;
 use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, ChunkLine};
+use crate::layout::{BITMAP_WORDS, CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
-use crate::{Corruption, Node, NodeKind, PoolError};
+use crate::{Corruption, MAX_RECORD_BYTES, Node, NodeKind, PoolError};
 
 /// Chunk lines in one chunk of a table.
 const LINES_PER_CHUNK: u64 = CHUNK / 64;
@@ -122,6 +126,7 @@ pub(crate) struct Chunks {
     free: Mutex<Free>,
     spares: Spares,
     freeing: Freeing,
+    limbo: Limbo,
 }
 
 impl Chunks {
@@ -136,6 +141,7 @@ impl Chunks {
             free: Mutex::new(free),
             spares: Spares::new(),
             freeing: Freeing::new(),
+            limbo: Limbo::new(chunks),
         }
     }
 
@@ -228,6 +234,13 @@ impl Chunks {
         Ok(last == offset / CHUNK || self.known_shadow(media, last)? == byte)
     }
 
+    /// Whether a block or a run is of records, as far as the shadow is filled.
+    fn is_of_records(&self, block: Block) -> bool {
+        let byte = self.shadow_of(block.offset / CHUNK);
+        byte == shadow::RECORD_RUN
+            || byte.wrapping_sub(shadow::RECORD_CLASS) < const { Class::COUNT as u8 }
+    }
+
     /// The class of the record block at `offset`; none if it is a run.
     #[inline(always)]
     pub fn record_class<M: Media>(
@@ -244,10 +257,17 @@ impl Chunks {
         }
     }
 
-    /// Bytes of the record run that starts at `offset`.
+    /// Bytes of the record run that begins at `offset`. If it was freed while its reader was pinned,
+    /// the table no longer tells them: then those of it and of the record runs behind it.
     pub fn record_run_bytes<M: Media>(&self, media: &M, offset: u64) -> Result<u64, PoolError> {
-        match self.usage(media, offset / CHUNK)? {
+        let chunk = offset / CHUNK;
+        match self.usage(media, chunk)? {
             Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => Ok(chunks * CHUNK),
+            Usage::Free if self.freeing.has(offset) || self.limbo.has(offset) => {
+                let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
+                let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
+                Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK)
+            }
             _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
         }
     }
@@ -331,7 +351,23 @@ impl Chunks {
     // ---- blocks
     // ---------------------------------------------------------------------------------------------
 
-    /// The first block of a chunk whose bit is clear and that nobody is just freeing.
+    /// The blocks of a chunk that its owner may take, a bit for each, 48 a word.
+    pub fn free_blocks<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+    ) -> Result<[u64; BITMAP_WORDS], PoolError> {
+        let (mut free, mut from) = ([0; BITMAP_WORDS], 0);
+        while let Some(block) = self.free_block_from(media, chunk, class, from)? {
+            let index = (block.offset % CHUNK / class.block_bytes()) as usize;
+            free[index / SEALED_BITS as usize] |= 1 << (index % SEALED_BITS as usize);
+            from = index + 1;
+        }
+        Ok(free)
+    }
+
+    /// The first block of a chunk whose bit is clear and that no worker is freeing just now.
     pub fn first_free_block<M: Media>(
         &self,
         media: &M,
@@ -381,7 +417,7 @@ impl Chunks {
             while free != 0 {
                 let block = i * SEALED_BITS as usize + free.trailing_zeros() as usize;
                 let offset = chunk * CHUNK + block as u64 * class.block_bytes();
-                if !self.freeing.has(offset) {
+                if !self.freeing.has(offset) && !self.limbo.has(offset) {
                     return Ok(Some(Block { offset, run: None }));
                 }
                 free &= free - 1;
@@ -561,4 +597,10 @@ const fn shadow_byte(usage: Usage) -> u8 {
 fn zeroed(count: usize) -> Box<[AtomicU8]> {
     // SAFETY: the all-zero byte is a valid AtomicU8.
     unsafe { Box::<[AtomicU8]>::new_zeroed_slice(count).assume_init() }
+}
+
+/// The same for counts.
+fn zeroed_counts(count: usize) -> Box<[AtomicU16]> {
+    // SAFETY: the all-zero word is a valid AtomicU16.
+    unsafe { Box::<[AtomicU16]>::new_zeroed_slice(count).assume_init() }
 }

@@ -69,8 +69,8 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
                     assert!(apart, "{run:?} lies over the record at {record:?}");
                 }
             }
-            assert_eq!(pool.record(old).unwrap(), vec![1; old_bytes]);
-            assert_eq!(pool.record(new).unwrap(), vec![2; new_bytes]);
+            assert_eq!(pool.pin().record(old).unwrap(), vec![1; old_bytes]);
+            assert_eq!(pool.pin().record(new).unwrap(), vec![2; new_bytes]);
             worker.resolve_link(pending, changed).unwrap();
             let kept = if changed { new } else { old };
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
@@ -80,7 +80,7 @@ fn both_records_of_a_cut_link_stay_untouched_until_it_is_resolved() {
             let runs = pool.runs(KIND).unwrap();
             assert_eq!(audit(&pool, &[kept], &runs), AuditReport::default());
             assert_eq!(
-                pool.record(kept).unwrap(),
+                pool.pin().record(kept).unwrap(),
                 if changed { vec![2; new_bytes] } else { vec![1; old_bytes] }
             );
         }

@@ -89,7 +89,9 @@ fn in_the_second_process() {
     let (pool, _) = Pool::open(hardware(open_file(&path, OpenMode::ReadWrite).unwrap())).unwrap();
     assert_eq!(audit(&pool), AuditReport::default());
     assert_eq!(
-        pool.record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[0])).unwrap(),
+        pool.pin()
+            .record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[0]))
+            .unwrap(),
         RECORD
     );
 }
@@ -172,7 +174,7 @@ fn sparse_on_a_full_tmpfs() {
     }
     let (pool, _) = Pool::open(hardware(region_of(&path))).unwrap();
     let record = media_record(&pool);
-    assert_eq!(pool.record(record).unwrap(), RECORD);
+    assert_eq!(pool.pin().record(record).unwrap(), RECORD);
     drop(pool);
     unchanged();
     // With room for the holes it is opened to be written, and grows no further than there is room.

@@ -108,7 +108,7 @@ fn a_block_of_a_batch_that_ends_while_another_looks_for_room_stays_the_batchs() 
     assert!(after_next_load.lock().unwrap().is_none());
     assert!(!staged.contains(&pool.media().load(&slots.records[3])), "the block is the batch's");
     for (record, byte) in staged.into_iter().zip([2, 3]) {
-        assert_eq!(pool.record(record).unwrap(), [byte; 1000]);
+        assert_eq!(pool.pin().record(record).unwrap(), [byte; 1000]);
     }
     for (cell, record) in slots.records[4..].iter().zip(staged) {
         pool.media().store(cell, record);

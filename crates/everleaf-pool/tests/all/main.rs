@@ -2,8 +2,10 @@
 
 mod common;
 mod cut_links;
+mod epochs;
 mod full_disk;
 mod growth;
+mod guards;
 mod interleaved;
 mod pool;
 mod sessions;

@@ -58,7 +58,7 @@ fn records_of_every_size_are_written_read_and_freed() {
         let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + size) as u8).collect();
         let (left, right) = bytes.split_at(size / 3);
         worker.alloc_record_into(cell, &[left, b"", right]).unwrap();
-        assert_eq!(pool.record(pool.media().load(cell)).unwrap(), bytes);
+        assert_eq!(pool.pin().record(pool.media().load(cell)).unwrap(), bytes);
         clean(&pool);
     }
     for cell in &slots.records {
@@ -179,7 +179,7 @@ fn runs_grow_the_pool_and_are_listed() {
         pool.node::<Slots>(PPtr::at(run.offset)).unwrap();
         pool.node::<Slots>(PPtr::at(run.offset + run.bytes - 512)).unwrap();
         assert!(pool.node::<Slots>(PPtr::at(run.offset + 8)).is_err(), "misaligned");
-        assert!(pool.record(PPtr::at(run.offset)).is_err(), "a node is no record");
+        assert!(pool.pin().record(PPtr::at(run.offset)).is_err(), "a node is no record");
     }
     clean(&pool);
     for run in &runs[..20] {
@@ -310,7 +310,7 @@ fn links_replace_records_wherever_they_are_kept() {
     };
     set(Some(&[b"one"]), true);
     set(Some(&[b"two"]), false);
-    assert_eq!(pool.record(pool.media().load(index)).unwrap(), b"one");
+    assert_eq!(pool.pin().record(pool.media().load(index)).unwrap(), b"one");
     set(Some(&[b"three", &[0; 9000]]), true);
     set(Some(&[b"four"]), true);
     set(None, true);
@@ -343,7 +343,9 @@ fn a_file_keeps_what_was_written_and_knows_how_it_was_left() {
     assert_eq!(opened.shutdown, Shutdown::Crash);
     assert_eq!(*pool.format(), format());
     assert_eq!(
-        pool.record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[5])).unwrap(),
+        pool.pin()
+            .record(pool.media().load(&pool.index_root::<Slots>().unwrap().records[5]))
+            .unwrap(),
         [9; 100_000]
     );
     clean(&pool);

@@ -96,7 +96,7 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
                     match content.take() {
                         Some(content) => {
                             assert_eq!(
-                                pool.record(pool.media().load(cell)).unwrap(),
+                                pool.pin().record(pool.media().load(cell)).unwrap(),
                                 content,
                                 "thread {thread}, turn {turn}"
                             );

@@ -154,6 +154,7 @@ impl AllocatorState {
         let Open { pool, .. } = self.parts()?;
         let slots = pool.index_root::<Slots>().map_err(sentence)?;
         let mut content = Content::new();
+        let records = pool.pin();
         for slot in 0..SLOTS {
             for (kind, cell) in
                 [(Kind::Record, &slots.records[slot]), (Kind::Link, &slots.links[slot])]
@@ -162,7 +163,7 @@ impl AllocatorState {
                 if pointer.is_null() {
                     continue;
                 }
-                let found = pool.record(pointer).map_err(|e| format!("{kind:?} {slot}: {e}"))?;
+                let found = records.record(pointer).map_err(|e| format!("{kind:?} {slot}: {e}"))?;
                 if found != content_of(found.len() as u64) {
                     return Err(format!("{kind:?} {slot} has another content than was written"));
                 }

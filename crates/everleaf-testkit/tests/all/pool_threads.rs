@@ -114,7 +114,8 @@ impl ConcurrentSubject for Program {
                 continue;
             }
             audit.reach(pointer.offset());
-            let record = pool.record(pointer).map_err(|e| e.to_string())?;
+            let records = pool.pin();
+            let record = records.record(pointer).map_err(|e| e.to_string())?;
             if record.iter().any(|byte| *byte != slot as u8) {
                 return Err(format!("the record of slot {slot} is another one"));
             }

@@ -49,7 +49,7 @@ impl<'n, K: TreeKey> NodeBuild<'n, K> {
             || Some(self.taken.fetch_add(1, Relaxed)).filter(|range| *range < self.leaves.ranges());
         let above = |range| {
             let bottom =
-                |length, leaves: InOrder<'_, '_, K, M>| self.nodes.bottom(range, length, leaves);
+                |length, leaves: InOrder<'_, K, M>| self.nodes.bottom(range, length, leaves);
             (range, self.leaves.in_order(range, &mut buffer, pool, self.leftmost, bottom))
         };
         std::iter::from_fn(take).map(above).collect()

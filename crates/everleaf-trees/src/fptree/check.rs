@@ -48,7 +48,7 @@ pub(super) fn check_leaf<K: TreeKey, M: Media, S: Shape>(
     audit: &mut Audit,
     report: &mut CheckReport,
 ) -> Result<(), IndexError> {
-    let media = pool.media();
+    let (media, records) = (pool.media(), pool.pin());
     let offset = child.offset;
     let leaf = Leaf::at(media.region(), offset, shape)?;
     let live = leaf.live(media).and(shape.all());
@@ -61,7 +61,7 @@ pub(super) fn check_leaf<K: TreeKey, M: Media, S: Shape>(
         if K::RECORDS {
             audit.reach(word);
         }
-        let key = match K::read(pool, word) {
+        let key = match K::read(&records, word) {
             Ok(key) => key,
             Err(e) => {
                 report.violations.push(format!(
@@ -107,7 +107,7 @@ fn check_bound<K: TreeKey, M: Media, S: Shape>(
             ));
         }
         None => {}
-        Some(separator) => match K::read_bound(pool, word) {
+        Some(separator) => match K::read_bound(&pool.pin(), word) {
             Ok(bound) if K::cmp_keys(bound, K::borrow(separator)).is_eq() => {}
             Ok(_) => report.violations.push(format!(
                 "I6: the separator of the leaf at {offset:#x} is not its lower bound"

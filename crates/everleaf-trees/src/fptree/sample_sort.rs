@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{DramLine, LINE, Media, SimdLevel, WORD, prefetch};
-use everleaf_pool::Pool;
+use everleaf_pool::{Pool, RecordGuard};
 
 use super::layout::Shape;
 use super::leaf::Leaf;
@@ -58,15 +58,7 @@ impl<W: Copy> LeafBound<W> {
         offset: u64,
     ) -> Result<Self, IndexError> {
         let word = pool.media().load(&leaf.head.lower_bound);
-        Ok(Self {
-            prefix: K::word(K::read_bound(pool, word)?, 0),
-            bound: K::bound_word(word),
-            offset,
-        })
-    }
-
-    fn lower_bound<K: TreeKey<BoundWord = W>, M: Media>(self, pool: &Pool<M>) -> K::Ref<'_> {
-        K::known_bound(pool, self.prefix, self.bound)
+        Ok(Self { prefix: K::first_of_bound(pool, word)?, bound: K::bound_word(word), offset })
     }
 
     /// By their bounds.
@@ -78,7 +70,9 @@ impl<W: Copy> LeafBound<W> {
     ) -> Ordering {
         let by_prefix = self.prefix.cmp(&other.prefix);
         if K::RECORDS && by_prefix.is_eq() {
-            K::cmp_keys(self.lower_bound::<K, M>(pool), other.lower_bound::<K, M>(pool))
+            let records = pool.pin();
+            let bound = |leaf: &Self| K::known_bound(&records, leaf.prefix, leaf.bound);
+            K::cmp_keys(bound(self), bound(other))
         } else {
             by_prefix
         }
@@ -281,13 +275,13 @@ impl<K: TreeKey> PartitionedLeaves<K> {
     /// # Errors
     /// [`IndexError::Corrupt`] if two leaves have the same lower bound (they are of one bucket).
     /// That of `each`.
-    pub fn in_order<'p, M: Media, R>(
+    pub fn in_order<M: Media, R>(
         &self,
         range: usize,
         buffer: &mut SortBuffer<K>,
-        pool: &'p Pool<M>,
+        pool: &Pool<M>,
         leftmost: u64,
-        each: impl FnOnce(usize, InOrder<'_, 'p, K, M>) -> Result<R, IndexError>,
+        each: impl FnOnce(usize, InOrder<'_, K, M>) -> Result<R, IndexError>,
     ) -> Result<R, IndexError> {
         buffer.len = 0;
         self.ranges[range]
@@ -298,7 +292,9 @@ impl<K: TreeKey> PartitionedLeaves<K> {
         if let Some(duplicates) = duplicates::<K, M>(&leaves[..leaves.len().min(2)], pool) {
             return Err(duplicates);
         }
-        let made = each(leaves.len(), InOrder { leaves: leaves.iter(), pool, leftmost });
+        let records = pool.pin();
+        let in_order = InOrder { leaves: leaves.iter(), records: &records, leftmost };
+        let made = each(leaves.len(), in_order);
         made.map_err(|error| duplicates::<K, M>(leaves, pool).unwrap_or(error))
     }
 }
@@ -390,18 +386,18 @@ fn duplicates<K: TreeKey, M: Media>(
 }
 
 /// Leaves with their lower bounds, ascending.
-pub(super) struct InOrder<'s, 'p, K: TreeKey, M: Media> {
+pub(super) struct InOrder<'s, K: TreeKey, M: Media> {
     leaves: std::slice::Iter<'s, LeafBoundOf<K>>,
-    pool: &'p Pool<M>,
+    records: &'s RecordGuard<'s, M>,
     leftmost: u64,
 }
 
-impl<'p, K: TreeKey, M: Media> Iterator for InOrder<'_, 'p, K, M> {
-    type Item = (K::Ref<'p>, u64);
+impl<'s, K: TreeKey, M: Media> Iterator for InOrder<'s, K, M> {
+    type Item = (K::Ref<'s>, u64);
 
     fn next(&mut self) -> Option<Self::Item> {
         let leaf = self.leaves.find(|leaf| leaf.offset != self.leftmost)?;
-        Some((leaf.lower_bound::<K, M>(self.pool), leaf.offset))
+        Some((K::known_bound(self.records, leaf.prefix, leaf.bound), leaf.offset))
     }
 }
 

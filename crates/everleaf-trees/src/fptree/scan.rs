@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::RecordGuard;
 
 use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
@@ -26,18 +26,18 @@ pub(super) fn no_entries<'p, K: TreeKey>() -> [Entry<'p, K>; MAX_SLOTS] {
 /// Reads the keys of the given live slots, unsorted.
 #[inline(always)]
 pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
-    pool: &'p Pool<M>,
-    leaf: Leaf<'p, S>,
+    records: &'p RecordGuard<'_, M>,
+    leaf: Leaf<'_, S>,
     slots: SlotSet,
     entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
 ) -> Result<&'e mut [Entry<'p, K>], IndexError> {
-    let media = pool.media();
+    let media = records.media();
     if K::RECORDS {
         slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
     }
     let mut count = 0;
     for (slot, entry) in slots.zip(entries.iter_mut()) {
-        *entry = (K::read(pool, media.load(leaf.key(slot)))?, slot as u8);
+        *entry = (K::read(records, media.load(leaf.key(slot)))?, slot as u8);
         count += 1;
     }
     Ok(&mut entries[..count])

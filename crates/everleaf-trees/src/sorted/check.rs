@@ -131,9 +131,10 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     ) {
         // The first key of an inner node is its bound, or none.
         let keys = if level == 0 { entries } else { entries.get(1..).unwrap_or_default() };
+        let records = self.pool.pin();
         let mut previous: Option<K::Ref<'_>> = None;
         for (word, _) in keys {
-            let key = match K::read(&self.pool, *word) {
+            let key = match K::read(&records, *word) {
                 Ok(key) => key,
                 Err(error) => {
                     return seen
@@ -146,10 +147,10 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
                 ));
             }
             let below = low.is_some_and(|low| {
-                K::read(&self.pool, low).is_ok_and(|low| key < low || level > 0 && key == low)
+                K::read(&records, low).is_ok_and(|low| key < low || level > 0 && key == low)
             });
             let above =
-                high.is_some_and(|high| K::read(&self.pool, high).is_ok_and(|high| key >= high));
+                high.is_some_and(|high| K::read(&records, high).is_ok_and(|high| key >= high));
             if below || above {
                 return seen.violation(format!(
                     "I3: key {key:?} does not belong into the node at {offset:#x}"
@@ -158,7 +159,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
             previous = Some(key);
         }
         let first = entries.first().map(|entry| entry.0);
-        let bound = |word: u64| if word == 0 { Ok(K::least()) } else { K::read(&self.pool, word) };
+        let bound = |word: u64| if word == 0 { Ok(K::least()) } else { K::read(&records, word) };
         let same = |first: u64, low: u64| {
             bound(first).is_ok_and(|first| bound(low).is_ok_and(|low| first == low))
         };

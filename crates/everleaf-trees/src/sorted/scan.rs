@@ -219,10 +219,11 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
                 0..self.rank_below(node, state, K::borrow(key))?
             }
         };
+        let records = self.pool.pin();
         let mut last: Option<K::Ref<'_>> = None;
         let mut show = |position| -> Result<ControlFlow<()>, IndexError> {
             let (word, value) = node.entry(media, state, position);
-            let key = K::read(&self.pool, word)?;
+            let key = K::read(&records, word)?;
             let ordered = match direction {
                 Direction::Forward => last.is_none_or(|last| last < key),
                 Direction::Backward => last.is_none_or(|last| last > key),

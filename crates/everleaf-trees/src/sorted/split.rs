@@ -146,7 +146,8 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         state: State,
         middle: usize,
     ) -> Result<K::Owned, IndexError> {
-        let read = |position| K::read(&self.pool, node.entry(self.pool.media(), state, position).0);
+        let records = self.pool.pin();
+        let read = |position| K::read(&records, node.entry(self.pool.media(), state, position).0);
         match (state.level, middle.checked_sub(1)) {
             (0, Some(before)) => Ok(K::separator(read(before)?, read(middle)?)),
             _ => Ok(K::to_owned(read(middle)?)),

@@ -8,11 +8,12 @@ use everleaf_pmem::Media;
 
 use super::Attached;
 use crate::backend::{Backend, Found, Visit};
+use crate::link::value_record;
 use crate::snapshot::is_expired;
 use crate::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
 
-/// Keys whose locks are taken together.
+/// Keys whose locks are taken together, and values that a scan shows under one guard.
 const GROUP: usize = 64;
 
 /// The time, looked at when a value that expires is first met.
@@ -47,7 +48,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         self.read(|live| {
             let _lock = live.lock_to_read(narrow);
             let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
-            let found = live.record(offset, &KeyBytes::of(key))?.found();
+            let records = live.pin_records();
+            let found = value_record(&records, offset, &KeyBytes::of(key))?.found();
             let there = !Now::of(self).is_past(found.expires_ms);
             there.then_some(found).into_iter().for_each(show);
             Ok(there)
@@ -68,9 +70,10 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 let mut offsets = [None; GROUP];
                 let offsets = &mut offsets[..keys.len()];
                 live.index.get_many(&narrow, offsets)?;
+                let records = live.pin_records();
                 for (i, (key, offset)) in keys.iter().zip(offsets).enumerate() {
                     let Some(offset) = *offset else { continue };
-                    let found = live.record(offset, &KeyBytes::of(*key))?.found();
+                    let found = value_record(&records, offset, &KeyBytes::of(*key))?.found();
                     if !now.is_past(found.expires_ms) {
                         show(group * GROUP + i, found);
                     }
@@ -94,9 +97,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             // A batch is in the index wholly or not at all.
             let _batches = live.lock_batches_out();
             let mut failed = None;
+            let (mut records, mut shown) = (live.pin_records(), 0_usize);
             live.index.scan(from, direction, &mut |key, words| {
+                shown += 1;
+                if shown.is_multiple_of(GROUP) {
+                    records.renew(); // What others replace meanwhile is to be free again.
+                }
                 let key = K::widen(key);
-                match live.record(words.first().copied().unwrap_or(0), &KeyBytes::of(key)) {
+                let offset = words.first().copied().unwrap_or(0);
+                match value_record(&records, offset, &KeyBytes::of(key)) {
                     Ok(record) if !expired && now.is_past(record.expires_ms) => {
                         ControlFlow::Continue(())
                     }

@@ -9,7 +9,7 @@ use super::Attached;
 use super::read::Now;
 use crate::backend::{Condition, Found, NewValue, Written};
 use crate::batch::{Kind, Write};
-use crate::link::{Change, Live};
+use crate::link::{Change, Live, value_record};
 use crate::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
 
@@ -42,7 +42,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 Condition::Present => was_present,
                 Condition::Expired => expired,
                 Condition::If(test) if was_present => {
-                    test(Some(live.record(old.offset(), &KeyBytes::of(key))?.value))
+                    let records = live.pin_records();
+                    test(Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.value))
                 }
                 Condition::If(test) => test(None),
             };
@@ -63,9 +64,10 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if self.snapshots.is_empty() {
             return Ok(());
         }
+        let records = live.pin_records();
         let found: Option<Found<'_>> = match old.is_null() {
             true => None,
-            false => Some(live.record(old.offset(), &KeyBytes::of(key))?.found()),
+            false => Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.found()),
         };
         self.snapshots.keep(key, found);
         Ok(())

@@ -86,7 +86,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         let mut links = Vec::new();
         for (old, new) in batch.links() {
             let record = if new.is_null() { old } else { new };
-            let parsed = ValueRecord::parse(self.pool.record(record)?);
+            let records = self.pool.pin();
+            let parsed = ValueRecord::parse(records.record(record)?);
             let key = parsed
                 .and_then(|found| key_of_bytes(found.key, K::TYPE))
                 .ok_or(foreign_record(record.offset()))?;

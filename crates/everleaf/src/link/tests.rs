@@ -131,7 +131,8 @@ fn delete<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<(), Error> {
 
 fn value<M: Media>(pool: &Pool<M>, index: &Faulty, key: u64) -> Option<Vec<u8>> {
     let offset = index.inner().get(key).unwrap()?;
-    Some(ValueRecord::parse(pool.record(PPtr::at(offset)).unwrap()).unwrap().value.to_vec())
+    let records = pool.pin();
+    Some(ValueRecord::parse(records.record(PPtr::at(offset)).unwrap()).unwrap().value.to_vec())
 }
 
 /// Every record is reached by the index, and no other is allocated.

@@ -93,9 +93,10 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             guard.unlock_unchanged();
             return Ok(None);
         }
+        let records = self.pool.pin();
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(
-            &self.pool,
+            &records,
             leaf,
             leaf.live(media).and(self.shape.all()),
             &mut entries,

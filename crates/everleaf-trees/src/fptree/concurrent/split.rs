@@ -35,8 +35,9 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 what: "a bitmap has bits beyond the slots of its leaf",
             });
         }
+        let records = self.pool.pin();
         let mut entries = no_entries::<K>();
-        let entries = collect::<K, M, S>(&self.pool, left, live, &mut entries)?;
+        let entries = collect::<K, M, S>(&records, left, live, &mut entries)?;
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())
             && self.inner.is_last(&self.relax(), key);
         let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };

@@ -65,10 +65,11 @@ fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
     let mut partition = Partition::none(&splitters, 0);
     leaves.iter().for_each(|leaf| partition.add(*leaf, &splitters, &pool));
     for bucket in 0..4 {
+        let records = pool.pin();
         let mut found: Vec<_> = partition
             .blocks_of(bucket)
             .flatten()
-            .map(|leaf| pool.record(PPtr::at(leaf.bound)).unwrap())
+            .map(|leaf| records.record(PPtr::at(leaf.bound)).unwrap())
             .collect();
         found.sort_unstable();
         let expected: Vec<_> = (bucket * 100..bucket * 100 + 100)

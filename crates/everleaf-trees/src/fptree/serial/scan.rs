@@ -28,9 +28,10 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         let mut leaf = self.leaf(leaves.current())?;
         leaf.prefetch_all(self.pool.media());
         loop {
+            let records = self.pool.pin();
             let mut entries = no_entries::<K>();
             let live = leaf.live(self.pool.media()).and(self.shape.all());
-            let entries = collect::<K, M, S>(&self.pool, leaf, live, &mut entries)?;
+            let entries = collect::<K, M, S>(&records, leaf, live, &mut entries)?;
             // The next leaf is on its way while this one is sorted and shown.
             let next = leaves.step(direction).map(|next| self.leaf(next)).transpose()?;
             if let Some(next) = next {

@@ -60,8 +60,9 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         let new = Leaf::at(media.region(), new_offset, self.shape)?;
         let log = pool.index_root::<SplitLog>()?;
 
+        let records = self.pool.pin();
         let mut entries = no_entries::<K>();
-        let entries = collect::<K, M, S>(pool, left, live, &mut entries)?;
+        let entries = collect::<K, M, S>(&records, left, live, &mut entries)?;
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())
             && self.inner.is_last(key);
         let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };

@@ -166,7 +166,7 @@ fn a_damaged_key_record_is_an_error_and_no_missing_key() {
     let media = pool.media();
     let leaf = live_leaves(&pool, TINY_LEAF)[2];
     let record = media.load(&media.region().cells(leaf + 128, 1).unwrap()[0]);
-    let key = pool.record(PPtr::at(record)).unwrap().to_vec();
+    let key = pool.copy_record(PPtr::at(record)).unwrap().to_vec();
     assert!(tree.get(&key).unwrap().is_some());
     let byte = &media.region().cells(record + 8, 1).unwrap()[0];
     media.store(byte, media.load(byte) ^ 1);

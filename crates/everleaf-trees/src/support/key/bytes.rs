@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES};
 use everleaf_pmem::{DramSource, LINE, MapError, Media, PCell, PPtr};
-use everleaf_pool::{Pool, Record, Worker};
+use everleaf_pool::{Pool, Record, RecordGuard, Worker};
 
 use super::numbers::GOLDEN;
 use super::strings::{Handle, word_of};
@@ -97,8 +97,11 @@ impl TreeKey for BytesKeys {
         Ok(pool.copy_record(PPtr::at(word))?)
     }
     #[inline]
-    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<&[u8], IndexError> {
-        Ok(pool.record(PPtr::at(word))?)
+    fn read<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+    ) -> Result<&'g [u8], IndexError> {
+        Ok(records.record(PPtr::at(word))?)
     }
 
     type BoundWord = u64;
@@ -107,8 +110,12 @@ impl TreeKey for BytesKeys {
         word
     }
     #[inline]
-    fn known_bound<M: Media>(pool: &Pool<M>, _first: u64, word: u64) -> &[u8] {
-        Self::read_bound(pool, word).unwrap_or(Self::least())
+    fn known_bound<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        _first: u64,
+        word: u64,
+    ) -> &'g [u8] {
+        Self::read_bound(records, word).unwrap_or(Self::least())
     }
 
     #[inline(always)]

@@ -25,7 +25,7 @@ use std::fmt::Debug;
 
 use everleaf_index::{IndexError, KeyKind};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
-use everleaf_pool::{Pool, Worker};
+use everleaf_pool::{Pool, RecordGuard, Worker};
 
 pub use strings::{KeepError, Strings};
 #[cfg(test)]
@@ -114,19 +114,34 @@ pub trait TreeKey: KeyKind + sealed::Sealed {
     /// As [`is_key`](TreeKey::is_key).
     fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Owned, IndexError>;
 
-    /// The key of a word, lent to a caller that keeps others from freeing it.
+    /// The key of a word, lent as long as the guard lives.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
-    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError>;
+    fn read<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+    ) -> Result<Self::Ref<'g>, IndexError>;
 
     /// The same of a lower bound, where 0 is the least key.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
     #[inline(always)]
-    fn read_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Ref<'_>, IndexError> {
-        if Self::RECORDS && word == 0 { Ok(Self::least()) } else { Self::read(pool, word) }
+    fn read_bound<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+    ) -> Result<Self::Ref<'g>, IndexError> {
+        if Self::RECORDS && word == 0 { Ok(Self::least()) } else { Self::read(records, word) }
+    }
+
+    /// The first word of a lower bound, see [`word`](TreeKey::word).
+    ///
+    /// # Errors
+    /// As [`is_key`](TreeKey::is_key).
+    #[inline(always)]
+    fn first_of_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+        Ok(Self::word(Self::read_bound(&pool.pin(), word)?, 0))
     }
 
     /// What must be kept of a lower bound beside its first word to have it again: nothing, where
@@ -137,7 +152,11 @@ pub trait TreeKey: KeyKind + sealed::Sealed {
     fn bound_word(word: u64) -> Self::BoundWord;
 
     /// The lower bound with this first word, whose record was found intact when that was taken.
-    fn known_bound<M: Media>(pool: &Pool<M>, first: u64, word: Self::BoundWord) -> Self::Ref<'_>;
+    fn known_bound<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        first: u64,
+        word: Self::BoundWord,
+    ) -> Self::Ref<'g>;
 
     /// Prefetches the first line of the record that a key word leads to.
     fn prefetch<M: Media>(media: &M, word: u64);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use everleaf_index::{IndexError, U64Keys};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
-use everleaf_pool::{Pool, Worker};
+use everleaf_pool::{Pool, RecordGuard, Worker};
 
 use super::{KeepError, Kept, KeyHash, TreeKey};
 
@@ -74,15 +74,19 @@ impl TreeKey for U64Keys {
         Ok(word)
     }
     #[inline(always)]
-    fn read<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+    fn read<M: Media>(_records: &RecordGuard<'_, M>, word: u64) -> Result<u64, IndexError> {
         Ok(word)
+    }
+    #[inline(always)]
+    fn first_of_bound<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+        Ok(Self::word(word, 0))
     }
 
     type BoundWord = ();
     #[inline(always)]
     fn bound_word(_word: u64) {}
     #[inline(always)]
-    fn known_bound<M: Media>(_pool: &Pool<M>, first: u64, (): ()) -> u64 {
+    fn known_bound<M: Media>(_records: &RecordGuard<'_, M>, first: u64, (): ()) -> u64 {
         first
     }
 

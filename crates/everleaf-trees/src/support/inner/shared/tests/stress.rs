@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_index::{IndexError, KeyKind};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
-use everleaf_pool::{Pool, Worker};
+use everleaf_pool::{Pool, RecordGuard, Worker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -310,11 +310,18 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
     fn least<'a>() -> K::Ref<'a> {
         K::least()
     }
-    fn read<M: Media>(pool: &Pool<M>, word: u64) -> Result<K::Ref<'_>, IndexError> {
-        K::read(pool, word)
+    fn read<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+    ) -> Result<K::Ref<'g>, IndexError> {
+        K::read(records, word)
     }
-    fn known_bound<M: Media>(pool: &Pool<M>, first: u64, word: K::BoundWord) -> K::Ref<'_> {
-        K::known_bound(pool, first, word)
+    fn known_bound<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        first: u64,
+        word: K::BoundWord,
+    ) -> K::Ref<'g> {
+        K::known_bound(records, first, word)
     }
     as_they_are! {
         fn admit(key: K::Ref<'_>) -> Result<(), IndexError>;
