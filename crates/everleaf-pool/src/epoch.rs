@@ -6,32 +6,36 @@
 //! DRAM until the epoch ends, and then in a log that counts with the epoch's number.
 //!
 //! ```text
-//! E1         in the epoch: blocks are taken and retired in DRAM                     Crash: they are free, and in use, as they were.
-//! E2         prepare: the types of chunks, the new records, the log, the intent := {epoch, log}    flush each; the caller fences    Crash: the epoch never ended.
-//! E3 COMMIT  the pool's epoch := this one                                           flush, fence      Crash from here on: E4 and E5 are done again by recovery.
-//! E4         finish: bit(allocated) := 1, bit(retired) := 0                         one flush a chunk, fence
-//! E5         the intent := nothing                                                  flush, fence
+//! E1         in the epoch: blocks are taken and retired in DRAM
+//!            Crash: they are free, and in use, as they were.
+//! E2         prepare: the types of chunks, the new records,
+//!            the log, the intent := {epoch, log}               flush each; the caller fences
+//!            Crash: the epoch never ended.
+//! E3 COMMIT  the pool's epoch := this one                      flush, fence
+//!            Crash from here on: E4 and E5 are done again by recovery.
+//! E4         finish: bit(allocated) := 1, bit(retired) := 0    one flush a chunk, fence
+//! E5         the intent := nothing                             flush, fence
 //! ```
 //!
 //! The contract:
-//! * Memory that is allocated in an epoch was free at the end of the last durable one and at that of
-//!   every later one; so a crash may take the allocation back.
+//! * Memory that is allocated in an epoch was free at the end of the last durable one and at that
+//!   of every later one; so a crash may take the allocation back.
 //! * Memory that is retired in an epoch is used again when that epoch is durable, and not before;
 //!   so a crash may take the retirement back. Records that are retired also wait for the
 //!   [guards](crate::RecordGuard) of their readers.
 //! * A worker's path has no fence and begins no link. Two things on it are not bound to an epoch,
-//!   and are harmless if the epoch is taken back: a free chunk gets its type (one flush), and a full
-//!   pool grows (flushes and fences, for megabytes at a time).
+//!   and are harmless if the epoch is taken back: a free chunk gets its type (one flush), and a
+//!   full pool grows (flushes and fences, for megabytes at a time).
 //! * The engine ends an epoch. No worker allocates or retires between the
 //!   [`prepare`](EpochWorker::prepare) of the first worker and that of the last. The flushes of
 //!   `prepare` are fenced by the thread that called it, before
 //!   [`commit_epoch`](Pool::commit_epoch); with them goes what else was stored in the epoch. After
 //!   the commit the next epoch may begin at once: [`finish`](EpochWorker::finish) may come later,
 //!   from another thread, but before the worker's next `prepare`.
-//! * A log that cannot grow refuses an allocation or a retirement with [`PoolError::PoolFull`]; then
-//!   nothing has changed, and the engine ends the epoch early, which empties the log.
-//! * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its memory
-//!   until the pool is opened again.
+//! * A log that cannot grow refuses an allocation or a retirement with [`PoolError::PoolFull`];
+//!   then nothing has changed, and the engine ends the epoch early, which empties the log.
+//! * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its
+//!   memory until the pool is opened again.
 //!
 //! An engine that logs its free lists within the lines of its own objects (Durable Masstree's
 //! allocator) needs less of the pool: runs of a kind of its own
@@ -215,7 +219,7 @@ impl<M: Media> EpochWorker<M> {
         Ok(())
     }
 
-    /// A run that was allocated in an epoch which is not finished: the table does not tell of it.
+    /// A run that was allocated in an epoch which is not finished: it is not in the table.
     fn unpublished_run(&self, offset: u64) -> Option<Block> {
         let of = |changes: &Changes| {
             let mut runs = changes.allocated.iter().filter(|block| block.run.is_some());
@@ -303,7 +307,7 @@ impl<M: Media> EpochWorker<M> {
         self.current.allocated.push(block);
     }
 
-    /// Memory that no durable state uses, and room in the log to say so.
+    /// Memory that no durable state uses; the log is large enough to say so.
     fn take(
         &mut self,
         content: Option<NodeKind>,
@@ -340,17 +344,17 @@ impl<M: Media> EpochWorker<M> {
         }
     }
 
-    /// Makes sure that the log has room for one entry more.
+    /// Makes sure that the log holds one entry more.
     fn reserve_log(&mut self) -> Result<(), PoolError> {
-        let room = |log: Option<Block>| {
+        let capacity = |log: Option<Block>| {
             let chunks = log.and_then(|log| log.run).map_or(0, Usage::chunks);
             (chunks * CHUNK).saturating_sub(RECORD_HEADER_BYTES)
         };
         let needed = self.current.log_bytes + ENTRY_BYTES;
-        if needed <= room(self.current.log) {
+        if needed <= capacity(self.current.log) {
             return Ok(());
         }
-        let log = match self.spare_log.take_if(|log| needed <= room(Some(*log))) {
+        let log = match self.spare_log.take_if(|log| needed <= capacity(Some(*log))) {
             Some(spare) => spare,
             None => {
                 let chunks = (2 * needed + RECORD_HEADER_BYTES).div_ceil(CHUNK);
@@ -361,7 +365,7 @@ impl<M: Media> EpochWorker<M> {
         self.release_log(small)
     }
 
-    /// Gives back a log that nothing persistent speaks of.
+    /// Gives back a log that nothing persistent leads to.
     fn release_log(&self, log: Option<Block>) -> Result<(), PoolError> {
         let pool = &self.worker.pool;
         log.map_or(Ok(()), |log| pool.chunks().freed(pool.media(), self.worker.slot, log))
@@ -426,10 +430,10 @@ impl<M: Media> Pool<M> {
         let (media, chunks) = (self.media(), self.chunks());
         // Before E3: the log may be torn, and nothing was done. After: E4 is done again.
         if epoch <= self.durable_epoch()? {
-            let room = log.run.map_or(0, Usage::chunks) * CHUNK;
+            let log_bytes = log.run.map_or(0, Usage::chunks) * CHUNK;
             let damaged = || PoolError::corrupt(log.offset, Corruption::Intent);
             let changes =
-                Changes::parse(&self.copy_within(log.offset, room)?).ok_or_else(damaged)?;
+                Changes::parse(&self.copy_within(log.offset, log_bytes)?).ok_or_else(damaged)?;
             for block in changes.allocated.iter().chain(&changes.retired) {
                 if !chunks.fits(media, *block)? {
                     return Err(PoolError::corrupt(block.offset, Corruption::Intent));

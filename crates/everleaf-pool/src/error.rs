@@ -49,14 +49,18 @@ pub enum PoolError {
         path: PathBuf,
     },
     /// The file to create is there already.
-    #[error("{path} exists already; choose another name or remove it first", path = .path.display())]
+    #[error(
+        "{path} exists already; choose another name or remove it first",
+        path = .path.display()
+    )]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// The DAX device to make a pool on holds one.
     #[error(
-        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len 4096 \
+        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len \
+        4096 \
         --output {path}`",
         path = .path.display()
     )]
@@ -71,7 +75,10 @@ pub enum PoolError {
         path: PathBuf,
     },
     /// What cannot hold a pool: a folder, a pipe, a device that is no persistent memory.
-    #[error("{path} is {what}, which cannot hold a pool; give a regular file, or a DAX device", path = .path.display())]
+    #[error(
+        "{path} is {what}, which cannot hold a pool; give a regular file, or a DAX device",
+        path = .path.display()
+    )]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -118,7 +125,7 @@ pub enum PoolError {
         /// What is known of that session.
         session: &'static str,
     },
-    /// No room is left.
+    /// No memory is left.
     #[error(
         "the pool is full: {requested_bytes} bytes could not be allocated; create one with a \
         larger --max-size, or remove keys"

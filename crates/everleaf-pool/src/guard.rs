@@ -14,8 +14,8 @@ use crate::{Pool, PoolError, Record};
 ///
 /// Records are found after the guard was made, by pointers that are read from a structure of the
 /// pool: a record that was freed before may be another one by now. Made and dropped in some
-/// nanoseconds. Memory that is freed meanwhile comes back when the guard is gone, so a guard that is
-/// held for long is [renewed](RecordGuard::renew) from time to time.
+/// nanoseconds. Memory that is freed meanwhile comes back when the guard is gone, so a guard that
+/// is held for long is [renewed](RecordGuard::renew) from time to time.
 ///
 /// # Examples
 /// ```
@@ -89,8 +89,8 @@ impl<M: Media> RecordGuard<'_, M> {
         self.pool.lend_record_unverified(pointer)
     }
 
-    /// As a new guard in place of this one: what was freed before no longer waits for it. Nothing is
-    /// lent at this moment, as the borrow checker sees to.
+    /// As a new guard in place of this one: what was freed before no longer waits for it. Nothing
+    /// is lent at this moment, as the borrow checker sees to.
     pub fn renew(&mut self) {
         let pin = self.pool.chunks().pin(slot_of_thread::<M>(PIN_SLOTS));
         self.pool.chunks().unpin(&std::mem::replace(&mut self.pin, pin));

@@ -182,7 +182,7 @@ const _: () = {
     assert!(offset_of!(Header, state) / LINE == offset_of!(Header, epoch) / LINE);
     // A root's name and offset are in one line.
     assert!(offset_of!(Header, roots).is_multiple_of(2 * WORD));
-    // An intent is one line, so that its tag is durable no earlier than the words it speaks of; so
+    // An intent is one line, so that its tag is durable no earlier than the other words; so
     // is a chunk's line.
     assert!(size_of::<Intent>() == LINE && size_of::<ChunkLine>() == LINE);
     assert!(WORKER_SLOTS * LINE == CHUNK as usize);

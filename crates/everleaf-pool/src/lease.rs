@@ -33,9 +33,9 @@ pub struct Workers<M: Media> {
 /// fence**. Every operation that is durable on return does.
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
-/// Which of some slots this thread tries first. Stacks of threads lie megabytes apart, so the address
-/// of what is on one tells them apart, without anything global. A media whose runs must repeat needs
-/// the same slots in every run: there it is the first.
+/// Which of some slots this thread tries first. Stacks of threads lie megabytes apart, so the
+/// address of what is on one tells them apart, without anything global. A media whose runs must
+/// repeat needs the same slots in every run: there it is the first.
 #[inline(always)]
 pub(crate) fn slot_of_thread<M: Media>(slots: usize) -> usize {
     if M::REPEATABLE {
@@ -95,7 +95,8 @@ impl<M: Media> Workers<M> {
                 );
             }
             self.pool.media().relax();
-            std::thread::yield_now(); // The threads that hold the slots may wait for this processor.
+            // The threads that hold the slots may wait for this processor.
+            std::thread::yield_now();
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
 //! and the chunk table) · `header` (identity) · `file` (opening and locking pool files) ·
-//! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table
-//! and its DRAM shadow) · `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the
-//! order of persistence) · `batch` (many links with one commit point) · `lease` (workers for many
-//! threads) · `recover` (crash states of a worker's intent) · `record` (byte strings) ·
-//! `roots` (where structures begin, by name) · `audit`
+//! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open,
+//! close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
+//! `classes` (sizes of blocks, kinds of nodes, uses of chunks) · `worker` (allocation: the order of
+//! persistence) · `batch` (many links with one commit point) · `epoch` (memory that follows epochs)
+//! · `lease` (workers for many threads) · `recover` (crash states of a worker's intent) · `record`
+//! (byte strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit`
 //! (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 

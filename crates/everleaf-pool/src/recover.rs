@@ -14,7 +14,7 @@ use crate::{Corruption, Pool, PoolError};
 const BLOCKS: Site = site!("pool.recover.blocks");
 
 /// Completes or undoes every exchange that was cut; returns the links, which only their owner can
-/// judge, and the batches, which only he can complete.
+/// judge, and the batches, which only it can complete.
 pub(crate) fn recover_intents<M: Media>(
     pool: &Pool<M>,
 ) -> Result<(Vec<PendingLink>, Vec<PendingBatch>), PoolError> {
@@ -85,7 +85,7 @@ pub(crate) fn finish_link<M: Media>(
 
 /// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before
 /// it judges, which allocates. False if the crash came before L1 was wholly durable: then the chunk
-/// of `new` is not the one that the intent speaks of, nothing was linked, and there is nothing to
+/// of `new` is not the one that the intent names, nothing was linked, and there is nothing to
 /// judge.
 fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
     let (old, new) = blocks(pool, intent)?;
@@ -121,7 +121,7 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
     Ok(())
 }
 
-/// The blocks that an intent speaks of: old, new.
+/// The blocks that an intent names: old, new.
 fn blocks<M: Media>(
     pool: &Pool<M>,
     intent: &Intent,

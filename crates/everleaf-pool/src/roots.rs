@@ -205,7 +205,8 @@ impl<M: Media> Worker<M> {
     /// }
     /// const EPOCHS: RootName = RootName::new("epochs");
     ///
-    /// let format = Format { engine: "example".into(), key_type: KeyType::U64, parameters: [0; 8] };
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// pool.worker()?.create_root::<Epochs>(EPOCHS)?;

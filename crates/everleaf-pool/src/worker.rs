@@ -5,10 +5,12 @@
 //! being done; the destination cell itself says whether it was done.
 //!
 //! ```text
-//! A1  intent := {old, new, destination}           flush, fence   Crash: the destination still holds old: undone by recovery.
+//! A1  intent := {old, new, destination}           flush, fence
+//!     Crash: the destination still holds old: undone by recovery.
 //! A2  COMMIT destination := new; bit(new) := 1, bit(old) := 0    flush each, fence
 //!     Crash: in any mixture; recovery sets both bits as the destination tells.
-//! A3  intent := nothing                           flush          Crash: recovery repeats A2, which changes nothing.
+//! A3  intent := nothing                           flush
+//!     Crash: recovery repeats A2, which changes nothing.
 //! ```
 //!
 //! A3 needs no fence where only something was allocated: the worker's next fence, which every
@@ -42,8 +44,8 @@ pub struct Worker<M: Media> {
     /// The chunk that blocks are taken from, by what it holds and class.
     owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Link>,
-    /// The intent may speak of something that is not finished: from its first store until it is
-    /// retired.
+    /// The intent may name blocks of something that is not finished: from its first store until it
+    /// is retired.
     pub(crate) in_doubt: bool,
     /// The batch that is being gathered or was committed.
     pub(crate) batch: Option<Staged>,
@@ -205,11 +207,12 @@ impl<M: Media> Worker<M> {
     /// which is the commit, and calls [`end_link`](Worker::end_link).
     ///
     /// ```text
-    /// L1  intent := {old, new, link}; the record      flush each, fence    Crash: the index does not hold new: new is freed.
+    /// L1  intent := {old, new, link}; the record      flush each, fence
+    ///     Crash: the index does not hold new: new is freed.
     /// L2  bit(new) := 1                               flush
     ///     COMMIT the caller's index durably points to new, no longer to old
     ///     Crash: the owner looks into the index: resolve_link does what is left.
-    /// L3  bit(old) := 0                               flush, fence         (only if there is an old)
+    /// L3  bit(old) := 0, if there is an old           flush, fence
     /// L4  intent := nothing                           flush, fence
     /// ```
     /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3,
@@ -286,10 +289,10 @@ impl<M: Media> Worker<M> {
     // ---- runs
     // ---------------------------------------------------------------------------------------------
 
-    /// Allocates a run of at least `bytes` for nodes of this kind. `prepare` gets it, initialises what readers
-    /// rely on, and flushes that; then the run is published p-atomically in the chunk table, and
-    /// [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1 flush and
-    /// those of `prepare`, 2 fences.
+    /// Allocates a run of at least `bytes` for nodes of this kind. `prepare` gets it, initialises
+    /// what readers rely on, and flushes that; then the run is published p-atomically in the chunk
+    /// table, and [`Pool::runs`] lists it: nothing else has to point to it, so it cannot leak. 1
+    /// flush and those of `prepare`, 2 fences.
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], or what `prepare` returns; nothing has changed then.
@@ -336,7 +339,7 @@ impl<M: Media> Worker<M> {
     // -----------------------------------------------------------------------------------------
 
     /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing
-    /// persistent speaks of it yet.
+    /// persistent leads to it yet.
     pub(crate) fn reserve(
         &mut self,
         content: Option<NodeKind>,
@@ -391,7 +394,7 @@ impl<M: Media> Worker<M> {
 }
 
 /// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than
-/// what it speaks of.
+/// they are.
 pub(crate) fn write_intent<M: Media>(
     media: &M,
     intent: &Intent,

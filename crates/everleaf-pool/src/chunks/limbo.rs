@@ -7,11 +7,11 @@
 //!
 //! The order of a reader is: its slot, then the index. That of a thread that frees is: the index,
 //! then all slots. There is a full barrier between the two of each, so at least one of them sees
-//! the other. A thread that is pinned in an epoch after that in which a record was freed cannot have
-//! found it.
+//! the other. A thread that is pinned in an epoch after that in which a record was freed cannot
+//! have found it.
 //!
-//! All of this is in DRAM: after a crash nothing is pinned. Where no thread is pinned, freeing costs
-//! a look at the slots that were ever used.
+//! All of this is in DRAM: after a crash nothing is pinned. Where no thread is pinned, freeing
+//! costs a look at the slots that were ever used.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fence};

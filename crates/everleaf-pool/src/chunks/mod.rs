@@ -1,12 +1,12 @@
 //! The chunk table, its shadow in DRAM, and the search for free chunks.
 //!
 //! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents
-//! speak of. The shadow holds a byte a chunk, filled an extent at a time on first use, so that
+//! name. The shadow holds a byte a chunk, filled an extent at a time on first use, so that
 //! opening costs the same for every size and following a pointer costs one look at a cached byte.
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
-//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that workers
-//! came by) · `freeing` (blocks that an intent still speaks of) · `limbo` (records that are still
+//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that
+//! workers keep) · `freeing` (blocks that an intent still names) · `limbo` (records that are still
 //! read).
 
 mod extents;
@@ -70,11 +70,11 @@ mod shadow {
 /// (full). Without the lock of the free chunks a worker may take one that is neither, and let go of
 /// its own.
 ///
-/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets
-/// go of its chunk, at least one must see what the other has done, and make the room known. So
-/// whoever has done his part exchanges the flag, even if only for what it is, before he looks at
-/// the rest: the second of two exchanges sees all that came before the first. A plain store or load
-/// would not do.
+/// Of two workers that free the last blocks of a chunk, or of one that frees a block and one that
+/// lets go of its chunk, at least one must see what the other has done, and make the free memory
+/// known. So each does a read-modify-write on the flag after its own part, and before it looks at
+/// the rest: the later one sees all that came before the earlier. A plain store or load would not
+/// do.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
@@ -257,8 +257,8 @@ impl Chunks {
         }
     }
 
-    /// Bytes of the record run that begins at `offset`. If it was freed while its reader was pinned,
-    /// the table no longer tells them: then those of it and of the record runs behind it.
+    /// Bytes of the record run that begins at `offset`. If it was freed while its reader was
+    /// pinned, the table no longer tells them: then those of it and of the record runs behind it.
     pub fn record_run_bytes<M: Media>(&self, media: &M, offset: u64) -> Result<u64, PoolError> {
         let chunk = offset / CHUNK;
         match self.usage(media, chunk)? {
@@ -286,7 +286,7 @@ impl Chunks {
     }
 
     /// The same for some chunks. If they begin within a run, its other chunks are visited too: they
-    /// are free, or chunks of blocks none of which is in use, because whoever makes a run of chunks
+    /// are free, or chunks of blocks none of which is in use, because making a run of chunks
     /// stores to the line of the first alone.
     pub fn for_each_usage_in<M: Media>(
         &self,
@@ -568,8 +568,9 @@ impl Chunks {
     }
 }
 
-/// Takes a lock under which memory is accessed. The crash explorer hands on the turn at accesses,
-/// so there a thread must not block while the holder waits for its turn: it says that it waits.
+/// Takes a lock under which memory is accessed. The crash explorer's scheduler chooses a thread at
+/// accesses, so there a thread must not block while the holder waits to be chosen: it says that it
+/// waits.
 /// Elsewhere the operating system schedules, and blocking is right.
 pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> MutexGuard<'l, T> {
     if !M::SCHEDULED {
