@@ -29,7 +29,7 @@ impl Audit {
 /// What an audit found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Blocks that are allocated and that nobody reaches.
+    /// Blocks that are allocated and that no owner reaches.
     pub leaked_blocks: u64,
     /// Blocks reached twice, or reached and free, or damaged allocator words: each a sentence.
     pub violations: Vec<String>,

@@ -1,27 +1,27 @@
 //! Batches: many links that happen together or not at all.
 //!
 //! The new records, and a *log* that lists what replaces what, are written into blocks that nothing
-//! speaks of yet; then one store, the tag of the worker's intent, makes the log count. From then on
-//! the batch has happened: whatever is left to do is done again by whoever opens the pool. The log
+//! leads to yet; then one store, the tag of the worker's intent, makes the log count. From then on
+//! the batch has happened: what is left to do is done again when the pool is opened. The log
 //! is a record of its own, so a batch may be as large as a record.
 //!
 //! ```text
 //! B1         the new records and the log are durable       flush each, fence
-//!             Crash: nothing speaks of them, and their bits are clear.
+//!            Crash: no intent names them, and their bits are clear.
 //! B2 COMMIT  the intent := {batch, log}                    flush, fence
-//!             Crash from here on: B3 to B6 are done (again) by recovery.
+//!            Crash from here on: B3 to B6 are done (again) by recovery.
 //! B3         bit(new) := 1, each                           one flush a chunk
 //! B4         the caller changes its index, entry by entry, each change durable by itself
-//! B5  bit(old) := 0, each  one flush a chunk, fence  (only if there is an old)
+//! B5         bit(old) := 0, each, if there is an old       one flush a chunk, fence
 //! B6         the intent := nothing                         flush, fence
 //! ```
 //!
 //! B3 has no fence of its own: it is durable with the first one that the index makes. If the index
-//! has no room for an entry, the caller restores those that it has changed, and instead of the old
+//! has no place for an entry, the caller restores those that it has changed, and instead of the old
 //! blocks the new ones are freed in B5. A crash in the middle of that is recovered like any other:
-//! forward if there is room then, and back if not; nobody was told either.
+//! forward if there is place then, and back if not: neither was acknowledged.
 //!
-//! Between B1 and B6 nobody may take the new blocks, the log's, or the old ones, whatever their
+//! Between B1 and B6 no worker may take the new blocks, the log's, or the old ones, whatever their
 //! bits say: they are kept (`chunks/freeing.rs`). The bit of the log is never set but by recovery,
 //! whose allocations come between: it holds every block of the batch by its bit, and clears that of
 //! the log with the others in B5.
@@ -59,7 +59,7 @@ impl Staged {
     }
 
     /// The chunk of this class is used up. Others may have freed a block before those that were
-    /// staged: whoever gets the chunk for that block's sake must find it.
+    /// staged: the worker that gets the chunk for that block's sake must find it.
     pub fn look_at_all(&mut self, class: Class) {
         self.next[class.index()] = 0;
     }
@@ -109,7 +109,7 @@ impl PendingBatch {
     }
 
     /// Reads a log, and marks every block of the batch as allocated: its owner opens the index
-    /// before he completes the batch, which allocates.
+    /// before it completes the batch, which allocates.
     pub(crate) fn read<M: Media>(
         pool: &Pool<M>,
         slot: usize,
@@ -119,14 +119,14 @@ impl PendingBatch {
         let media = pool.media();
         // The bit of the log may be clear, and those of all its chunk: nothing here may ask which
         // chunks are free before the bits are set.
-        let room = match log.run {
+        let block_bytes = match log.run {
             Some(run) => run.chunks() * CHUNK,
             None => match pool.chunks().usage(media, log.offset / CHUNK)? {
                 Usage::RecordBlocks(class) => class.block_bytes(),
                 _ => return Err(damaged()),
             },
         };
-        let links = parse(&pool.copy_within(log.offset, room)?).ok_or_else(damaged)?;
+        let links = parse(&pool.copy_within(log.offset, block_bytes)?).ok_or_else(damaged)?;
         let pending = Self { slot, log, links };
         for block in pending.blocks() {
             if !pool.chunks().fits(media, block)? {
@@ -212,7 +212,7 @@ impl<M: Media> Worker<M> {
         Ok(PPtr::at(new.map_or(0, |block| block.offset)))
     }
 
-    /// Writes a record into a block that nobody else gets although its bit stays clear.
+    /// Writes a record into a block that no other worker gets although its bit stays clear.
     fn reserve_kept(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
         let block = self.reserve_record(parts)?;
         self.pool.chunks().keep(self.pool.media(), std::iter::once(block))?;
@@ -225,7 +225,7 @@ impl<M: Media> Worker<M> {
         Ok(block)
     }
 
-    /// Writes the log: the last thing that the pool may have no room for. The lines of the log are
+    /// Writes the log: the last thing that a full pool may refuse. The lines of the log are
     /// flushed, 16 bytes a link.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ const SIZES: [u64; 28] = [
 /// All sizes are multiples of this.
 const UNIT: usize = 16;
 
-/// The first class that has room for so many units.
+/// The first class whose blocks hold so many units.
 const FIRST_FOR_UNITS: [u8; CHUNK as usize / UNIT + 1] = {
     let mut first = [0; CHUNK as usize / UNIT + 1];
     let mut units = 0;
@@ -132,8 +132,8 @@ impl Class {
         (first..SIZES.len() as u8).find(aligned).map(Self)
     }
 
-    /// The index of the smallest class whose blocks have room for `bytes`; [`COUNT`](Self::COUNT)
-    /// if none has.
+    /// The index of the smallest class whose blocks hold `bytes`; [`COUNT`](Self::COUNT) if
+    /// none does.
     pub const fn least_index_for(bytes: usize) -> u8 {
         if bytes > CHUNK as usize {
             Self::COUNT as u8

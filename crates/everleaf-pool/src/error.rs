@@ -125,7 +125,7 @@ pub enum PoolError {
         /// What is known of that session.
         session: &'static str,
     },
-    /// No room is left.
+    /// No memory is left.
     #[error(
         "the pool is full: {requested_bytes} bytes could not be allocated; create one with a \
         larger --max-size, or remove keys"
@@ -170,6 +170,14 @@ pub enum PoolError {
     WorkerBusy {
         /// Its slot.
         slot: usize,
+    },
+    /// Epochs end in the order of their numbers.
+    #[error("epoch {epoch} cannot end: {durable} is durable already; end a later one")]
+    EpochOrder {
+        /// The epoch that was to end.
+        epoch: u64,
+        /// The last one that is durable.
+        durable: u64,
     },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]

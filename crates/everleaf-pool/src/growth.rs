@@ -2,21 +2,21 @@
 //!
 //! An extent is a table and the chunks that it has lines for. Extents are few, because their places
 //! in the header are; so they are large. Chunks come in portions, each when the one before is used
-//! up: the system may take milliseconds for a MiB, and whoever finds the pool full waits for one
-//! portion and no more. The table of an extent has lines for several portions. So most often the
-//! last extent becomes longer where it is; the next one begins when its lines are used up, or too
-//! few for a run.
+//! up: the system may take milliseconds for a MiB, and a thread that finds the pool full waits for
+//! one portion and no more. The table of an extent has lines for several portions. So most often
+//! the last extent becomes longer where it is; the next one begins when its lines are used up, or
+//! too few for a run.
 //!
 //! ```text
 //! G1  the file is allocated as far as the new chunks reach
-//!             Crash: it is longer than the pool; the next growth uses that.
+//!     Crash: it is longer than the pool; the next growth uses that.
 //! G2  the lines of the new chunks := free               flush each, fence
-//!             Crash: as before. Nobody reads lines behind those of an extent's chunks.
+//!     Crash: as before. Lines behind those of an extent's chunks are not read.
 //! G3  COMMIT the word of the extent in the header       flush, fence
-//!             Crash: the chunks are there, and free.
+//!     Crash: the chunks are there, and free.
 //! ```
 //!
-//! Only then the chunks are made known in DRAM: what is handed out has room in the file, and a
+//! Only then the chunks are made known in DRAM: what is handed out is allocated in the file, and a
 //! store into it cannot fail for want of it. After a crash there is nothing to be found out: the
 //! word says how far the file was allocated.
 
@@ -59,7 +59,7 @@ const fn to_huge_page(start: u64, chunks: u64) -> u64 {
 
 /// The extents of a new pool of `total` chunks: a small part of the places for them, so that it can
 /// grow further. They are no larger than those of a pool that grew, since each is looked through at
-/// once when its room is first asked for.
+/// once when its memory is first asked for.
 fn first_extents(total: u64) -> impl Iterator<Item = Extent> {
     let largest = LARGE_EXTENT.max(total / EXTENT_DIVISOR);
     let mut end = FIRST_EXTENT_CHUNK;
@@ -106,13 +106,13 @@ impl<M: Media> Pool<M> {
         if self.chunks().end() > before {
             return Ok(()); // The caller looks again.
         }
-        let room = (self.media().region().max_len() / CHUNK)
+        let left = (self.media().region().max_len() / CHUNK)
             .saturating_sub(before)
             .min(Extent::MAX_CHUNKS);
         match self.chunks().last_extent() {
-            Some(last) if run <= room && last.can_take(run) => self.lengthen_last(last, run, room),
-            _ if with_table(run) <= room && self.chunks().extent_count() < MAX_EXTENTS => {
-                self.add_extent(before, run, room)
+            Some(last) if run <= left && last.can_take(run) => self.lengthen_last(last, run, left),
+            _ if with_table(run) <= left && self.chunks().extent_count() < MAX_EXTENTS => {
+                self.add_extent(before, run, left)
             }
             _ => Err(PoolError::PoolFull { requested_bytes: run * CHUNK }),
         }
@@ -135,17 +135,17 @@ impl<M: Media> Pool<M> {
         Err(error)
     }
 
-    fn lengthen_last(&self, last: Extent, run: u64, room: u64) -> Result<(), PoolError> {
-        let wish = to_huge_page(last.end(), last.portion().max(run)).min(last.spare()).min(room);
+    fn lengthen_last(&self, last: Extent, run: u64, left: u64) -> Result<(), PoolError> {
+        let wish = to_huge_page(last.end(), last.portion().max(run)).min(last.spare()).min(left);
         let added = self.lengthen_file(last.end(), wish, run)?;
         self.publish(Extent { chunks: last.chunks + added, ..last }, last.chunks)?;
         self.chunks().lengthen_last(self.media(), added);
         Ok(())
     }
 
-    fn add_extent(&self, start: u64, run: u64, room: u64) -> Result<(), PoolError> {
+    fn add_extent(&self, start: u64, run: u64, left: u64) -> Result<(), PoolError> {
         let usual = to_huge_page(start, (start / EXTENT_DIVISOR).max(start.min(LARGE_EXTENT)));
-        let whole = usual.min(Extent::MAX_LINES).max(with_table(run)).min(room);
+        let whole = usual.min(Extent::MAX_LINES).max(with_table(run)).min(left);
         let mut extent = Extent { table: table_chunks(whole), ..Extent::exact(start, 0) };
         let wish = to_huge_page(start, extent.portion().max(extent.table + run)).min(whole);
         extent.chunks = self.lengthen_file(start, wish, with_table(run))?;
@@ -158,7 +158,7 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    /// G1: lengthens the region by as many chunks as there is room for on the disk, at most `wish`
+    /// G1: lengthens the region by as many chunks as the disk has space for, at most `wish`
     /// and at least `needed`; returns how many. A growth may take one of the few places for extents
     /// in the header: so a disk that is nearly full is not used up in the smallest steps.
     fn lengthen_file(&self, end: u64, wish: u64, needed: u64) -> Result<u64, PoolError> {

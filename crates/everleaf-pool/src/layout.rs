@@ -95,8 +95,9 @@ persistent! {
 
     /// What a worker is about to do; see `worker.rs` for the order in which its words are written.
     pub(crate) struct Intent {
-        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; else the offset of the
-        /// destination of an exchange. Written last, cleared first.
+        /// 0: nothing; 1: a link; 3: a batch, whose log is `new`; 5: the end of the epoch whose
+        /// number is `old`, and whose log is `new`; else the offset of the destination of an
+        /// exchange. Written last, cleared first.
         pub tag: PCell<Sealed>,
         /// The block that is replaced: its offset.
         pub old: PCell<Sealed>,
@@ -172,6 +173,8 @@ pub(crate) const STATE_OPEN_PERSISTENT: u64 = 3;
 pub(crate) const LINK_TAG: u64 = 1;
 /// Tag of an intent whose `new` is the log of a batch.
 pub(crate) const BATCH_TAG: u64 = 3;
+/// Tag of an intent whose `new` is the log of an epoch, whose number is in the place of `old`.
+pub(crate) const EPOCH_TAG: u64 = 5;
 
 const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);
@@ -181,7 +184,7 @@ const _: () = {
     assert!(offset_of!(Header, state) / LINE == offset_of!(Header, epoch) / LINE);
     // A root's name and offset are in one line.
     assert!(offset_of!(Header, roots).is_multiple_of(2 * WORD));
-    // An intent is one line, so that its tag is durable no earlier than the words it speaks of; so
+    // An intent is one line, so that its tag is durable no earlier than the other words; so
     // is a chunk's line.
     assert!(size_of::<Intent>() == LINE && size_of::<ChunkLine>() == LINE);
     assert!(WORKER_SLOTS * LINE == CHUNK as usize);

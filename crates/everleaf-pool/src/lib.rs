@@ -4,10 +4,11 @@
 //! and the chunk table) · `header` (identity) · `file` (opening and locking pool files) ·
 //! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open,
 //! close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks, uses of chunks) · `worker` (allocation: the order of persistence) ·
-//! `batch` (many links with one commit point) · `lease` (workers for many threads) · `recover`
-//! (crash states of a worker's intent) · `record` (byte strings) · `roots` (where structures begin,
-//! by name) · `audit` (every block reachable exactly once, or free) · `sites`.
+//! `classes` (sizes of blocks, kinds of nodes, uses of chunks) · `worker` (allocation: the order of
+//! persistence) · `batch` (many links with one commit point) · `epoch` (memory that follows epochs)
+//! · `lease` (workers for many threads) · `recover` (crash states of a worker's intent) · `record`
+//! (byte strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit`
+//! (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
@@ -15,6 +16,7 @@ mod batch;
 mod boot;
 mod chunks;
 mod classes;
+mod epoch;
 mod error;
 mod file;
 mod growth;
@@ -35,6 +37,7 @@ mod worker;
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
 pub use classes::{Content, Node, NodeKind};
+pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, open_damaged_file, open_file};
 pub use guard::RecordGuard;

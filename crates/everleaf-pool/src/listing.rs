@@ -63,8 +63,8 @@ impl<M: Media> Pool<M> {
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
     /// const LEAVES: NodeKind = NodeKind::new(1);
-    /// let (engine, key_type) = ("example".into(), KeyType::U64);
-    /// let format = Format { engine, key_type, parameters: [0; 8] };
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// let mut nodes = Vec::new();
@@ -100,16 +100,16 @@ impl<M: Media> Pool<M> {
     /// Some of the allocated nodes that [`for_each_node_in`](Pool::for_each_node_in) would visit,
     /// in the order of their offsets: at most four of each of at most `places` chunks, spread
     /// evenly over what is in use. Reads about sixteen lines of the chunk table a place, and one
-    /// more for a chunk of blocks. A damaged chunk gives what stands before the damage: it is met
-    /// by who looks at all.
+    /// more for a chunk of blocks. A damaged chunk gives what stands before the damage: a look
+    /// at all nodes meets it.
     ///
     /// # Examples
     /// ```
     /// use everleaf_pmem::{Cpu, Hardware, Region};
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
-    /// let (engine, key_type) = ("example".into(), KeyType::U64);
-    /// let format = Format { engine, key_type, parameters: [0; 8] };
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// assert!(pool.sample_nodes(NodeKind::new(1), 64).len() <= 4 * 64);
@@ -180,7 +180,7 @@ impl<M: Media> Pool<M> {
         })
     }
 
-    /// Copies of all allocated records, as the chunk table alone tells of them; or why one, or a
+    /// Copies of all allocated records, as the chunk table alone has them; or why one, or a
     /// chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown that matches
     /// its checksum, whether it was in use or not.
     pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {

@@ -125,7 +125,7 @@ impl<M: Media> Pool<M> {
         Ok(Arc::new(pool))
     }
 
-    /// Empties intents, roots and extents, adds the extents that the region has room for, and
+    /// Empties intents, roots and extents, adds the extents that fill the region, and
     /// marks the pool open. A pool that was there before is none from the first fence on; what is
     /// not fenced here is with the identity.
     fn lay_out(&self, bytes: u64) -> Result<(), PoolError> {
@@ -220,9 +220,9 @@ impl<M: Media> Pool<M> {
         Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
     }
 
-    /// Opens what can be opened of a damaged pool, in memory that nobody else sees: whatever its
-    /// state, whichever boot of the machine left it, and however much of its tables can be read.
-    /// What could not be is told.
+    /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever
+    /// its state, whichever boot of the machine left it, and however much of its tables can be
+    /// read. What could not be opened is returned.
     ///
     /// # Errors
     /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
@@ -295,10 +295,10 @@ impl<M: Media> Pool<M> {
     /// closed    any              open := this session's            flush, fence, sync
     /// 3         persistent       open := 3                         flush, fence, sync
     /// 3         another          open := 2, this boot              flush, fence, sync
-    ///             Crash: what follows is not taken for persistent.
+    ///                            Crash: what follows is not taken for persistent.
     /// 2         another          open := 2, this boot (as it was)  flush, fence
     /// 2         persistent       every line is written back, fence; then open := 3
-    ///             Crash before: the boot still counts.
+    ///                            Crash before: the boot still counts.
     /// ```
     ///
     /// The sync matters on the page cache: after a crash of the system the file must claim neither
@@ -330,9 +330,9 @@ impl<M: Media> Pool<M> {
     /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written
     /// afterwards.
     ///
-    /// A session that leaves flushes out on persistent memory does not mark the pool: nobody knows
-    /// when its stores leave the caches of the processor. Until the machine restarts the pool opens
-    /// as after a crash of the process.
+    /// A session that leaves flushes out on persistent memory does not mark the pool: it is not
+    /// known when its stores leave the caches of the processor. Until the machine restarts the pool
+    /// opens as after a crash of the process.
     ///
     /// # Errors
     /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then

@@ -7,7 +7,7 @@ use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
 use crate::layout::CHUNK;
 use crate::{Corruption, Pool, PoolError};
 
-/// The longest record: 1 GiB of value, a key, and some room.
+/// The longest record: 1 GiB of value, a key, and some more.
 pub const MAX_RECORD_BYTES: u64 = (1 << 30) + (1 << 17);
 
 /// Bytes before a record's content: its length (low half) and the CRC-32C of length and content
@@ -63,6 +63,17 @@ impl<M: Media> Pool<M> {
     /// Writes a record into an unpublished block and flushes its lines; durable at the next fence.
     /// One flush a line.
     pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
+        let cells = self.store_record(offset, parts)?;
+        let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
+        let (first, others) = cells.split_at(in_first_line);
+        for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
+            self.media().flush(site!("pool.record.write"), &line[0]);
+        }
+        Ok(())
+    }
+
+    /// Writes a record into an unpublished block, without a flush; its cells.
+    pub(crate) fn store_record(&self, offset: u64, parts: &[&[u8]]) -> Result<&[PCell], PoolError> {
         let bytes = content_bytes(parts)?;
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
         let cells = self
@@ -95,12 +106,7 @@ impl<M: Media> Pool<M> {
         }
         write(&mut staged, filled);
         self.media().store(&cells[0], bytes | u64::from(checksum.0) << 32);
-        let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
-        let (first, others) = cells.split_at(in_first_line);
-        for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
-            self.media().flush(site!("pool.record.write"), &line[0]);
-        }
-        Ok(())
+        Ok(cells)
     }
 
     /// The bytes of a record, after a check of its place, its length and its checksum. Only for
@@ -122,14 +128,14 @@ impl<M: Media> Pool<M> {
     #[inline]
     pub(crate) fn lend_record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
         let offset = pointer.offset();
-        let room = self.record_room(offset)?;
+        let max_bytes = self.record_block_bytes(offset)?;
         let cells = self
             .media()
             .region()
             .cells(offset, 1)
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&cells[0]) & u64::from(u32::MAX);
-        if bytes > room - RECORD_HEADER_BYTES {
+        if bytes > max_bytes - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
@@ -146,14 +152,14 @@ impl<M: Media> Pool<M> {
     /// The words of a record, loaded one by one: its length in bytes, and its cells.
     fn record_cells(&self, pointer: PPtr<Record>) -> Result<(usize, &[PCell]), PoolError> {
         let offset = pointer.offset();
-        let room = self.record_room(offset)?;
+        let max_bytes = self.record_block_bytes(offset)?;
         let header = self
             .media()
             .region()
             .cells(offset, 1)
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let bytes = self.media().load(&header[0]) & u64::from(u32::MAX);
-        if bytes > room - RECORD_HEADER_BYTES {
+        if bytes > max_bytes - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
@@ -167,7 +173,7 @@ impl<M: Media> Pool<M> {
 
     /// Whether a record holds exactly these bytes, without its checksum. Nothing is lent: every
     /// word is loaded through the media, so the record may be freed and its block reused meanwhile.
-    /// A caller who does not exclude that must find out afterwards whether it has happened, and
+    /// A caller that does not exclude that must find out afterwards whether it has happened, and
     /// then ignore what this returned.
     ///
     /// # Errors
@@ -258,14 +264,14 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// A copy of the record in a block of `room` bytes, whose chunk's shadow is not asked: opening
-    /// a pool looks at blocks before it is known which of them are allocated.
-    pub(crate) fn copy_within(&self, offset: u64, room: u64) -> Result<Vec<u8>, PoolError> {
+    /// A copy of the record in a block of `block_bytes` bytes, whose chunk's shadow is not asked:
+    /// opening a pool looks at blocks before it is known which of them are allocated.
+    pub(crate) fn copy_within(&self, offset: u64, block_bytes: u64) -> Result<Vec<u8>, PoolError> {
         let damaged = || PoolError::corrupt(offset, Corruption::Record);
         let cells = self
             .media()
             .region()
-            .cells(offset, (room / WORD as u64) as usize)
+            .cells(offset, (block_bytes / WORD as u64) as usize)
             .ok_or_else(damaged)?;
         let header = self.media().load(cells.first().ok_or_else(damaged)?);
         let bytes = (header & u64::from(u32::MAX)) as usize;
@@ -289,7 +295,7 @@ impl<M: Media> Pool<M> {
 
     /// Bytes of the block that starts at `offset`, which must belong to a record.
     #[inline]
-    fn record_room(&self, offset: u64) -> Result<u64, PoolError> {
+    fn record_block_bytes(&self, offset: u64) -> Result<u64, PoolError> {
         let class = self.chunks().record_class(self.media(), offset)?;
         match class {
             Some(class) => {

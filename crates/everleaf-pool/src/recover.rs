@@ -6,7 +6,7 @@ use everleaf_pmem::{Media, PPtr, Site, site};
 use crate::batch::PendingBatch;
 use crate::chunks::Block;
 use crate::classes::Usage;
-use crate::layout::{BATCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
+use crate::layout::{BATCH_TAG, EPOCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
 use crate::pool::PendingLink;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError};
@@ -14,7 +14,7 @@ use crate::{Corruption, Pool, PoolError};
 const BLOCKS: Site = site!("pool.recover.blocks");
 
 /// Completes or undoes every exchange that was cut; returns the links, which only their owner can
-/// judge, and the batches, which only he can complete.
+/// judge, and the batches, which only it can complete.
 pub(crate) fn recover_intents<M: Media>(
     pool: &Pool<M>,
 ) -> Result<(Vec<PendingLink>, Vec<PendingBatch>), PoolError> {
@@ -40,6 +40,12 @@ pub(crate) fn recover_intents<M: Media>(
             Some(BATCH_TAG) => {
                 let log = blocks(pool, intent)?.1.ok_or_else(|| corrupt(pool, intent))?;
                 batches.push(PendingBatch::read(pool, slot, log)?);
+            }
+            // Between E2 and E5: the pool's epoch decides.
+            Some(EPOCH_TAG) => {
+                let (number, log) = blocks(pool, intent)?;
+                let log = log.ok_or_else(|| corrupt(pool, intent))?;
+                pool.recover_epoch(intent, number.map_or(0, |number| number.offset), log)?;
             }
             // Between A1 and A3: the destination decides.
             Some(destination) => {
@@ -79,7 +85,7 @@ pub(crate) fn finish_link<M: Media>(
 
 /// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before
 /// it judges, which allocates. False if the crash came before L1 was wholly durable: then the chunk
-/// of `new` is not the one that the intent speaks of, nothing was linked, and there is nothing to
+/// of `new` is not the one that the intent names, nothing was linked, and there is nothing to
 /// judge.
 fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
     let (old, new) = blocks(pool, intent)?;
@@ -115,7 +121,7 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
     Ok(())
 }
 
-/// The blocks that an intent speaks of: old, new.
+/// The blocks that an intent names: old, new.
 fn blocks<M: Media>(
     pool: &Pool<M>,
     intent: &Intent,

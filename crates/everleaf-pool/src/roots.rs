@@ -176,7 +176,8 @@ impl<M: Media> Pool<M> {
                 INDEX_ROOT_OFFSET => CHUNK,
                 _ => self.chunks().node_bytes(self.media(), offset, NodeKind::ROOT)?,
             };
-            let name = self.media().load(name).open().ok_or_else(damaged)?;
+            let name = self.media().load(name).open().filter(|name| *name != 0);
+            let name = name.ok_or_else(damaged)?;
             self.roots().set(place, name, offset, bytes);
         }
         Ok(())
@@ -204,8 +205,8 @@ impl<M: Media> Worker<M> {
     /// }
     /// const EPOCHS: RootName = RootName::new("epochs");
     ///
-    /// let (engine, key_type) = ("example".into(), KeyType::U64);
-    /// let format = Format { engine, key_type, parameters: [0; 8] };
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
     /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
     /// pool.worker()?.create_root::<Epochs>(EPOCHS)?;

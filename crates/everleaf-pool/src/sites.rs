@@ -11,6 +11,7 @@ pub const SITES: &[Site] = declared_sites![
     "chunks/free.rs",
     "worker.rs",
     "batch.rs",
+    "epoch.rs",
     "roots.rs",
     "recover.rs",
 ];

@@ -6,11 +6,11 @@
 //!
 //! ```text
 //! A1  intent := {old, new, destination}           flush, fence
-//!             Crash: the destination still holds old: undone by recovery.
+//!     Crash: the destination still holds old: undone by recovery.
 //! A2  COMMIT destination := new; bit(new) := 1, bit(old) := 0    flush each, fence
 //!     Crash: in any mixture; recovery sets both bits as the destination tells.
 //! A3  intent := nothing                           flush
-//!             Crash: recovery repeats A2, which changes nothing.
+//!     Crash: recovery repeats A2, which changes nothing.
 //! ```
 //!
 //! A3 needs no fence where only something was allocated: the worker's next fence, which every
@@ -44,8 +44,8 @@ pub struct Worker<M: Media> {
     /// The chunk that blocks are taken from, by what it holds and class.
     owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Link>,
-    /// The intent may speak of something that is not finished: from its first store until it is
-    /// retired.
+    /// The intent may name blocks of something that is not finished: from its first store until it
+    /// is retired.
     pub(crate) in_doubt: bool,
     /// The batch that is being gathered or was committed.
     pub(crate) batch: Option<Staged>,
@@ -208,11 +208,11 @@ impl<M: Media> Worker<M> {
     ///
     /// ```text
     /// L1  intent := {old, new, link}; the record      flush each, fence
-    ///             Crash: the index does not hold new: new is freed.
+    ///     Crash: the index does not hold new: new is freed.
     /// L2  bit(new) := 1                               flush
     ///     COMMIT the caller's index durably points to new, no longer to old
     ///     Crash: the owner looks into the index: resolve_link does what is left.
-    /// L3  bit(old) := 0  flush, fence  (only if there is an old)
+    /// L3  bit(old) := 0, if there is an old           flush, fence
     /// L4  intent := nothing                           flush, fence
     /// ```
     /// Insert: 3 flushes and the record's lines, 2 fences. Replace: 4 and the lines, 3. Remove: 3,
@@ -339,7 +339,7 @@ impl<M: Media> Worker<M> {
     // -----------------------------------------------------------------------------------------
 
     /// A block whose bit is clear, in a chunk that only this worker allocates from: nothing
-    /// persistent speaks of it yet.
+    /// persistent leads to it yet.
     pub(crate) fn reserve(
         &mut self,
         content: Option<NodeKind>,
@@ -374,7 +374,7 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
+    pub(crate) fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
         loop {
             let end = self.pool.chunks().end();
             if let Some(block) = self.pool.chunks().take_run(self.pool.media(), usage)? {
@@ -394,7 +394,7 @@ impl<M: Media> Worker<M> {
 }
 
 /// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than
-/// what it speaks of.
+/// they are.
 pub(crate) fn write_intent<M: Media>(
     media: &M,
     intent: &Intent,

@@ -114,8 +114,10 @@ fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
     made_and_removed(&["bench", "growth", "--to", "1GiB", "--pool", "scratch"], SIGTERM);
     made_and_removed(&["bench", "report", "--output", "page.html"], SIGTERM);
     made_and_removed(&["bench", "figure", "fptree-7", "--folder", "new/below"], interrupt());
+    // A folder with files, which only the peers have.
+    let store = if cfg!(feature = "peers") { "fjall" } else { "store" };
     made_and_removed(
-        &["bench", "stores", "--engines", "fjall", "--keys", "200000", "--pool", "scratch"],
+        &["bench", "stores", "--engines", store, "--keys", "200000", "--pool", "scratch"],
         SIGTERM,
     );
 }

@@ -67,7 +67,7 @@ impl Extent {
         })
     }
 
-    /// The word. A table without lines for more chunks is not spoken of.
+    /// The word. A table without lines for more chunks is not mentioned.
     pub fn seal(&self) -> Sealed {
         let table = if self.table == table_chunks(self.chunks) { 0 } else { self.table };
         Sealed::of(table << Self::CHUNK_BITS | self.chunks)
@@ -93,8 +93,8 @@ impl Extent {
 pub(super) struct Extents {
     count: AtomicUsize,
     /// The first chunk of each, and behind the last where it ends and the next will begin. What is
-    /// below `count` never changes; the end only grows, and whoever learned of a chunk from another
-    /// thread sees an end behind it.
+    /// below `count` never changes; the end only grows, and a thread that learned of a chunk from
+    /// another thread sees an end behind it.
     starts: Box<[AtomicU64]>,
     /// The chunks of the table of each.
     tables: Box<[AtomicU64]>,
@@ -112,7 +112,7 @@ impl Extents {
         Self { count: AtomicUsize::new(0), starts, tables, scanned }
     }
 
-    /// Adds one, which begins at [`end`](Self::end); there must be room for it among
+    /// Adds one, which begins at [`end`](Self::end); there must be a place for it among
     /// [`MAX_EXTENTS`].
     pub fn add(&self, extent: Extent) {
         let count = self.count.load(Ordering::Relaxed);
@@ -224,8 +224,8 @@ mod tests {
             for table in [table_chunks(chunks), table_chunks(chunks) + 1, 150, table_chunks(lines)]
             {
                 let extent = Extent { start: 77, chunks, table };
-                let told = table == table_chunks(chunks) || table <= table_chunks(lines);
-                if told && table_chunks(chunks) <= table && table < chunks {
+                let fits = table == table_chunks(chunks) || table <= table_chunks(lines);
+                if fits && table_chunks(chunks) <= table && table < chunks {
                     assert_eq!(Extent::unseal(extent.seal(), 77), Some(extent));
                 }
             }

@@ -61,7 +61,7 @@ impl Chunks {
 
     fn list(&self, free: &mut Free, chunk: u64, usage: Usage) {
         let Some((list, class)) = usage.list() else { return };
-        // Unless a worker has come by it meanwhile.
+        // Unless a worker owns it meanwhile.
         if self.flags[chunk as usize]
             .compare_exchange(0, LISTED, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
@@ -73,7 +73,7 @@ impl Chunks {
     // ---- taking and giving back chunks
     // ----------------------------------------------------------------------------
 
-    /// A chunk of blocks of this usage for a worker to own: one that it came by, a listed one, or a
+    /// A chunk of blocks of this usage for a worker to own: a spare one, a listed one, or a
     /// free one newly typed. None: the pool must grow.
     pub fn own_chunk<M: Media>(
         &self,
@@ -91,7 +91,7 @@ impl Chunks {
                 let flags = &self.flags[chunk as usize];
                 if flags.load(Ordering::SeqCst) == LISTED && self.usage(media, chunk)? == usage {
                     flags.swap(OWNED, Ordering::SeqCst);
-                    return Ok(Some(chunk)); // Should it have no room, its new owner lets go of it.
+                    return Ok(Some(chunk)); // If it is full after all, its new owner lets go of it.
                 }
             }
             if let Some(chunk) = self.find_free(&mut free, 1) {
@@ -107,7 +107,7 @@ impl Chunks {
     }
 
     /// Makes a free chunk one of blocks. Its bitmap is zero: it was when the table was laid out,
-    /// and whoever freed the last block made it so durably. Bitmap and descriptor share a line, so
+    /// or was made so durably when its last block was freed. Bitmap and descriptor share a line, so
     /// the descriptor is durable no later than any bit that is set afterwards: one flush, no fence.
     fn type_chunk<M: Media>(&self, media: &M, chunk: u64, usage: Usage) -> Result<(), PoolError> {
         if !self.is_empty(media, chunk)? {
@@ -134,8 +134,8 @@ impl Chunks {
         }
     }
 
-    /// Scans one more extent, or takes back what workers came by; false if there is nothing more to
-    /// be found.
+    /// Scans one more extent, or takes back the spare chunks of workers; false if there is nothing
+    /// more to be found.
     fn find_more<M: Media>(&self, media: &M, free: &mut Free) -> Result<bool, PoolError> {
         if let Some(at) = (0..self.extents.count()).find(|at| !self.extents.is_scanned(*at)) {
             return self.scan(media, at, free).map(|()| true);
@@ -183,8 +183,8 @@ impl Chunks {
     pub fn disown<M: Media>(&self, media: &M, chunk: u64) -> Result<(), PoolError> {
         self.flags[chunk as usize].swap(0, Ordering::SeqCst);
         let Some(class) = self.usage(media, chunk)?.class() else { return Ok(()) };
-        // Who frees a block from here on finds the chunk without an owner; what was freed before is
-        // seen here.
+        // A block that is freed from here on finds the chunk without an owner; what was freed
+        // before is seen here.
         if self.is_empty(media, chunk)? || self.first_free_block(media, chunk, class)?.is_some() {
             self.offer(media, &mut lock_relaxing(&self.free, media), chunk)?;
         }
@@ -199,7 +199,7 @@ impl Chunks {
         }
     }
 
-    /// Chunks that were workers' are nobody's.
+    /// Chunks that were owned by workers no longer are.
     fn let_go_of<M: Media>(
         &self,
         media: &M,
@@ -212,8 +212,8 @@ impl Chunks {
         })
     }
 
-    /// A worker is about to free `block` while its intent speaks of it: keeps the block from
-    /// everybody until it is [`freed`](Chunks::freed).
+    /// A worker is about to free `block` while its intent names it: keeps the block from
+    /// all workers until it is [`freed`](Chunks::freed).
     pub fn begin_freeing<M: Media>(
         &self,
         media: &M,
@@ -227,7 +227,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// A block was durably freed, and no intent speaks of it any more: makes its memory known as
+    /// A block was durably freed, and no intent names it any more: makes its memory known as
     /// free, or puts it into limbo while it may still be read.
     pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
         if self.is_of_records(block) && self.limbo.is_needed() {
@@ -275,7 +275,7 @@ impl Chunks {
 
     /// Makes a freed block known as free; `end` ends what kept it from all workers till now. Takes
     /// the lock of the free chunks only where a run was freed, a chunk has become empty, or the
-    /// worker has come by too many.
+    /// worker has too many spare ones.
     fn give_back<M: Media>(
         &self,
         media: &M,
@@ -324,7 +324,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// A batch is over, and no intent speaks of its blocks any more. Those that `freed` names are
+    /// A batch is over, and no intent names its blocks any more. Those that `freed` names are
     /// free, or in limbo while they may still be read; of the others the rest of their chunks is
     /// made known.
     pub fn let_go<M: Media>(
@@ -371,8 +371,8 @@ impl Chunks {
         free.run_hint = free.run_hint.min(chunk);
     }
 
-    /// Lists a chunk that nobody owns if it has room; frees it if it is empty. Nothing if it was
-    /// given back meanwhile, whatever became of it then.
+    /// Lists a chunk without an owner if it has a free block; frees it if it is empty. Nothing if
+    /// it was given back meanwhile, whatever became of it then.
     fn offer<M: Media>(&self, media: &M, free: &mut Free, chunk: u64) -> Result<(), PoolError> {
         let flags = &self.flags[chunk as usize];
         loop {
@@ -381,17 +381,17 @@ impl Chunks {
             if self.shadow_of(chunk) != shadow_byte(usage) {
                 return Ok(());
             }
-            // Owned for the moment. Else a worker who frees a block could come by the chunk,
-            // without the lock, between the look at it and what follows from that; and two would
-            // have it.
+            // Owned for the moment. Else a worker that frees a block could become the owner of the
+            // chunk, without the lock, between the look at it and what follows from that; and two
+            // would have it.
             let found = flags.swap(OWNED, Ordering::SeqCst);
             if found == OWNED {
-                return Ok(()); // By somebody else.
+                return Ok(()); // By another worker.
             }
-            // Whoever frees the last block comes here next.
+            // The worker that frees the last block comes here next.
             let is_empty =
                 || Ok::<_, PoolError>(self.is_empty(media, chunk)? && !self.is_awaited(chunk));
-            let has_room =
+            let has_free_block =
                 || Ok::<_, PoolError>(self.first_free_block(media, chunk, class)?.is_some());
             if is_empty()? {
                 // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored
@@ -400,13 +400,13 @@ impl Chunks {
                 self.release(free, chunk, 1);
                 return Ok(());
             }
-            let had_room = has_room()?;
-            flags.swap(if had_room { found } else { 0 }, Ordering::SeqCst);
-            if had_room {
+            let had_free_block = has_free_block()?;
+            flags.swap(if had_free_block { found } else { 0 }, Ordering::SeqCst);
+            if had_free_block {
                 self.list(free, chunk, usage); // Unless it is listed.
             }
-            // Who freed a block meanwhile found an owner, and left it to him.
-            if !is_empty()? && (had_room || !has_room()?) {
+            // A worker that freed a block meanwhile found an owner, and left the chunk to it.
+            if !is_empty()? && (had_free_block || !has_free_block()?) {
                 return Ok(());
             }
         }

@@ -1,10 +1,10 @@
-//! Blocks that are being freed: their bit is clear, and an intent still speaks of them.
+//! Blocks that are being freed: their bit is clear, and an intent still names them.
 //!
-//! Recovery sets or clears the bit of a block that an intent speaks of, whoever has it by then. So
-//! a block must not be anybody's between the moment its bit is cleared and the moment the intent is
-//! durably retired. What is between the two stands here, one block a worker, in DRAM: after a crash
-//! no worker is in between. The blocks of batches stand here as well, many at a time: those that it
-//! will free, and those that it has reserved and whose bits are not yet set.
+//! Recovery sets or clears the bit of a block that an intent names, whichever worker has it by
+//! then. So no worker may take a block between the moment its bit is cleared and the moment the
+//! intent is durably retired. Blocks in between stand here, one block a worker, in DRAM: after a
+//! crash no worker is in between. The blocks of batches stand here as well, many at a time: those
+//! that a batch will free, and those that it has reserved and whose bits are not yet set.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use crate::layout::{CHUNK, WORKER_SLOTS};
 
-/// Blocks that nobody gets, whatever their bits say.
+/// Blocks that no worker gets, whatever their bits say.
 pub(super) struct Freeing {
     /// The offset of the block that each worker is freeing, or 0.
     by_worker: [CachePadded<AtomicU64>; WORKER_SLOTS],
-    /// Workers from this one on have never freed anything: few do, and whoever looks for a free
-    /// block asks about each of them.
-    workers: AtomicUsize,
+    /// Highest slot that ever freed anything, plus one: a search for a free block looks at the
+    /// slots below.
+    slots_used: AtomicUsize,
     /// The offsets of the blocks of batches.
     kept: Mutex<BTreeSet<u64>>,
     /// How many there are.
@@ -32,23 +32,23 @@ pub(super) struct Freeing {
 impl Freeing {
     pub fn new() -> Self {
         let by_worker = [const { CachePadded::new(AtomicU64::new(0)) }; WORKER_SLOTS];
-        let [workers, kept_count, ended_batches] = [const { AtomicUsize::new(0) }; 3];
-        Self { by_worker, workers, kept: Mutex::default(), kept_count, ended_batches }
+        let [slots_used, kept_count, ended_batches] = [const { AtomicUsize::new(0) }; 3];
+        Self { by_worker, slots_used, kept: Mutex::default(), kept_count, ended_batches }
     }
 
-    /// The worker is about to clear the bit of the block at `offset`. Whoever sees the cleared bit
-    /// (a Release store, loaded with Acquire) sees this as well.
+    /// The worker is about to clear the bit of the block at `offset`. A thread that sees the
+    /// cleared bit (a Release store, loaded with Acquire) sees this as well.
     pub fn begin(&self, slot: usize, offset: u64) {
-        // Whoever sees this also sees that the one before has ended.
+        // A thread that sees this also sees that the one before has ended.
         self.by_worker[slot].store(offset, Ordering::Release);
-        if self.workers.load(Ordering::Relaxed) <= slot {
-            self.workers.fetch_max(slot + 1, Ordering::Relaxed);
+        if self.slots_used.load(Ordering::Relaxed) <= slot {
+            self.slots_used.fetch_max(slot + 1, Ordering::Relaxed);
         }
     }
 
     /// What the workers are freeing, those that ever did.
     fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_worker[..self.workers.load(Ordering::Relaxed)]
+        self.by_worker[..self.slots_used.load(Ordering::Relaxed)]
             .iter()
             .map(|freed| freed.load(Ordering::SeqCst))
     }
@@ -58,15 +58,16 @@ impl Freeing {
         self.by_worker[slot].store(0, Ordering::Release);
     }
 
-    /// How many batches have ended. Who sees that a batch no longer keeps a block sees it counted
-    /// here; who saw it counted sees the bits that it has set (Release and Acquire, both).
+    /// How many batches have ended. A thread that sees that a batch no longer keeps a block sees it
+    /// counted here; one that saw it counted sees the bits that it has set (Release and Acquire,
+    /// both).
     pub fn ended_batches(&self) -> usize {
         self.ended_batches.load(Ordering::Acquire)
     }
 
     /// Whether the block at `offset` is being freed, or kept. Asked after its bit was seen to be
-    /// clear: who frees a block stands here before he clears the bit. A batch sets bits before it
-    /// ends; so what was seen counts only if [none has ended](Self::ended_batches) since.
+    /// clear: a block that is freed stands here before its bit is cleared. A batch sets bits before
+    /// it ends; so what was seen counts only if [none has ended](Self::ended_batches) since.
     pub fn has(&self, offset: u64) -> bool {
         self.under_way().any(|freed| freed == offset)
             || self.kept_count.load(Ordering::Acquire) > 0 && self.kept.lock().contains(&offset)

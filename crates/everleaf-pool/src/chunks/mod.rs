@@ -1,12 +1,12 @@
 //! The chunk table, its shadow in DRAM, and the search for free chunks.
 //!
 //! Persistent truth is the table: one line a chunk, always exact but for what the workers' intents
-//! speak of. The shadow holds a byte a chunk, filled an extent at a time on first use, so that
+//! name. The shadow holds a byte a chunk, filled an extent at a time on first use, so that
 //! opening costs the same for every size and following a pointer costs one look at a cached byte.
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
-//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that workers
-//! came by) · `freeing` (blocks that an intent still speaks of) · `limbo` (records that are still
+//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that
+//! workers keep) · `freeing` (blocks that an intent still names) · `limbo` (records that are still
 //! read).
 
 mod extents;
@@ -28,7 +28,7 @@ use self::limbo::Limbo;
 pub(crate) use self::limbo::{PIN_SLOTS, Pin};
 use self::spare::Spares;
 use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, ChunkLine};
+use crate::layout::{BITMAP_WORDS, CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
 use crate::{Corruption, MAX_RECORD_BYTES, Node, NodeKind, PoolError};
 
@@ -70,11 +70,11 @@ mod shadow {
 /// (full). Without the lock of the free chunks a worker may take one that is neither, and let go of
 /// its own.
 ///
-/// Of two workers who free the last blocks of a chunk, or of one who frees a block and one who lets
-/// go of its chunk, at least one must see what the other has done, and make the room known. So
-/// whoever has done his part exchanges the flag, even if only for what it is, before he looks at
-/// the rest: the second of two exchanges sees all that came before the first. A plain store or load
-/// would not do.
+/// Of two workers that free the last blocks of a chunk, or of one that frees a block and one that
+/// lets go of its chunk, at least one must see what the other has done, and make the free memory
+/// known. So each does a read-modify-write on the flag after its own part, and before it looks at
+/// the rest: the later one sees all that came before the earlier. A plain store or load would not
+/// do.
 const OWNED: u8 = 1;
 const LISTED: u8 = 2;
 
@@ -286,7 +286,7 @@ impl Chunks {
     }
 
     /// The same for some chunks. If they begin within a run, its other chunks are visited too: they
-    /// are free, or chunks of blocks none of which is in use, because whoever makes a run of chunks
+    /// are free, or chunks of blocks none of which is in use, because making a run of chunks
     /// stores to the line of the first alone.
     pub fn for_each_usage_in<M: Media>(
         &self,
@@ -350,6 +350,22 @@ impl Chunks {
 
     // ---- blocks
     // ---------------------------------------------------------------------------------------------
+
+    /// The blocks of a chunk that its owner may take, a bit for each, 48 a word.
+    pub fn free_blocks<M: Media>(
+        &self,
+        media: &M,
+        chunk: u64,
+        class: Class,
+    ) -> Result<[u64; BITMAP_WORDS], PoolError> {
+        let (mut free, mut from) = ([0; BITMAP_WORDS], 0);
+        while let Some(block) = self.free_block_from(media, chunk, class, from)? {
+            let index = (block.offset % CHUNK / class.block_bytes()) as usize;
+            free[index / SEALED_BITS as usize] |= 1 << (index % SEALED_BITS as usize);
+            from = index + 1;
+        }
+        Ok(free)
+    }
 
     /// The first block of a chunk whose bit is clear and that no worker is freeing just now.
     pub fn first_free_block<M: Media>(
@@ -552,8 +568,9 @@ impl Chunks {
     }
 }
 
-/// Takes a lock under which memory is accessed. The crash explorer hands on the turn at accesses,
-/// so there a thread must not block while the holder waits for its turn: it says that it waits.
+/// Takes a lock under which memory is accessed. The crash explorer's scheduler chooses a thread at
+/// accesses, so there a thread must not block while the holder waits to be chosen: it says that it
+/// waits.
 /// Elsewhere the operating system schedules, and blocking is right.
 pub(crate) fn lock_relaxing<'l, T, M: Media>(mutex: &'l Mutex<T>, media: &M) -> MutexGuard<'l, T> {
     if !M::SCHEDULED {

@@ -1,9 +1,9 @@
-//! Chunks that workers came by. A full chunk that nobody owns has room again when one of its blocks
-//! is freed; the worker who frees it owns the chunk from then on, and takes what it allocates next
-//! from there. So a value that is replaced over and over takes no lock that all workers share.
+//! Spare chunks of workers. When a block of a full chunk without an owner is freed, the worker that
+//! frees it owns the chunk from then on, and takes what it allocates next from there. So a value
+//! that is replaced over and over takes no lock that all workers share.
 //!
-//! Each worker has its chunks to itself, but where memory runs out: then they are taken back from
-//! all.
+//! Each worker has its spare chunks to itself, except where memory runs out: then they are taken
+//! back from all.
 
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
@@ -13,14 +13,14 @@ use super::lock_relaxing;
 use crate::classes::Usage;
 use crate::layout::WORKER_SLOTS;
 
-/// Chunks that a worker keeps: so often less does one who only frees take the common lock, and so
-/// much room may be with a worker who is idle.
+/// Spare chunks that a worker keeps at most. A worker that only frees takes the common lock once
+/// for so many, and an idle worker may hold back so many.
 const MOST: usize = 16;
 
-/// What a worker came by, the oldest first.
+/// The spare chunks of a worker, the oldest first.
 type OfWorker = Mutex<Vec<(Usage, u64)>>;
 
-/// What each worker came by.
+/// The spare chunks of each worker.
 pub(super) struct Spares([CachePadded<OfWorker>; WORKER_SLOTS]);
 
 impl Spares {
@@ -28,7 +28,7 @@ impl Spares {
         Self([const { CachePadded::new(Mutex::new(Vec::new())) }; WORKER_SLOTS])
     }
 
-    /// The worker has come by a chunk. Returns those that are too many.
+    /// The worker gets a spare chunk. Returns those that are too many.
     pub fn add<M: Media>(&self, media: &M, slot: usize, usage: Usage, chunk: u64) -> Vec<u64> {
         let mut spares = lock_relaxing(&self.0[slot], media);
         spares.push((usage, chunk));
@@ -36,7 +36,7 @@ impl Spares {
         spares.drain(..too_many).map(|(_, chunk)| chunk).collect()
     }
 
-    /// The chunk of this usage that the worker came by last.
+    /// The chunk of this usage that the worker got last.
     pub fn take<M: Media>(&self, media: &M, slot: usize, usage: Usage) -> Option<u64> {
         let mut spares = lock_relaxing(&self.0[slot], media);
         let at = spares.iter().rposition(|(spare, _)| *spare == usage)?;

@@ -60,7 +60,7 @@ fn grow(pool: &Arc<Pool<Hardware>>, run_bytes: u64, to_bytes: u64) -> Vec<u64> {
 
 #[test]
 fn a_pool_grows_in_portions_and_takes_few_places_for_extents() {
-    // Nobody touches the runs, so this takes little memory.
+    // The runs are not touched, so this takes little memory.
     let pool = created(Region::anonymous(MIB, 16 << 30).unwrap());
     let sizes = grow(&pool, 100 << 10, 8 << 30);
     let steps = || sizes.windows(2).map(|pair| (pair[0], pair[1] - pair[0]));

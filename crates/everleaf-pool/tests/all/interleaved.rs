@@ -18,7 +18,7 @@ persistent! {
 /// What others do meanwhile.
 type Meanwhile = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// Memory whose next load is followed by what others do, before who loaded goes on.
+/// Memory whose next load is followed by what others do, before the thread that loaded goes on.
 struct Interleaved {
     hardware: Hardware,
     after_next_load: Arc<Meanwhile>,

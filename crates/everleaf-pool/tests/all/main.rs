@@ -2,6 +2,7 @@
 
 mod common;
 mod cut_links;
+mod epochs;
 mod full_disk;
 mod growth;
 mod guards;

@@ -55,7 +55,7 @@ fn what_an_idle_worker_came_by_is_taken_back_where_memory_runs_out() {
     let had = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
     assert!(
         had >= fresh - 1,
-        "{had} of {fresh}: only the chunk that the idle worker allocates from is his"
+        "{had} of {fresh}: only the chunk that the idle worker allocates from is kept"
     );
     drop(idle);
     assert_eq!(chunks_to_be_had(&pool, &mut pool.worker().unwrap()), fresh);
@@ -76,8 +76,8 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
     let pool = pool(max_bytes);
     let slots = pool.index_root::<Slots>().unwrap();
     let fresh = chunks_to_be_had(&pool, &mut pool.worker().unwrap());
-    // Whoever has the lock of a cell fills it, or compares it with what it was filled with and
-    // empties it.
+    // The thread that has the lock of a cell fills it, or compares it with what it was filled with
+    // and empties it.
     let contents: Vec<Mutex<Option<Vec<u8>>>> =
         slots.records.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn a_batch_takes_a_block_that_was_freed_before_those_it_has_taken() {
 }
 
 #[test]
-fn nobody_finds_a_pool_full_that_another_thread_has_just_let_grow() {
+fn no_thread_finds_a_pool_full_that_another_thread_has_just_let_grow() {
     // 12 chunks at first, and 15 more when it has grown once: one for each thread.
     const THREADS: usize = 20;
     const ROUNDS: usize = 500;

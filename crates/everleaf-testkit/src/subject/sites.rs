@@ -13,9 +13,9 @@ const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool
 const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
-/// Only where another medium, or an engine with further roots, comes into it: explored with the
-/// allocator.
-const POOL: &[&str] = &["pool.rescue.", "pool.root."];
+/// Only where another medium, or an engine with further roots or with epochs, comes into it:
+/// explored with the allocator, and by the pool's own tests.
+const POOL: &[&str] = &["pool.rescue.", "pool.root.", "pool.epoch.", "pool.recover.epoch."];
 /// Only below a store.
 const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
 

@@ -19,7 +19,9 @@ fn with_tables(page: &str) -> String {
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);
         tables.insert(layout.name, format!("{head}\n\n{}", layout.to_markdown()));
     }
-    tables.insert("sizes", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ") + "\n");
+    let line = |sizes: &[u64]| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let lines: Vec<String> = sizes.chunks(20).map(line).collect();
+    tables.insert("sizes", lines.join(",\n") + "\n");
     let (mut made, mut rest) = (String::new(), page);
     while let Some(at) = rest.find("<!-- table ") {
         let (before, table) = rest.split_at(at);
