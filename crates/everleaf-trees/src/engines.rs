@@ -10,7 +10,7 @@ use everleaf_pool::Pool;
 
 use crate::engine::{EngineEntry, EngineParameters, Needs, Opening, Residence, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::{fptree, sorted};
+use crate::{fptree, masstree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -194,6 +194,17 @@ engines! {
             most_value_words: 1,
             sites: sorted::sites(sorted::Variant::CircTree),
             needs: sorted::engine::NEEDS,
+        }
+        /// Masstree in DRAM: a trie of B+-trees.
+        MasstreeTransient = masstree::Variant::Transient, {
+            name: "masstree-transient",
+            residence: Residence::Dram,
+            parameters: masstree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 1,
+            sites: masstree::SITES,
+            needs: &[],
         }
     }
     peers {
@@ -412,7 +423,7 @@ mod tests {
     #[test]
     fn the_parameters_of_a_pool_are_those_that_it_was_made_with() {
         for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::BTreeMap) {
-            let mut chosen = EngineParameters::default().leaf_slots(16);
+            let mut chosen = EngineParameters::default().leaf_slots(4);
             if engine.parameters().contains(&EngineParameters::INNER_KEYS) {
                 chosen = chosen.inner_keys(4);
             }

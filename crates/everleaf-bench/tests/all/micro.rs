@@ -28,9 +28,15 @@ fn counters(report: &PhaseReport) -> PhaseReport {
 
 #[test]
 fn each_phase_is_reported_with_its_operations_and_what_it_leaves() {
-    for engine in
-        ["fptree", "ptree", "btreemap", "circtree", "fastfair", "volatile-std", "volatile-circ"]
-    {
+    for engine in [
+        "fptree",
+        "ptree",
+        "btreemap",
+        "circtree",
+        "fastfair",
+        "volatile-std",
+        "masstree-transient",
+    ] {
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
             let options = MicroOptions { key_type, warm: 500, ..options(engine, 2000) };
             let reports = micro(&options).unwrap();

@@ -2,11 +2,11 @@
 
 use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
 use everleaf_index::{Index, Model, SerialIndex};
-use everleaf_pmem::{Cpu, Hardware, Region, SimdLevel};
+use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::{Conformance, TestKeys};
 
-/// Sizes: tiny leaves under tiny inner nodes, and the defaults.
+/// Sizes that the engine has: tiny leaves under tiny inner nodes, larger ones, and the defaults.
 fn sizes(engine: Engine) -> Vec<EngineParameters> {
     let has = |name| engine.parameters().contains(&name);
     let sized = |slots, keys, group_bytes| {
@@ -15,7 +15,8 @@ fn sizes(engine: Engine) -> Vec<EngineParameters> {
         parameters.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(group_bytes);
         parameters
     };
-    vec![sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()]
+    let sizes = [sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()];
+    sizes.into_iter().filter(|sizes| engine.pack(sizes, 1).is_ok()).collect()
 }
 
 fn run<K: TestKeys + StoreKey>(engine: Engine, simd: SimdLevel)
@@ -49,7 +50,22 @@ where
     }
 }
 
-fn audited<K: TestKeys>(pool: &Pool<Hardware>, index: &dyn Index<K>) {
+/// A twin in plain memory, of which nothing is left when it is dropped.
+fn run_twin<K: TestKeys + StoreKey>(engine: Engine)
+where
+    Model<K>: SerialIndex<K>,
+{
+    for (i, parameters) in sizes(engine).into_iter().enumerate() {
+        let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
+        let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
+        let pool = Pool::create(media, &format).unwrap();
+        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        Conformance::new(&*index, 2000 + i as u64).run(3000);
+        audited(&pool, &*index);
+    }
+}
+
+fn audited<K: TestKeys, M: Media>(pool: &Pool<M>, index: &dyn Index<K>) {
     let mut audit = Audit::new();
     assert_eq!(index.check(&mut audit).unwrap().violations, Vec::<String>::new());
     assert_eq!(pool.finish_audit(audit), AuditReport::default());
@@ -70,5 +86,13 @@ fn every_engine_conforms_with_u64_keys() {
 fn every_engine_conforms_with_byte_string_keys() {
     for engine in Engine::available().filter(|engine| *engine != Engine::BTreeMap) {
         levels().for_each(|simd| run::<BytesKeys>(engine, simd));
+    }
+}
+
+#[test]
+fn every_twin_in_plain_memory_conforms() {
+    for engine in Engine::volatile().filter(|engine| engine.is_volatile_twin()) {
+        run_twin::<U64Keys>(engine);
+        run_twin::<BytesKeys>(engine);
     }
 }

@@ -4,7 +4,7 @@
 
 use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, Transactions, U64Keys, registry};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
-use everleaf_pmem::{Cpu, Hardware, Media, Region};
+use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region};
 use everleaf_pool::Pool;
 use everleaf_testkit::linearizability::{Act, Call, Recording, check};
 use everleaf_testkit::{EngineSubject, TestKeys};
@@ -44,6 +44,31 @@ fn run<K: TestKeys + StoreKey>(engine: Engine) {
             assert_eq!(by_transactions, engine == Engine::FpTreeConcurrent);
             assert_eq!(statistics.conflicts.transactions.begun() > 0, by_transactions);
         }
+    }
+}
+
+/// A twin in plain memory.
+fn run_twin<K: TestKeys + StoreKey>(engine: Engine) {
+    for seed in 0..ROUNDS {
+        let parameters = if seed % 3 == 0 {
+            EngineParameters::default()
+        } else {
+            EngineSubject::tiny_parameters(engine)
+        };
+        let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
+        let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
+        let pool = Pool::create(media, &format).unwrap();
+        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        explained(&*index, &engine.to_string(), seed);
+    }
+}
+
+#[test]
+fn histories_of_twins_in_plain_memory_are_linearizable() {
+    for engine in Engine::volatile().filter(|twin| twin.is_volatile_twin() && twin.is_concurrent())
+    {
+        run_twin::<U64Keys>(engine);
+        run_twin::<BytesKeys>(engine);
     }
 }
 

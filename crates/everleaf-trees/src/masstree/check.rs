@@ -5,9 +5,9 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::Masstree;
-use super::key::SliceKey;
 use super::layout::{KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for};
 use super::node::At;
+use crate::support::key::slices::SliceKey;
 
 /// A node that is to be looked at: its place, and the slices that it covers.
 struct Task {

@@ -5,10 +5,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::key::SliceKey;
 use super::layout::{LONGER, Onward};
 use super::node::{Locked, Step};
 use super::search::{Entry, Place};
+use crate::support::key::slices::SliceKey;
 
 /// An entry that is to be added.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         value: u64,
         replace: bool,
     ) -> Result<Option<u64>, IndexError> {
-        K::admit(key)?;
+        K::admit_slices(key)?;
         self.patiently(|| {
             let place = self.locate(key)?;
             match self.entry(&place)? {

@@ -7,8 +7,8 @@ use everleaf_pmem::Media;
 
 use super::Masstree;
 use super::insert::NewEntry;
-use super::key::{SLICE, SliceKey, slice_of};
 use super::layout::{LONGER, Meta, NODE_BYTES, Onward, Permutation, RECORD_HEAD};
+use crate::support::key::slices::{SLICE, SliceKey, slice_of};
 
 /// What was allocated, to be given back if there is no room for all.
 type Made = Vec<(u64, u64)>;

@@ -14,6 +14,8 @@
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::NodeKind;
 
+pub use crate::support::key::slices::LONGER;
+
 /// Entries of a border node in DRAM, and keys of an inner node (the paper's, and Masstree's).
 pub const WIDTH: usize = 15;
 /// Entries of a durable border node: two words are undo entries (section 4.1).
@@ -32,9 +34,6 @@ const UNDO_1: usize = 16;
 const UNDO_2: usize = 31;
 /// Entries that the first undo entry serves: those of its line.
 pub const ENTRIES_OF_UNDO_1: usize = 7;
-
-/// The length code of a key that goes on after its slice, in a record or in a layer.
-pub const LONGER: u8 = 9;
 
 persistent! {
     /// A border node or an inner node.

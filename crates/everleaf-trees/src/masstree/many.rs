@@ -5,10 +5,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::key::{SLICE, SliceKey};
 use super::node::{At, Halt, Step};
 use super::record::behind;
 use super::search::{Look, Seen};
+use crate::support::key::slices::{SLICE, SliceKey};
 
 /// Keys that go down together.
 const GROUP: usize = 16;

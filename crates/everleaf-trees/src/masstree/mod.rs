@@ -56,13 +56,14 @@
 //!   merged before. (Masstree does the same with border nodes.)
 //!
 //! # Map of the files
-//! `layout` (every persistent byte; packed words) · `key` (slices) · `node` (versions, locks,
-//! searching one node) · `memory` (blocks) · `record` · `search` `many` `scan` `insert` `layers`
-//! `split` `update` `remove` (one operation each) · `check` (I1 to I7) · `parameters`.
+//! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
+//! (versions, locks, searching one node) · `memory` (blocks) · `record` · `search` `many` `scan`
+//! `insert` `layers` `split` `update` `remove` (one operation each) · `check` (I1 to I7) ·
+//! `parameters`.
 
 mod check;
+pub(crate) mod engine;
 mod insert;
-mod key;
 mod layers;
 mod layout;
 mod many;
@@ -91,10 +92,11 @@ use everleaf_index::{
 use everleaf_pmem::{Media, Site, declared_sites};
 use everleaf_pool::{Audit, Pool};
 
-pub use key::SliceKey;
+pub use engine::Variant;
 pub use parameters::{Parameters, create};
 
 use crate::support::count::Count;
+use crate::support::key::slices::SliceKey;
 use layout::{DURABLE_WIDTH, WIDTH};
 use memory::Memory;
 use node::{Halt, Step};

@@ -7,8 +7,8 @@ use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
 use super::Masstree;
-use super::key::SliceKey;
 use super::layout::WIDTH;
+use crate::support::key::slices::SliceKey;
 
 /// The least entries of a border node, and keys of an inner node.
 const LEAST: u64 = 3;

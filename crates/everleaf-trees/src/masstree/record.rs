@@ -7,8 +7,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, WORD};
 
 use super::Masstree;
-use super::key::{SLICE, SliceKey};
 use super::layout::{Block, RECORD_HEAD, SIZES};
+use crate::support::key::slices::{SLICE, SliceKey};
 
 /// A record.
 #[derive(Clone, Copy)]

@@ -9,13 +9,13 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::key::{SLICE, SliceKey};
 use super::layout::{LONGER, NODE_BYTES};
 use super::memory::write_empty_words;
 use super::node::{At, Halt, Locked, Step};
 use super::record::behind;
 use super::search::{Entry, Look, Seen};
 use super::split::{if_possible, layer_of};
+use crate::support::key::slices::{SLICE, SliceKey};
 
 /// How often the left neighbour is asked for.
 const ATTEMPTS: usize = 16;
@@ -30,7 +30,7 @@ struct Empty<'t, M: Media> {
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Removes a key; its value, none if it is absent.
     pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        if K::admit(key).is_err() {
+        if K::admit_slices(key).is_err() {
             return Ok(None); // No such key is ever present.
         }
         self.patiently(|| {

@@ -13,10 +13,10 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::key::{SLICE, SliceKey, slice_of};
 use super::layout::{LONGER, Onward, Permutation};
 use super::node::{Halt, Locked, Step};
 use super::search::{Seen, Spot};
+use crate::support::key::slices::{SLICE, SliceKey, slice_of};
 
 /// Where a scan of a layer begins: an entry, and what becomes of it if it is there.
 #[derive(Clone, Copy)]

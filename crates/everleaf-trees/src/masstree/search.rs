@@ -9,10 +9,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::key::SliceKey;
 use super::layout::{LONGER, Onward, Version};
 use super::node::{At, Halt, Locked, Step};
 use super::record::behind;
+use crate::support::key::slices::SliceKey;
 
 /// More levels than this a layer does not have.
 const MAX_LEVELS: usize = 64;

@@ -10,10 +10,10 @@ use everleaf_pmem::{Media, PPtr};
 
 use super::Masstree;
 use super::insert::NewEntry;
-use super::key::SliceKey;
 use super::layout::{FANOUT, Meta, NODE_BYTES, Onward, WIDTH};
 use super::node::{At, Halt, Locked, Step};
 use super::search::{Place, Seen};
+use crate::support::key::slices::SliceKey;
 
 /// A locked inner node that gets a child more.
 struct Level<'t, M: Media> {

@@ -4,15 +4,15 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
 
 use super::Masstree;
-use super::key::SliceKey;
 use super::node::Step;
 use super::search::{Entry, Place};
+use crate::support::key::slices::SliceKey;
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Replaces the value of a key; the old one, none if the key is absent.
     #[inline]
     pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        if K::admit(key).is_err() {
+        if K::admit_slices(key).is_err() {
             return Ok(None); // No such key is ever present.
         }
         self.patiently(|| {

@@ -10,7 +10,8 @@ use everleaf_index::Index;
 use everleaf_pmem::{Cpu, Dram, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
-use super::{Parameters, SliceKey};
+use super::Parameters;
+use crate::support::key::SliceKey;
 
 /// An empty pool in DRAM that may grow to `max_bytes`.
 pub(super) fn pool(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everleaf_index::{BytesKeys, Direction, U64Keys};
 use everleaf_pmem::Media;
 
-use super::super::{Masstree, Parameters, SliceKey, create};
+use super::super::{Masstree, Parameters, create};
 use super::{SIZES, assert_sound, pool};
+use crate::support::key::SliceKey;
 
 trait Numbered: SliceKey {
     fn make(number: u64) -> Self::Owned;

@@ -12,10 +12,11 @@
 //! makes `b"a"` and `b"a\0"` equal: equal words are told apart by comparing whole strings.
 //!
 //! Map of the files: `numbers` `bytes` (the two kinds of keys) · `strings` (where whole bytes of
-//! separators are kept).
+//! separators are kept) · `slices` (keys as words of eight bytes).
 
 mod bytes;
 mod numbers;
+pub mod slices;
 mod strings;
 #[cfg(test)]
 mod testing;
@@ -23,17 +24,18 @@ mod testing;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use everleaf_index::{IndexError, KeyKind};
+use everleaf_index::IndexError;
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
 
+pub use slices::SliceKey;
 pub use strings::{KeepError, Strings};
 #[cfg(test)]
 pub(crate) use testing::TestKey;
 
 /// A kind of key that every tree can hold: [`U64Keys`](everleaf_index::U64Keys) and
 /// [`BytesKeys`](everleaf_index::BytesKeys).
-pub trait TreeKey: KeyKind + sealed::Sealed {
+pub trait TreeKey: SliceKey + sealed::Sealed {
     /// Whether key words lead to records, which are allocated with the key and freed with it. Else
     /// the word is the key.
     const RECORDS: bool;

@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::support::key::{KeepError, Kept, KeyHash, sealed};
+use crate::support::key::{KeepError, Kept, KeyHash, SliceKey, sealed};
 
 /// Numbers in a range.
 const WIDTH: u64 = 64;
@@ -270,6 +270,22 @@ impl<K: TreeKey> KeyKind for Yielding<K> {
 }
 
 impl<K: TreeKey> sealed::Sealed for Yielding<K> {}
+
+impl<K: TreeKey> SliceKey for Yielding<K> {
+    const ONE_SLICE: bool = K::ONE_SLICE;
+    fn admit_slices(key: K::Ref<'_>) -> Result<(), IndexError> {
+        K::admit_slices(key)
+    }
+    fn slice(key: K::Ref<'_>, depth: usize) -> (u64, u8) {
+        K::slice(key, depth)
+    }
+    fn rest<'k>(key: K::Ref<'k>, depth: usize) -> &'k [u8] {
+        K::rest(key, depth)
+    }
+    fn of<'b>(slice: u64, bytes: &'b [u8]) -> K::Ref<'b> {
+        K::of(slice, bytes)
+    }
+}
 
 /// Functions of `K`, as they are.
 macro_rules! as_they_are {

@@ -4,12 +4,13 @@
 
 use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
 
-use super::layout::LONGER;
-
 /// Bytes of a slice.
-pub(super) const SLICE: usize = 8;
+pub const SLICE: usize = 8;
 
-/// A kind of key that the tree can hold.
+/// The length code of a key that goes on after its slice; else it is the number of bytes.
+pub const LONGER: u8 = 9;
+
+/// A kind of key that can be cut into slices.
 pub trait SliceKey: KeyKind {
     /// A key is one slice, all of it.
     const ONE_SLICE: bool;
@@ -18,7 +19,7 @@ pub trait SliceKey: KeyKind {
     ///
     /// # Errors
     /// [`IndexError::KeyTooLong`].
-    fn admit(key: Self::Ref<'_>) -> Result<(), IndexError>;
+    fn admit_slices(key: Self::Ref<'_>) -> Result<(), IndexError>;
 
     /// The slice `depth` bytes into the key, and its length code.
     fn slice(key: Self::Ref<'_>, depth: usize) -> (u64, u8);
@@ -34,7 +35,7 @@ impl SliceKey for U64Keys {
     const ONE_SLICE: bool = true;
 
     #[inline(always)]
-    fn admit(_key: u64) -> Result<(), IndexError> {
+    fn admit_slices(_key: u64) -> Result<(), IndexError> {
         Ok(())
     }
     #[inline(always)]
@@ -54,7 +55,7 @@ impl SliceKey for U64Keys {
 impl SliceKey for BytesKeys {
     const ONE_SLICE: bool = false;
 
-    fn admit(key: &[u8]) -> Result<(), IndexError> {
+    fn admit_slices(key: &[u8]) -> Result<(), IndexError> {
         if key.len() > MAX_KEY_BYTES {
             return Err(IndexError::KeyTooLong { bytes: key.len(), max_bytes: MAX_KEY_BYTES });
         }
@@ -76,7 +77,7 @@ impl SliceKey for BytesKeys {
 
 /// The first slice of some bytes, and its length code.
 #[inline(always)]
-pub(super) fn slice_of(bytes: &[u8]) -> (u64, u8) {
+pub fn slice_of(bytes: &[u8]) -> (u64, u8) {
     if let Some(first) = bytes.first_chunk::<SLICE>() {
         let code = if bytes.len() > SLICE { LONGER } else { SLICE as u8 };
         return (u64::from_be_bytes(*first), code);
