@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     bench, check, completions, copy, create, del, dump, explore, get, info, load, put, restore,
-    scan, shell, torture, tour,
+    scan, serve, shell, torture, tour,
 };
 use crate::failure::Outcome;
 
@@ -45,6 +45,7 @@ enum Command {
     Shell(shell::Args),
     Info(info::Args),
     Check(check::Args),
+    Serve(serve::Args),
     Bench(bench::Args),
     Explore(explore::Args),
     Torture(torture::Args),
@@ -99,6 +100,7 @@ impl Cli {
             Command::Shell(args) => shell::run(args),
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),
+            Command::Serve(args) => serve::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Explore(args) => explore::run(args),
             Command::Torture(args) => torture::run(args),

@@ -14,6 +14,7 @@ pub mod load;
 pub mod put;
 pub mod restore;
 pub mod scan;
+pub mod serve;
 pub mod shell;
 pub mod torture;
 pub mod tour;

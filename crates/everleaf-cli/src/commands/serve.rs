@@ -1,0 +1,97 @@
+//! `serve`: a pool for clients of memcached.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use everleaf::{DurabilityMode, OpenOptions};
+use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Users};
+
+use crate::failure::{Failure, Outcome, complain};
+use crate::size::parse_size;
+
+/// Serve a pool to memcached clients, over the network or a socket of the file system.
+///
+/// `everleaf create` makes the pool, with byte-string keys; its --max-size limits what clients can
+/// store, and a full pool answers with an error. What was acknowledged is there again after the
+/// server was killed. SIGTERM and SIGINT end it: what came is answered, then the pool is closed.
+/// Addresses are HOST:PORT, PORT (of this machine alone) or unix:PATH, and may be given several
+/// times.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Limits: keys of 250 bytes, lines of 2 KiB (of retrievals 1 MiB), values as --max-value says.
+
+Example:
+  everleaf create cache.pool --size 256MiB --max-size 4GiB
+  everleaf serve cache.pool --memcached 11211")]
+pub struct Args {
+    /// The pool.
+    pool: PathBuf,
+    /// Speak memcached's text protocol here.
+    #[arg(long, value_name = "ADDR", required = true)]
+    memcached: Vec<Address>,
+    /// Threads that answer [default: the number of processors].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Ask memcached clients for a name and a password: a file with a line name:password for each
+    /// user.
+    #[arg(long, value_name = "FILE")]
+    memcached_auth_file: Option<PathBuf>,
+    /// The longest value.
+    #[arg(long, value_name = "S", default_value = "1MiB", value_parser = parse_size)]
+    max_value: u64,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// When an acknowledged write is durable: no stronger than the pool was created with
+    /// [default: that].
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
+    durability: Option<DurabilityMode>,
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::NoThreads | ServeError::NoAddress => Self::usage(error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// Serves until a signal comes.
+pub fn run(args: Args) -> Outcome {
+    let users = args.memcached_auth_file.as_deref().map(Users::read).transpose();
+    let options = ServeOptions {
+        memcached: args.memcached,
+        memcached_users: users.map_err(Failure::failed)?,
+        limits: Limits {
+            value_bytes: usize::try_from(args.max_value).unwrap_or(usize::MAX),
+            connections: args.max_connections,
+            ..Limits::default()
+        },
+        ..ServeOptions::default()
+    };
+    let threads = args.threads.map_or(options.threads, usize::from);
+    let options = ServeOptions { threads, ..options };
+    let exposed = options.memcached.iter().any(Address::is_exposed);
+    if exposed && options.memcached_users.is_none() {
+        complain(
+            "warning: other machines can reach this server without a password; \
+            use --memcached-auth-file, or an address of the loopback",
+        );
+    }
+    let open = OpenOptions { durability: args.durability, ..OpenOptions::new() };
+    let data = Arc::new(Database::open(&args.pool, &open)?);
+    let mode = data.store().capabilities().durability_mode;
+    let server = Server::start(Arc::clone(&data), options)?;
+    for address in server.memcached_addresses() {
+        complain(&format!("memcached at {address}, durability {mode}"));
+    }
+    let signal = everleaf_server::wait_for_signal()?;
+    complain(&format!("{signal}: closing"));
+    server.stop();
+    match Arc::into_inner(data) {
+        Some(data) => Ok(data.close()?),
+        // A connection that was cut still has it; it is closed when that ends.
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,313 @@
+//! The store as the protocols see it.
+//!
+//! Locks, in the order in which they are taken: `whole`, shared by every request that changes
+//! something and held alone by a transaction; then the stripes of the keys that a request names,
+//! in ascending order. A request that reads one row takes no lock: the store shows a row as it was
+//! at one moment.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use everleaf::{Clock, Error, OpenOptions, Store, Tree};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::flush::Flushes;
+use super::record::Header;
+use super::rows::{key_of, keys_prefix};
+use super::sequence::Sequence;
+
+/// The named tree of the pool that holds everything: a pool may have other trees beside it.
+const TREE: &str = "everleaf.server";
+/// Locks that writers of keys share.
+const STRIPES: usize = 1024;
+/// Counters that WATCH looks at.
+const WATCHED: usize = 1 << 16;
+
+/// A pool that is served.
+pub struct Database {
+    pub(super) store: Store,
+    pub(super) tree: Tree,
+    clock: Clock,
+    sequence: Sequence,
+    flushes: Flushes,
+    whole: ShardedLock<()>,
+    stripes: Box<[Mutex<()>]>,
+    changes: Box<[AtomicU64]>,
+    /// Told when a list has grown.
+    pub(crate) grown: tokio::sync::Notify,
+}
+
+/// A key and what is told of it.
+pub struct ListedKey {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its header.
+    pub header: Header,
+    /// Bytes of its record.
+    pub bytes: u64,
+}
+
+/// Some keys of a database.
+pub struct Listed {
+    /// Those that are there, in order.
+    pub keys: Vec<ListedKey>,
+    /// The last one that was looked at, if there are more behind it.
+    pub next: Option<Vec<u8>>,
+}
+
+/// Locks that a request holds.
+pub enum Held<'d> {
+    /// Of the keys that it names.
+    Keys(ShardedLockReadGuard<'d, ()>, Vec<MutexGuard<'d, ()>>),
+    /// Of one key.
+    Key(ShardedLockReadGuard<'d, ()>, MutexGuard<'d, ()>),
+    /// Of everything.
+    All(ShardedLockWriteGuard<'d, ()>),
+}
+
+fn hash(row: &[u8]) -> usize {
+    use std::hash::Hasher;
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(row);
+    hasher.finish() as usize
+}
+
+impl Database {
+    /// Opens a pool to serve it.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`]; [`Error::NoTrees`] for a pool with `u64` keys.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
+        Self::over(options.open(path)?, options.clock.clone())
+    }
+
+    /// Serves a store that is open, whose clock is `clock`.
+    ///
+    /// # Errors
+    /// [`Error::NoTrees`] for a pool with `u64` keys, damage.
+    pub fn over(store: Store, clock: Clock) -> Result<Self, Error> {
+        let tree = store.tree(TREE)?;
+        Ok(Self {
+            sequence: Sequence::open(&tree)?,
+            flushes: Flushes::open(&tree)?,
+            whole: ShardedLock::new(()),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
+            grown: tokio::sync::Notify::new(),
+            store,
+            tree,
+            clock,
+        })
+    }
+
+    /// The store, for what it tells about itself.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Waits until everything that was written before is durable.
+    ///
+    /// # Errors
+    /// As [`Store::sync`].
+    pub fn sync(&self) -> Result<(), Error> {
+        self.store.sync()
+    }
+
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// As [`Store::close`].
+    pub fn close(self) -> Result<(), Error> {
+        self.store.close()
+    }
+
+    // ---- time, numbers, flushes
+    // ---------------------------------------------------------------------------------------------
+
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// A number that was not given before.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn next_number(&self) -> Result<u64, Error> {
+        self.sequence.next(&self.store, &self.tree)
+    }
+
+    /// The time at which a request is answered. What was to be emptied by then is.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn begin_request(&self) -> Result<u64, Error> {
+        let now_ms = self.now_ms();
+        if self.flushes.is_due(now_ms) {
+            let _all = self.lock_all();
+            self.flushes.do_due(&self.tree, now_ms, self.next_number()?)?;
+            self.changed_everything();
+        }
+        Ok(now_ms)
+    }
+
+    /// Empties a database. The caller holds all locks.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn flush(&self, database: u8) -> Result<(), Error> {
+        self.flushes.flush(&self.tree, database, self.next_number()?)?;
+        self.changed_everything();
+        Ok(())
+    }
+
+    /// memcached's `flush_all`: at once, or at a moment.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn flush_all(&self, due_ms: Option<u64>) -> Result<(), Error> {
+        match due_ms {
+            Some(due_ms) => self.flushes.flush_at(&self.tree, due_ms),
+            None => {
+                let _all = self.lock_all();
+                self.flushes.forget_due(&self.tree)?;
+                self.flush(0)
+            }
+        }
+    }
+
+    /// Whether a value is there: it has not expired, and its database was not emptied since.
+    pub fn is_live(&self, database: u8, header: &Header, now_ms: u64) -> bool {
+        header.expires_ms.is_none_or(|expires_ms| expires_ms > now_ms)
+            && header.sequence >= self.flushes.since(database)
+    }
+
+    // ---- locks
+    // ---------------------------------------------------------------------------------------------
+
+    fn stripe(&self, row: &[u8]) -> usize {
+        hash(row) % self.stripes.len()
+    }
+
+    /// A poisoned lock protects nothing that is half done: what a request wrote is in the store
+    /// wholly or not at all.
+    fn shared(&self) -> ShardedLockReadGuard<'_, ()> {
+        self.whole.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Locks a key.
+    pub fn lock(&self, row: &[u8]) -> Held<'_> {
+        let shared = self.shared();
+        Held::Key(shared, self.stripes[self.stripe(row)].lock())
+    }
+
+    /// Locks many keys.
+    pub fn lock_many<'r>(&self, rows: impl IntoIterator<Item = &'r [u8]>) -> Held<'_> {
+        let shared = self.shared();
+        let mut stripes: Vec<usize> = rows.into_iter().map(|row| self.stripe(row)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
+    }
+
+    /// Keeps every other writer out.
+    pub fn lock_all(&self) -> Held<'_> {
+        Held::All(self.whole.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    // ---- watching
+    // ---------------------------------------------------------------------------------------------
+
+    /// A number that is another one when the key has changed. Some other keys share it.
+    pub fn version(&self, row: &[u8]) -> u64 {
+        self.changes[hash(row) % self.changes.len()].load(Ordering::Acquire)
+    }
+
+    /// Says that a key has changed, under its lock.
+    pub(super) fn changed(&self, row: &[u8]) {
+        self.changes[hash(row) % self.changes.len()].fetch_add(1, Ordering::Release);
+    }
+
+    fn changed_everything(&self) {
+        for change in &self.changes {
+            change.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    // ---- reading
+    // ---------------------------------------------------------------------------------------------
+
+    /// Shows the value of a row where it lies. `show` must not call the store.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+        self.tree.get_with(row, show)
+    }
+
+    /// Copies of many rows, which are looked up together.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn read_many(&self, rows: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.tree.get_many(rows)
+    }
+
+    /// Number of keys that are there: reads all of them.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn count_keys(&self, database: u8) -> Result<u64, Error> {
+        let now_ms = self.now_ms();
+        let mut keys = 0;
+        let scan = everleaf::Scan::all().with_prefix(keys_prefix(Some(database)));
+        self.tree.scan_with(scan, |_, value| {
+            let live = Header::read(value).is_some_and(|h| self.is_live(database, &h, now_ms));
+            keys += u64::from(live);
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(keys)
+    }
+
+    /// Looks at `limit` keys of a database behind `after`.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn keys_after(
+        &self,
+        database: u8,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Listed, Error> {
+        let now_ms = self.now_ms();
+        let mut scan = everleaf::Scan::all().with_prefix(keys_prefix(Some(database)));
+        if let Some(after) = after {
+            let row = super::rows::key_row(database, after);
+            scan.from = std::ops::Bound::Excluded(row.into());
+        }
+        let (mut keys, mut last, mut looked_at) = (Vec::new(), None, 0);
+        self.tree.scan_with(scan, |row, value| {
+            let everleaf::Key::Bytes(row) = row else { return std::ops::ControlFlow::Break(()) };
+            let Some((_, key)) = key_of(row) else { return std::ops::ControlFlow::Break(()) };
+            if let Some(header) = Header::read(value)
+                && self.is_live(database, &header, now_ms)
+            {
+                keys.push(ListedKey { key: key.to_vec(), header, bytes: value.len() as u64 });
+            }
+            looked_at += 1;
+            if looked_at < limit {
+                return std::ops::ControlFlow::Continue(());
+            }
+            last = Some(key.to_vec());
+            std::ops::ControlFlow::Break(())
+        })?;
+        Ok(Listed { keys, next: last })
+    }
+
+    /// Removes what expired or was deleted, in the background, until the sweeper is dropped.
+    pub fn sweep(self: &std::sync::Arc<Self>, pause: Duration) -> super::Sweeper {
+        super::Sweeper::start(self, pause)
+    }
+}

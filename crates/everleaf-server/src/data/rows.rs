@@ -1,0 +1,120 @@
+//! Keys of the store: a first byte says what a row is, so that no key of a client can be taken for
+//! anything else.
+//!
+//! ```text
+//! 00 name                    a word of the server's own
+//! 01 database key            a key of a client: its header, and the value of a string
+//! 02 part id(8) rest         a part of a collection: the id is its header's
+//! 03 id(8)                   a collection that was deleted and still has parts
+//! ```
+//!
+//! A collection's id has a fixed length and is never given twice. So a field cannot be taken for
+//! another key's, and the parts of a deleted collection are never seen again, however late they are
+//! removed. Parts follow each other in the order that their collection has.
+
+/// Databases that Redis clients may select; memcached's keys are in the first one.
+pub const DATABASES: u8 = 16;
+
+const WORD: u8 = 0;
+const KEY: u8 = 1;
+const PART: u8 = 2;
+const DELETED: u8 = 3;
+
+/// Which rows of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Part {
+    /// Fields of a hash, members of a set, members of a sorted set with their scores: by name.
+    Member = 1,
+    /// Members of a sorted set: by score, then by name.
+    Score = 2,
+    /// Elements of a list: by position.
+    Element = 3,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 3] = [Part::Member, Part::Score, Part::Element];
+}
+
+/// The row of a word of the server's own.
+pub fn word_row(name: &str) -> Vec<u8> {
+    [&[WORD], name.as_bytes()].concat()
+}
+
+/// The row of a client's key.
+pub fn key_row(database: u8, key: &[u8]) -> Vec<u8> {
+    let mut row = Vec::with_capacity(key.len() + 2);
+    row.extend_from_slice(&[KEY, database]);
+    row.extend_from_slice(key);
+    row
+}
+
+/// What all keys begin with: of a database, or of all.
+pub fn keys_prefix(database: Option<u8>) -> Vec<u8> {
+    let mut prefix = vec![KEY];
+    prefix.extend(database);
+    prefix
+}
+
+/// The database and the key that a row stands for.
+pub fn key_of(row: &[u8]) -> Option<(u8, &[u8])> {
+    match row {
+        [KEY, database, key @ ..] => Some((*database, key)),
+        _ => None,
+    }
+}
+
+/// What the rows of a part of a collection begin with.
+pub fn part_prefix(id: u64, part: Part) -> Vec<u8> {
+    part_row(id, part, &[])
+}
+
+/// The row of a part of a collection.
+pub fn part_row(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
+    let mut row = Vec::with_capacity(rest.len() + 10);
+    row.extend_from_slice(&[PART, part as u8]);
+    row.extend_from_slice(&id.to_be_bytes());
+    row.extend_from_slice(rest);
+    row
+}
+
+/// The row that says that a collection was deleted.
+pub fn deleted_row(id: u64) -> Vec<u8> {
+    let mut row = vec![DELETED];
+    row.extend_from_slice(&id.to_be_bytes());
+    row
+}
+
+/// What those rows begin with.
+pub const DELETED_PREFIX: [u8; 1] = [DELETED];
+
+/// The collection that such a row speaks of.
+pub fn deleted_of(row: &[u8]) -> Option<u64> {
+    row.strip_prefix(&DELETED_PREFIX)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_taken_for_a_part_or_a_word() {
+        let part = part_row(7, Part::Member, b"field");
+        for key in [&part[..], &part[1..], b"\x00sequence", b""] {
+            let row = key_row(0, key);
+            assert_eq!(key_of(&row), Some((0, key)));
+            assert!(!row.starts_with(&part_prefix(7, Part::Member)));
+            assert!(!row.starts_with(&[WORD]));
+        }
+        assert_eq!(key_of(&part), None);
+    }
+
+    #[test]
+    fn the_fields_of_one_collection_are_not_those_of_another() {
+        let long = part_row(1, Part::Member, &2u64.to_be_bytes());
+        assert!(!long.starts_with(&part_prefix(2, Part::Member)));
+        assert_eq!(deleted_of(&deleted_row(9)), Some(9));
+        assert_eq!(deleted_of(&long), None);
+    }
+}

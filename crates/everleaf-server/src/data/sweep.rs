@@ -1,0 +1,144 @@
+//! Gives back the room of what expired, was flushed or was deleted. What a reply tells does not
+//! depend on it: what is not there any more is recognised where it is read.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use everleaf::{Error, Key, OwnedKey, Scan};
+
+use super::database::Database;
+use super::record::Header;
+use super::rows::{
+    DELETED_PREFIX, Part, deleted_of, deleted_row, key_of, keys_prefix, part_prefix,
+};
+use super::work::Work;
+
+/// Keys that are looked at in one step.
+const LOOKED_AT: usize = 2048;
+/// Rows that are removed as one batch, so that no request waits for more.
+const BATCH: usize = 256;
+/// Batches of one step.
+const BATCHES: usize = 64;
+
+/// The thread that sweeps; it ends when this is dropped.
+pub struct Sweeper {
+    /// Dropped, it wakes the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sweeper {
+    pub(super) fn start(data: &Arc<Database>, pause: Duration) -> Self {
+        let (stop, stopped) = channel();
+        let data = Arc::downgrade(data);
+        let thread = std::thread::spawn(move || {
+            let mut from = None;
+            while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+                let Some(data) = Weak::upgrade(&data) else { return };
+                // What goes wrong here goes wrong for whoever writes next, and is told there.
+                from = data.sweep_step(from).unwrap_or(None);
+            }
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // A panic there has been reported on stderr.
+        }
+    }
+}
+
+impl Database {
+    /// One step: some keys from `from` on, and some parts of what was deleted. Where to go on.
+    ///
+    /// # Errors
+    /// As a write.
+    pub(crate) fn sweep_step(&self, from: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+        let next = self.sweep_keys(from)?;
+        self.sweep_parts()?;
+        Ok(next)
+    }
+
+    fn sweep_keys(&self, from: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+        let now_ms = self.begin_request()?;
+        let mut scan = Scan::all().with_prefix(keys_prefix(None));
+        if let Some(from) = from {
+            scan.from = Bound::Excluded(OwnedKey::from(from));
+        }
+        let (mut gone, mut looked_at, mut last) = (Vec::new(), 0, None);
+        self.tree.scan_with(scan, |row, value| {
+            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+            if !self.is_there(row, value, now_ms) {
+                gone.push(row.to_vec());
+            }
+            looked_at += 1;
+            if looked_at < LOOKED_AT {
+                return ControlFlow::Continue(());
+            }
+            last = Some(row.to_vec());
+            ControlFlow::Break(())
+        })?;
+        for row in gone {
+            let _held = self.lock(&row);
+            let mut work = Work::new(self, now_ms);
+            // It may have been written meanwhile.
+            if work.show(&row, |value| !self.is_there(&row, value, now_ms))? == Some(true) {
+                work.remove_key(&row)?;
+                work.commit()?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What cannot be read is left for `check`.
+    fn is_there(&self, row: &[u8], value: &[u8], now_ms: u64) -> bool {
+        match (key_of(row), Header::read(value)) {
+            (Some((database, _)), Some(header)) => self.is_live(database, &header, now_ms),
+            _ => true,
+        }
+    }
+
+    fn sweep_parts(&self) -> Result<(), Error> {
+        for _ in 0..BATCHES {
+            let deleted = self.first_rows(&DELETED_PREFIX, 1)?;
+            let Some(id) = deleted.first().and_then(|row| deleted_of(row)) else { return Ok(()) };
+            let mut rows = Vec::new();
+            for part in Part::ALL {
+                rows.extend(self.first_rows(&part_prefix(id, part), BATCH - rows.len())?);
+            }
+            if rows.len() < BATCH {
+                rows.push(deleted_row(id)); // Nothing is left of it.
+            }
+            let mut batch = self.tree.batch();
+            rows.iter().try_for_each(|row| batch.delete(row))?;
+            if let Err(error) = batch.commit() {
+                // No room for the log of a batch: one by one, the last row last.
+                if !error.is_full() {
+                    return Err(error);
+                }
+                rows.iter().try_for_each(|row| self.tree.delete(row).map(drop))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn first_rows(&self, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let mut rows = Vec::new();
+        if limit > 0 {
+            self.tree.scan_with(Scan::all().with_prefix(prefix), |row, _| {
+                if let Key::Bytes(row) = row {
+                    rows.push(row.to_vec());
+                }
+                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+        }
+        Ok(rows)
+    }
+}

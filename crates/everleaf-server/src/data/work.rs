@@ -1,0 +1,160 @@
+//! The writes of one request or of one transaction: gathered in DRAM, then done together or not at
+//! all. Who gathers reads what it has written.
+
+use std::collections::BTreeMap;
+
+use everleaf::Error;
+
+use super::database::Database;
+use super::record::{Collection, Header, Kind};
+use super::rows::{deleted_row, key_of};
+
+/// Writes that are not done yet. Its maker holds the locks of the keys.
+pub struct Work<'d> {
+    /// What is worked on.
+    pub data: &'d Database,
+    /// When it was begun: for the whole of it nothing expires later.
+    pub now_ms: u64,
+    pub(super) pending: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'d> Work<'d> {
+    /// Nothing is written yet.
+    pub fn new(data: &'d Database, now_ms: u64) -> Self {
+        Self { data, now_ms, pending: BTreeMap::new() }
+    }
+
+    // ---- rows
+    // ---------------------------------------------------------------------------------------------
+
+    /// Shows the value of a row.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+        match self.pending.get(row) {
+            Some(value) => Ok(value.as_deref().map(show)),
+            None => self.data.show(row, show),
+        }
+    }
+
+    /// A copy of the value of a row.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, row: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.show(row, <[u8]>::to_vec)
+    }
+
+    /// Will store a value.
+    pub fn put(&mut self, row: Vec<u8>, value: Vec<u8>) {
+        self.pending.insert(row, Some(value));
+    }
+
+    /// Will remove a row.
+    pub fn delete(&mut self, row: Vec<u8>) {
+        self.pending.insert(row, None);
+    }
+
+    // ---- keys
+    // ---------------------------------------------------------------------------------------------
+
+    /// The value of a key, its header read; none if it is not there.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn value(&self, row: &[u8]) -> Result<Option<(Header, Vec<u8>)>, Error> {
+        let Some(value) = self.get(row)? else { return Ok(None) };
+        Ok(self.live(row, &value).map(|header| (header, value)))
+    }
+
+    /// The header of a key, and of a collection its body.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn header(&self, row: &[u8]) -> Result<Option<(Header, Option<Collection>)>, Error> {
+        let found = self.show(row, |value| {
+            let header = self.live(row, value)?;
+            let collection = match header.kind {
+                Kind::String => None,
+                _ => Some(Collection::read(value)?),
+            };
+            Some((header, collection))
+        })?;
+        Ok(found.flatten())
+    }
+
+    fn live(&self, row: &[u8], value: &[u8]) -> Option<Header> {
+        let (database, _) = key_of(row)?;
+        Header::read(value).filter(|header| self.data.is_live(database, header, self.now_ms))
+    }
+
+    /// Removes a key, whatever it holds: the parts of a collection become unreachable at once and
+    /// are removed later. Whether it was there.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn remove_key(&mut self, row: &[u8]) -> Result<bool, Error> {
+        let found = self.show(row, |value| {
+            (self.live(row, value).is_some(), Header::read(value), Collection::read(value))
+        })?;
+        let Some((was_there, header, collection)) = found else { return Ok(false) };
+        if let (Some(header), Some(collection)) = (header, collection)
+            && header.kind != Kind::String
+        {
+            self.forget_parts(collection.id);
+        }
+        self.delete(row.to_vec());
+        Ok(was_there)
+    }
+
+    /// Stores a string under a key, whatever it held.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn put_string(&mut self, row: &[u8], header: &Header, body: &[u8]) -> Result<(), Error> {
+        let old = self.show(row, |value| Header::read(value).map(|header| header.kind))?.flatten();
+        if old.is_some_and(|kind| kind != Kind::String) {
+            self.remove_key(row)?;
+        }
+        self.put(row.to_vec(), header.with(body));
+        Ok(())
+    }
+
+    pub(super) fn forget_parts(&mut self, id: u64) {
+        self.put(deleted_row(id), Vec::new());
+    }
+
+    // ---- the end
+    // ---------------------------------------------------------------------------------------------
+
+    /// Does all writes, or none.
+    ///
+    /// # Errors
+    /// [`Error::is_full`], damage: nothing was written.
+    pub fn commit(&mut self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut self.pending);
+        let changed: Vec<Vec<u8>> =
+            pending.keys().filter(|row| key_of(row).is_some()).cloned().collect();
+        let tree = &self.data.tree;
+        if pending.len() == 1 {
+            for (row, value) in &pending {
+                match value {
+                    Some(value) => tree.put(row, value)?,
+                    None => tree.delete(row)?,
+                };
+            }
+        } else if !pending.is_empty() {
+            let mut batch = tree.batch();
+            for (row, value) in &pending {
+                match value {
+                    Some(value) => batch.put(row, value)?,
+                    None => batch.delete(row)?,
+                }
+            }
+            batch.commit()?;
+        }
+        changed.iter().for_each(|row| self.data.changed(row));
+        Ok(())
+    }
+}

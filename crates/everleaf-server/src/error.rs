@@ -1,0 +1,28 @@
+//! What keeps a server from starting.
+
+use std::io;
+
+use crate::Address;
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Nobody would answer.
+    #[error("0 threads answer nobody; use at least 1")]
+    NoThreads,
+    /// Nobody would be listened to.
+    #[error("no address to listen at; name one")]
+    NoAddress,
+    /// An address cannot be listened at.
+    #[error("cannot listen at {address}: {source}; choose another address")]
+    Bind {
+        /// The address.
+        address: Address,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gives no thread, or nothing to wait with.
+    #[error("cannot start a thread of the server: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,89 @@
+//! A server for memcached and Redis clients on an [Everleaf](everleaf) store: what it has
+//! acknowledged is there after the process was killed, and on persistent memory after a power
+//! failure, and it is back in milliseconds.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::sync::Arc;
+//! use everleaf::{Clock, Store};
+//! use everleaf_server::{Address, Database, Limits, ServeOptions, Server};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+//! #     .create(folder.path().join("a.pool"))?;
+//! let data = Arc::new(Database::over(store, Clock::system())?);
+//! let options = ServeOptions { memcached: vec!["127.0.0.1:0".parse()?], ..Default::default() };
+//! let server = Server::start(data, options)?;
+//! # let Address::Tcp(address) = server.memcached_addresses()[0] else { unreachable!() };
+//! let mut client = std::net::TcpStream::connect(address)?;
+//! client.write_all(b"set leaf 0 0 5\r\ngreen\r\n")?;
+//! let mut reply = [0; 8];
+//! client.read_exact(&mut reply)?;
+//! assert_eq!(&reply, b"STORED\r\n");
+//! server.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Threads
+//! One thread accepts connections and gives each to one of the threads that answer, in turn. Each
+//! of these has a tokio runtime of its own, so a connection's state is touched by one thread and no
+//! work moves between threads. Calls of the store are short and do not wait for the network, so
+//! they are made right there. A last thread removes what expired or was deleted.
+//!
+//! # Requests and replies
+//! What one read brought is answered together: requests are taken from the front of the bytes until
+//! they end, or until the replies reach [`Limits::reply_bytes`], and the replies are sent by one
+//! write. A retrieval of many keys looks them up together. The reply is written after the store has
+//! acknowledged, so it means what the store's durability says: with `immediate` what is answered is
+//! durable. Requests are answered in their order, so a reply covers the requests without reply that
+//! came before it on the connection.
+//!
+//! # Limits
+//! While replies are sent nothing is read: a client that does not read stops being read. A line, a
+//! key, a value and the number of connections have limits ([`Limits`]); requests that have not come
+//! to their end share one limit of memory, and the connection that exceeds it is closed. An idle
+//! connection holds no buffer.
+//!
+//! # Stopping
+//! When the server stops, nobody is accepted any more, what came is answered, and the connections
+//! are closed. Then the store is closed. A server that is killed instead loses nothing that it had
+//! acknowledged.
+//!
+//! # What is durable
+//! A key's type, flags, CAS number and expiry are part of its record (`data/record.rs`). Expiry is
+//! a moment of the system's clock. Numbers of the sequence, which CAS numbers and the ids of
+//! collections are taken from, are never given twice, because a bound above all of them is in the
+//! store before they are given (`data/sequence.rs`). A database is emptied by one such number; a
+//! delayed `flush_all` is a word of the store as well (`data/flush.rs`).
+//!
+//! # Keys
+//! All that is served is in one named tree of the pool. A first byte tells keys from parts of
+//! collections and from the server's own words; a collection's parts are found by an id of fixed
+//! length that is in the key's record (`data/rows.rs`). So no key can be taken for a field, and to
+//! delete or rename a collection costs the same for every size. Both protocols see the same keys;
+//! memcached's are those of database 0.
+//!
+//! # Atomic requests
+//! A request that reads and writes holds the locks of its keys meanwhile, gathers its writes, and
+//! does them as one batch (`data/work.rs`), so that it has happened wholly or not at all, at any
+//! crash.
+//!
+//! Map of the folders: `data` (all calls of the store) · `memcached` (the protocol) · `net`
+//! (sockets and threads); and the files `shared` (counters) · `options` · `log` · `error`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod data;
+mod error;
+mod log;
+pub mod memcached;
+mod net;
+mod options;
+mod shared;
+
+pub use data::Database;
+pub use error::ServeError;
+pub use memcached::Users;
+pub use net::{Server, wait_for_signal};
+pub use options::{Address, Limits, ServeOptions};
+pub use shared::{Counter, Counters, Shared};

@@ -1,0 +1,196 @@
+//! Commands that are about the server: stats, flush_all, version and the like.
+
+use std::io::Write;
+
+use super::VERSION;
+use super::parse::{expiry, signed, unsigned};
+use super::session::{Request, Session, Taken, failed};
+use crate::data::Header;
+
+const OK: &[u8] = b"OK\r\n";
+const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
+/// Keys that are looked at for one part of a dump.
+const DUMPED: usize = 1024;
+
+/// Answers a request that is about no key.
+pub fn serve<'i>(
+    session: &mut Session,
+    command: &[u8],
+    request: Request<'i>,
+    out: &mut Vec<u8>,
+) -> Taken {
+    match command {
+        b"version" => {
+            out.extend_from_slice(format!("VERSION {VERSION}\r\n").as_bytes());
+            request.done()
+        }
+        b"verbosity" => verbosity(request, out),
+        b"flush_all" => flush_all(session, request, out),
+        b"stats" => stats(session, request, out),
+        b"cache_memlimit" => memory_limit(request, out),
+        b"lru_crawler" => crawler(session, request, out),
+        b"lru" => request.reply(b"ERROR there are no LRU queues\r\n", out),
+        b"slabs" => slabs(request, out),
+        b"watch" => request.reply(b"ERROR watch commands not allowed\r\n", out),
+        b"shutdown" => request.reply(b"ERROR: shutdown not enabled\r\n", out),
+        _ => request.reply(b"ERROR\r\n", out),
+    }
+}
+
+/// Logs have no levels that could be chosen here, so any number will do.
+fn verbosity(mut request: Request<'_>, out: &mut Vec<u8>) -> Taken {
+    let words = [(); 3].map(|()| request.words.next());
+    match words {
+        [None, ..] | [_, _, Some(_)] => request.reply(b"ERROR\r\n", out),
+        [Some(b"noreply"), None, _] => request.done(),
+        [Some(level), second, _] if unsigned(level).is_some() => {
+            unless_quiet(&request, second == Some(b"noreply"), OK, out)
+        }
+        _ => request.reply(BAD_LINE, out),
+    }
+}
+
+fn unless_quiet(request: &Request<'_>, quiet: bool, reply: &[u8], out: &mut Vec<u8>) -> Taken {
+    let quiet = quiet || request.words.last() == Some(b"noreply");
+    request.reply(if quiet { b"" } else { reply }, out)
+}
+
+fn flush_all<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let due_ms = match request.words.next() {
+        None => None,
+        Some(b"noreply") => return flush(session, &request, None, true, out),
+        Some(delay) => match signed(delay) {
+            None => return request.reply(b"CLIENT_ERROR invalid exptime argument\r\n", out),
+            Some(..=0) => None,
+            Some(delay) => expiry(delay, request.now_ms),
+        },
+    };
+    flush(session, &request, due_ms, request.words.last() == Some(b"noreply"), out)
+}
+
+fn flush(
+    session: &Session,
+    request: &Request<'_>,
+    due_ms: Option<u64>,
+    quiet: bool,
+    out: &mut Vec<u8>,
+) -> Taken {
+    session.shared.counters.flushes.add(1);
+    match session.shared.data.flush_all(due_ms) {
+        Ok(()) => unless_quiet(request, quiet, OK, out),
+        Err(error) => {
+            failed(&error, out);
+            request.done()
+        }
+    }
+}
+
+/// The room is the pool's, which `everleaf create --max-size` limits.
+fn memory_limit<'i>(mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    match request.words.next().map(unsigned) {
+        None => request.reply(b"ERROR\r\n", out),
+        Some(None) => request.reply(BAD_LINE, out),
+        Some(Some(..8)) => {
+            request.reply(b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n", out)
+        }
+        Some(_) => request.reply(
+            b"MEMLIMIT_ADJUST_FAILED the limit is the pool's, which create --max-size sets\r\n",
+            out,
+        ),
+    }
+}
+
+fn slabs<'i>(mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    match request.words.next() {
+        Some(b"reassign") => request.reply(b"CLIENT_ERROR slab reassignment disabled\r\n", out),
+        Some(b"automove") => request.reply(b"CLIENT_ERROR slab reassignment disabled\r\n", out),
+        _ => request.reply(b"ERROR\r\n", out),
+    }
+}
+
+// ---- dumps
+// -------------------------------------------------------------------------------------------------
+
+fn crawler<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let (action, what) = (request.words.next(), request.words.next());
+    match (action, what) {
+        (Some(b"metadump"), Some(b"all" | b"hash" | b"1")) => dump(session, &request, out),
+        (Some(b"metadump"), Some(_)) => request.reply(b"BADCLASS invalid class id\r\n", out),
+        (Some(b"crawl"), Some(_))
+        | (Some(b"enable" | b"disable"), None)
+        | (Some(b"sleep" | b"tocrawl"), Some(_)) => request.reply(OK, out),
+        _ => request.reply(b"ERROR\r\n", out),
+    }
+}
+
+/// A line for each item, some at a time: `resume` counts the parts that were sent, and the last key
+/// of each part is remembered.
+fn dump(session: &mut Session, request: &Request<'_>, out: &mut Vec<u8>) -> Taken {
+    let after = (session.resume > 0).then(|| std::mem::take(&mut session.dumped));
+    let keys = session.shared.data.keys_after(super::items::DATABASE, after.as_deref(), DUMPED);
+    let listed = match keys {
+        Ok(listed) => listed,
+        Err(error) => {
+            session.resume = 0;
+            failed(&error, out);
+            return request.done();
+        }
+    };
+    for one in &listed.keys {
+        dump_line(&one.key, &one.header, one.bytes, out);
+    }
+    match listed.next {
+        Some(next) => {
+            session.dumped = next;
+            session.resume += 1;
+            Taken::Unfinished
+        }
+        None => {
+            session.resume = 0;
+            request.reply(b"END\r\n", out)
+        }
+    }
+}
+
+fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"key=");
+    for byte in key {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            // Writing to a vector does not fail.
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    let exp = header.expires_ms.map_or(-1, |ms| (ms / 1000) as i64);
+    let _ = write!(out, " exp={exp} la=0 cas={} fetch=no cls=1 size={bytes}\r\n", header.cas);
+}
+
+// ---- stats
+// -------------------------------------------------------------------------------------------------
+
+fn stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let shared = &session.shared;
+    let lines: Vec<(&str, String)> = match request.words.next() {
+        None => match shared.memcached_stats() {
+            Ok(lines) => lines,
+            Err(error) => {
+                failed(&error, out);
+                return request.done();
+            }
+        },
+        Some(b"reset") => {
+            shared.counters.reset();
+            return request.reply(b"RESET\r\n", out);
+        }
+        Some(b"settings") => shared.memcached_settings(),
+        // There are no slab classes, and sizes are not counted.
+        Some(b"items" | b"slabs" | b"sizes") => Vec::new(),
+        Some(b"conns") => Vec::new(),
+        Some(_) => return request.reply(b"ERROR\r\n", out),
+    };
+    for (name, value) in lines {
+        // Writing to a vector does not fail.
+        let _ = write!(out, "STAT {name} {value}\r\n");
+    }
+    request.reply(b"END\r\n", out)
+}

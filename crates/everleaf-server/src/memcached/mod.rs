@@ -1,0 +1,27 @@
+//! memcached's text protocol, the meta commands included.
+//!
+//! Map of the files: `parse` (lines and numbers) · `items` (what commands do to a key) · `session`
+//! (a connection: which bytes are a request) · `classic` (get, set, incr and their like) · `meta`
+//! (mg, ms, md, ma, mn, me) · `flags` (what follows a meta command's key) · `admin` (everything
+//! that is about the server) · `authentication`.
+//!
+//! What differs from memcached:
+//! * the binary protocol is not offered: a connection that begins with byte 80 is closed;
+//! * slab classes, LRU queues and watchers do not exist: their commands say so;
+//! * flags h, l and t of `mg`, and `la` and `fetch` elsewhere: no time of access is kept, since
+//!   that would make each read a write. Flag h tells 0 and flag l tells 0.
+
+mod admin;
+mod authentication;
+mod classic;
+mod flags;
+pub mod items;
+mod meta;
+pub mod parse;
+mod session;
+
+pub use authentication::Users;
+pub use session::Session;
+
+/// What `version` tells: clients look at the numbers to learn which commands there are.
+pub const VERSION: &str = concat!("1.6.18-everleaf-", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,211 @@
+//! Lines of the text protocol, without allocation. Any bytes may come; none of this panics.
+
+use std::iter::FusedIterator;
+
+/// The longest key, in bytes, as memcached has it.
+pub const MAX_KEY_BYTES: usize = 250;
+/// The longest line, but for lines that name many keys.
+pub const MAX_LINE_BYTES: usize = 2048;
+/// The longest line of a retrieval.
+pub const MAX_KEYS_LINE_BYTES: usize = 1 << 20;
+/// Seconds up to which a time is one from now; a greater one is one since 1970.
+const RELATIVE_SECONDS: i64 = 60 * 60 * 24 * 30;
+
+/// What stands at the front of the bytes that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front<'i> {
+    /// A line without its end, and the bytes that it takes with its end.
+    Line(&'i [u8], usize),
+    /// The end of the line has not come yet.
+    Incomplete,
+    /// It will not come within the limit.
+    TooLong,
+}
+
+/// Looks for a line.
+pub fn front(input: &[u8]) -> Front<'_> {
+    let limit = if [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|c| input.starts_with(c))
+    {
+        MAX_KEYS_LINE_BYTES
+    } else {
+        MAX_LINE_BYTES
+    };
+    match input.iter().take(limit).position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let line = &input[..end];
+            Front::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
+        }
+        None if input.len() >= limit => Front::TooLong,
+        None => Front::Incomplete,
+    }
+}
+
+/// The words of a line, which blanks part.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'i> {
+    rest: &'i [u8],
+}
+
+impl<'i> Words<'i> {
+    /// The words of `line`.
+    pub const fn of(line: &'i [u8]) -> Self {
+        Self { rest: line }
+    }
+
+    /// The bytes that no word was taken from.
+    pub const fn rest(&self) -> &'i [u8] {
+        self.rest
+    }
+}
+
+impl<'i> Iterator for Words<'i> {
+    type Item = &'i [u8];
+
+    fn next(&mut self) -> Option<&'i [u8]> {
+        let start = self.rest.iter().position(|byte| *byte != b' ')?;
+        let rest = &self.rest[start..];
+        let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        Some(word)
+    }
+}
+
+impl FusedIterator for Words<'_> {}
+
+/// A number without a sign.
+pub fn unsigned(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 {
+        return None;
+    }
+    word.iter().try_fold(0u64, |number, byte| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    })
+}
+
+/// A number with or without a sign.
+pub fn signed(word: &[u8]) -> Option<i64> {
+    match word {
+        [b'-', digits @ ..] => 0i64.checked_sub_unsigned(unsigned(digits)?),
+        [b'+', digits @ ..] => unsigned(digits)?.try_into().ok(),
+        digits => unsigned(digits)?.try_into().ok(),
+    }
+}
+
+/// A number that a value holds, which blanks may follow.
+pub fn counter(value: &[u8]) -> Option<u64> {
+    unsigned(value.trim_ascii_end())
+}
+
+/// When a value expires: milliseconds since 1970, none for never. A time before now has expired.
+pub fn expiry(seconds: i64, now_ms: u64) -> Option<u64> {
+    match seconds {
+        0 => None,
+        ..0 => Some(1),
+        1..=RELATIVE_SECONDS => Some(now_ms.saturating_add(seconds.unsigned_abs() * 1000)),
+        _ => Some(seconds.unsigned_abs().saturating_mul(1000)),
+    }
+}
+
+/// The bytes that a base64 word stands for, with padding or without; none if it is not base64.
+pub fn base64(word: &[u8]) -> Option<Vec<u8>> {
+    let digits = word.strip_suffix(b"==").or(word.strip_suffix(b"=")).unwrap_or(word);
+    if digits.len() % 4 == 1 || (digits.len() != word.len() && !word.len().is_multiple_of(4)) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in digits {
+        let six = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(six);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+/// The base64 word of some bytes, with padding.
+pub fn to_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for three in bytes.chunks(3) {
+        let at = |i: usize| u32::from(three.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for i in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * i) & 63) as usize];
+            out.push(if i <= three.len() { digit } else { b'=' });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_a_newline_before_the_limit() {
+        assert_eq!(front(b"get a\r\nrest"), Front::Line(b"get a", 7));
+        assert_eq!(front(b"get a\nrest"), Front::Line(b"get a", 6));
+        assert_eq!(front(b"get a\r"), Front::Incomplete);
+        assert_eq!(front(&[b'x'; MAX_LINE_BYTES]), Front::TooLong);
+        let mut long = b"get ".to_vec();
+        long.resize(MAX_LINE_BYTES * 2, b'x');
+        assert_eq!(front(&long), Front::Incomplete);
+        long.resize(MAX_KEYS_LINE_BYTES, b'x');
+        assert_eq!(front(&long), Front::TooLong);
+    }
+
+    #[test]
+    fn words_are_parted_by_blanks() {
+        let words = |line| Words::of(line).map(|w| String::from_utf8_lossy(w).into_owned());
+        assert_eq!(words(b"  set  a 0 ").collect::<Vec<_>>(), ["set", "a", "0"]);
+        assert_eq!(words(b"").count() + words(b"   ").count(), 0);
+    }
+
+    #[test]
+    fn numbers_have_limits() {
+        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
+        for no in [&b"18446744073709551616"[..], b"", b"-1", b"+1", b"1a", b"000000000000000000001"]
+        {
+            assert_eq!(unsigned(no), None, "{no:?}");
+        }
+        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(signed(b"9223372036854775808"), None);
+        assert_eq!(signed(b"-"), None);
+        assert_eq!(counter(b"12  "), Some(12));
+    }
+
+    #[test]
+    fn times_up_to_thirty_days_are_from_now() {
+        assert_eq!(expiry(0, 5), None);
+        assert_eq!(expiry(-1, 5), Some(1));
+        assert_eq!(expiry(2_592_000, 5), Some(2_592_000_005));
+        assert_eq!(expiry(2_592_001, 5), Some(2_592_001_000));
+        assert_eq!(expiry(i64::MAX, 5), Some(u64::MAX));
+    }
+
+    #[test]
+    fn base64_goes_both_ways() {
+        for bytes in [&b""[..], b"f", b"fo", b"foo", b"\xff\x00\xfe\x01"] {
+            let mut word = Vec::new();
+            to_base64(bytes, &mut word);
+            assert_eq!(base64(&word).as_deref(), Some(bytes));
+        }
+        let mut word = Vec::new();
+        to_base64(b"fo", &mut word);
+        assert_eq!(word, b"Zm8=");
+        for no in [&b"Zm8==="[..], b"Z", b"Zm 8", b"Zm=8", b"Zm8*"] {
+            assert_eq!(base64(no), None, "{no:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! One connection: read, answer all that came, send the replies at once.
+//!
+//! While replies are sent nothing is read, so a client that does not read its replies stops being
+//! read itself. What a connection holds is bounded by its limit of replies, by one request, and,
+//! for all connections together, by the limit of requests that have not come to their end. A
+//! connection that is idle holds no buffer.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
+
+use super::{Served, Session, Then};
+use crate::log::log;
+use crate::shared::Shared;
+
+/// Bytes that one read takes.
+const READ_BYTES: usize = 64 << 10;
+/// Buffers up to this size stay with an idle connection.
+const KEPT_BYTES: usize = 4 << 10;
+/// How long a connection that ends waits for its client to see the last reply.
+const LINGER: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// What is read goes here first, so that no connection needs room while nothing comes.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Appends what has come; 0 at the end.
+async fn read(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> io::Result<usize> {
+    poll_fn(|context| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(scratch);
+            match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) => {
+                    input.extend_from_slice(buffer.filled());
+                    Poll::Ready(Ok(buffer.filled().len()))
+                }
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+    })
+    .await
+}
+
+/// The part of the common limit that a connection takes.
+struct Charge {
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Takes so much instead of what it took before; false if that is too much.
+    fn set(&mut self, bytes: usize) -> bool {
+        let bytes = if bytes > READ_BYTES { bytes as u64 } else { 0 };
+        if bytes == self.bytes {
+            return true;
+        }
+        let all = &self.shared.buffered_bytes;
+        let before = if bytes > self.bytes {
+            all.fetch_add(bytes - self.bytes, Ordering::Relaxed)
+        } else {
+            all.fetch_sub(self.bytes - bytes, Ordering::Relaxed)
+        };
+        let grown = bytes.saturating_sub(self.bytes);
+        self.bytes = bytes;
+        before + grown <= self.shared.options.limits.buffered_bytes || grown == 0
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shared.buffered_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Speaks with a client until one of the two ends it, or `stop` says that the server stops.
+pub async fn run(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut session: impl Session,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let (mut input, mut out) = (Vec::new(), Vec::new());
+    let mut charge = Charge { shared: Arc::clone(&shared), bytes: 0 };
+    let mut start = 0;
+    loop {
+        let Served { consumed, mut then } = session.serve(&input[start..], &mut out);
+        start += consumed;
+        shared.counters.bytes_read.add(consumed as u64);
+        send(&mut stream, &mut out, &shared).await?;
+        if let Then::Wait(until) = then {
+            // Told of what happens from here on, it looks again, so that nothing is missed.
+            let mut grown = std::pin::pin!(shared.data.grown.notified());
+            grown.as_mut().enable();
+            let again = session.serve(&input[start..], &mut out);
+            start += again.consumed;
+            send(&mut stream, &mut out, &shared).await?;
+            then = again.then;
+            if matches!(then, Then::Wait(_)) {
+                let late = async {
+                    match until {
+                        Some(until) => tokio::time::sleep_until(until).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = grown => {}
+                    () = late => {}
+                    _ = stop.changed() => return Ok(()),
+                    came = read(&mut stream, &mut input) => {
+                        if came? == 0 || !charge.set(input.len()) {
+                            return Ok(());
+                        }
+                    }
+                }
+                continue;
+            }
+        }
+        match then {
+            Then::Close => return linger(stream).await,
+            Then::Write | Then::Wait(_) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Then::Read => {}
+        }
+        keep_rest(&mut input, &mut start);
+        if !charge.set(input.len()) {
+            let why = "requests that have not come to their end take too much room";
+            log("warning", "connection", &[("closed", why)]);
+            return Ok(());
+        }
+        if *stop.borrow() {
+            return linger(stream).await;
+        }
+        tokio::select! {
+            came = read(&mut stream, &mut input) => {
+                if came? == 0 {
+                    return Ok(());
+                }
+            }
+            _ = stop.changed() => {}
+        }
+    }
+}
+
+/// Moves what is not answered to the front.
+fn keep_rest(input: &mut Vec<u8>, start: &mut usize) {
+    input.drain(..*start);
+    *start = 0;
+    if input.is_empty() && input.capacity() > KEPT_BYTES {
+        *input = Vec::new();
+    }
+}
+
+async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    out: &mut Vec<u8>,
+    shared: &Shared,
+) -> io::Result<()> {
+    if !out.is_empty() {
+        stream.write_all(out).await?;
+        shared.counters.bytes_written.add(out.len() as u64);
+        out.clear();
+        if out.capacity() > KEPT_BYTES {
+            *out = Vec::new();
+        }
+    }
+    Ok(())
+}
+
+/// Ends a connection so that the last reply is seen: closing a socket that holds bytes that were
+/// not read would take it back.
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut ignored = Vec::new();
+    let drain = async {
+        while read(&mut stream, &mut ignored).await.is_ok_and(|bytes| bytes > 0) {
+            ignored.clear();
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, drain).await; // Whether it was seen is the client's.
+    Ok(())
+}

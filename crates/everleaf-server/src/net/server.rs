@@ -1,0 +1,298 @@
+//! Listeners, and the threads that answer.
+//!
+//! One thread accepts; each of the others has a runtime of its own, and a connection stays with the
+//! thread that it was given to. So a connection's state is touched by one thread, and no work moves
+//! between threads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::connection;
+use super::listener::{Listener, Stream};
+use crate::data::{Database, Sweeper};
+use crate::log::log;
+use crate::shared::Shared;
+use crate::{Address, ServeError, ServeOptions, memcached};
+
+/// How long connections may go on when the server stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// The pause after a connection could not be accepted, for want of file descriptors mostly.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two steps of the sweep.
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is spoken at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Memcached,
+}
+
+type Accepted = (Protocol, Stream);
+
+/// A server that runs, until it is stopped or dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    memcached: Vec<Address>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    sweeper: Option<Sweeper>,
+}
+
+fn runtime() -> Result<Runtime, ServeError> {
+    Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)
+}
+
+impl Server {
+    /// Listens, and answers from then on.
+    ///
+    /// # Errors
+    /// [`ServeError::NoThreads`], [`ServeError::NoAddress`], [`ServeError::Bind`],
+    /// [`ServeError::Thread`].
+    pub fn start(data: Arc<Database>, options: ServeOptions) -> Result<Self, ServeError> {
+        if options.threads == 0 {
+            return Err(ServeError::NoThreads);
+        }
+        if options.memcached.is_empty() {
+            return Err(ServeError::NoAddress);
+        }
+        allow_files(options.limits.connections);
+        let shared = Shared::new(data, options);
+        let (stop, stopped) = watch::channel(false);
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        for number in 0..shared.options.threads {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            workers.push(sender);
+            let (runtime, shared, stopped) = (runtime()?, Arc::clone(&shared), stopped.clone());
+            threads.push(spawn(format!("answers-{number}"), move || {
+                runtime.block_on(answer(receiver, shared, stopped))
+            })?);
+        }
+        let runtime = runtime()?;
+        let mut listeners = Vec::new();
+        let mut memcached = Vec::new();
+        for address in &shared.options.memcached {
+            let (listener, address) = runtime.block_on(listen(address))?;
+            memcached.push(address);
+            listeners.push((Protocol::Memcached, listener));
+        }
+        let accepting = Arc::clone(&shared);
+        threads.push(spawn("accepts".to_owned(), move || {
+            runtime.block_on(accept(listeners, workers, accepting, stopped))
+        })?);
+        let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
+        Ok(Self { shared, memcached, stop, threads, sweeper })
+    }
+
+    /// Where memcached's protocol is spoken.
+    pub fn memcached_addresses(&self) -> &[Address] {
+        &self.memcached
+    }
+
+    /// What all connections share: counters, options, the pool.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Stops: nobody is accepted any more, requests that came are answered, and connections are
+    /// closed; those that take more than five seconds are cut.
+    pub fn stop(mut self) {
+        self.stop_threads();
+    }
+
+    fn stop_threads(&mut self) {
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join(); // A panic there has been reported on stderr.
+        }
+        self.sweeper = None;
+        for address in &self.memcached {
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(path); // Somebody may have removed it.
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_threads();
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServeError> {
+    std::thread::Builder::new().name(name).spawn(run).map_err(ServeError::Thread)
+}
+
+/// Lets the process have a file for each connection, as far as it may.
+fn allow_files(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// Files beside connections.
+    const OTHERS: u64 = 64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = connections as u64 + OTHERS;
+    let allowed = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    if current.is_some_and(|current| current < allowed) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum });
+        if raised.is_err() || allowed < wanted {
+            log("warning", "limits", &[("files", "fewer than --max-connections: raise ulimit -n")]);
+        }
+    }
+}
+
+async fn listen(asked: &Address) -> Result<(Listener, Address), ServeError> {
+    let failed = |source| ServeError::Bind { address: asked.clone(), source };
+    let listener = Listener::bind(asked).await.map_err(failed)?;
+    let address = listener.address(asked).map_err(failed)?;
+    Ok((listener, address))
+}
+
+// ---- accepting
+// -------------------------------------------------------------------------------------------------
+
+async fn accept(
+    listeners: Vec<(Protocol, Listener)>,
+    workers: Vec<mpsc::UnboundedSender<Accepted>>,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let workers: Arc<[_]> = workers.into();
+    let next = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for (protocol, listener) in listeners {
+        let (workers, next, shared) = (Arc::clone(&workers), Arc::clone(&next), shared.clone());
+        tasks.spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok(stream) => {
+                        let at = next.fetch_add(1, Ordering::Relaxed) as usize % workers.len();
+                        give(protocol, stream, &workers[at], &shared).await;
+                    }
+                    Err(error) => {
+                        log("warning", "accept", &[("error", &error.to_string())]);
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        });
+    }
+    let _ = stop.wait_for(|stop| *stop).await; // The sender lives as long as the server.
+}
+
+async fn give(
+    protocol: Protocol,
+    stream: Stream,
+    worker: &mpsc::UnboundedSender<Accepted>,
+    shared: &Shared,
+) {
+    let open = shared.open_connections.fetch_add(1, Ordering::Relaxed);
+    if open < shared.options.limits.connections as u64 {
+        shared.counters.connections.add(1);
+        if worker.send((protocol, stream)).is_ok() {
+            return;
+        }
+    } else {
+        shared.counters.refused_connections.add(1);
+        let refusal: &[u8] = match protocol {
+            Protocol::Memcached => b"ERROR Too many open connections\r\n",
+        };
+        // A new socket has room for so little; a client that is gone needs no reply.
+        let _ = match stream {
+            Stream::Tcp(stream) => match TcpStream::from_std(stream) {
+                Ok(mut stream) => stream.write_all(refusal).await,
+                Err(error) => Err(error),
+            },
+            Stream::Unix(stream) => match UnixStream::from_std(stream) {
+                Ok(mut stream) => stream.write_all(refusal).await,
+                Err(error) => Err(error),
+            },
+        };
+    }
+    shared.open_connections.fetch_sub(1, Ordering::Relaxed);
+}
+
+// ---- answering
+// -------------------------------------------------------------------------------------------------
+
+async fn answer(
+    mut accepted: mpsc::UnboundedReceiver<Accepted>,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    // The channel ends when the thread that accepts does.
+    while let Some((protocol, stream)) = accepted.recv().await {
+        connections.spawn(converse(protocol, stream, Arc::clone(&shared), stop.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(GRACE, all).await; // The rest is cut.
+}
+
+/// Counts a connection as open as long as it lives, whatever ends it.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn converse(
+    protocol: Protocol,
+    stream: Stream,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+) {
+    let _open = Open(Arc::clone(&shared));
+    // What a broken connection says helps nobody: the client is gone.
+    let _ = match stream {
+        Stream::Tcp(stream) => match TcpStream::from_std(stream) {
+            Ok(stream) => speak(protocol, stream, shared, stop).await,
+            Err(error) => Err(error),
+        },
+        Stream::Unix(stream) => match UnixStream::from_std(stream) {
+            Ok(stream) => speak(protocol, stream, shared, stop).await,
+            Err(error) => Err(error),
+        },
+    };
+}
+
+async fn speak(
+    protocol: Protocol,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    match protocol {
+        Protocol::Memcached => {
+            let session = memcached::Session::new(Arc::clone(&shared));
+            connection::run(stream, session, shared, stop).await
+        }
+    }
+}
+
+/// Waits until the process is asked to end: SIGTERM or SIGINT. Its name.
+///
+/// # Errors
+/// [`ServeError::Thread`].
+pub fn wait_for_signal() -> Result<&'static str, ServeError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    runtime()?.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Thread)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Thread)?;
+        tokio::select! {
+            _ = terminate.recv() => Ok("SIGTERM"),
+            _ = interrupt.recv() => Ok("SIGINT"),
+        }
+    })
+}

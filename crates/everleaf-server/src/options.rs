@@ -1,0 +1,113 @@
+//! How a pool is served.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::memcached::Users;
+
+/// Where a protocol is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address of the network.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether other machines can reach it.
+    pub fn is_exposed(&self) -> bool {
+        matches!(self, Self::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// `unix:PATH`, `HOST:PORT`, or `PORT` of this machine's loopback.
+    ///
+    /// ```
+    /// use everleaf_server::Address;
+    ///
+    /// let address: Address = "11211".parse()?;
+    /// assert_eq!(address.to_string(), "127.0.0.1:11211");
+    /// assert!(!address.is_exposed());
+    /// assert!("0.0.0.0:6379".parse::<Address>()?.is_exposed());
+    /// assert_eq!("unix:/tmp/a".parse::<Address>()?.to_string(), "unix:/tmp/a");
+    /// # Ok::<(), String>(())
+    /// ```
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path {
+                "" => Err("unix: needs the path of a socket behind it".to_owned()),
+                path => Ok(Self::Unix(path.into())),
+            };
+        }
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self::Tcp(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port)));
+        }
+        let mut found = text.to_socket_addrs().map_err(|error| {
+            format!("{text} is no address ({error}); use HOST:PORT, PORT or unix:PATH")
+        })?;
+        found.next().map(Self::Tcp).ok_or_else(|| format!("{text} names no address"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What clients may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest value, in bytes.
+    pub value_bytes: usize,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Bytes of replies of a connection at which they are sent before more is answered.
+    pub reply_bytes: usize,
+    /// Bytes of requests that have not come to their end, of all connections together.
+    pub buffered_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            value_bytes: 1 << 20,
+            connections: 16_384,
+            reply_bytes: 256 << 10,
+            buffered_bytes: 1 << 30,
+        }
+    }
+}
+
+/// How a pool is served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Where memcached's protocol is spoken.
+    pub memcached: Vec<Address>,
+    /// Threads that answer; at least 1.
+    pub threads: usize,
+    /// Who may use memcached's protocol; none: everybody.
+    pub memcached_users: Option<Users>,
+    /// What clients may ask for.
+    pub limits: Limits,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            memcached: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memcached_users: None,
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use everleaf::Error;
+
+use crate::data::Database;
+use crate::options::ServeOptions;
+
+/// A number that only grows, until it is reset.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts.
+    pub fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// How much it is.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What was done since the server began.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        impl Counters {
+            /// All of them, with their names.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.get()),)*]
+            }
+
+            /// Begins anew.
+            pub fn reset(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections that were opened.
+    connections,
+    /// Connections that were refused because there were too many.
+    refused_connections,
+    /// Bytes that came.
+    bytes_read,
+    /// Bytes that were sent.
+    bytes_written,
+    /// Requests of Redis clients.
+    redis_commands,
+    /// Keys that memcached clients asked for.
+    gets,
+    /// Of these, that were there.
+    get_hits,
+    /// Values that memcached clients stored or tried to.
+    sets,
+    /// Keys whose time was set and that were there.
+    touch_hits,
+    /// Keys whose time was to be set and that were not there.
+    touch_misses,
+    /// Keys that were deleted.
+    delete_hits,
+    /// Keys that were to be deleted and not there.
+    delete_misses,
+    /// Numbers that were counted up.
+    incr_hits,
+    /// Numbers to be counted up that were not there.
+    incr_misses,
+    /// Numbers that were counted down.
+    decr_hits,
+    /// Numbers to be counted down that were not there.
+    decr_misses,
+    /// Writes whose CAS number was right.
+    cas_hits,
+    /// Writes with a CAS number whose key was not there.
+    cas_misses,
+    /// Writes whose CAS number was another one.
+    cas_others,
+    /// Times that everything was emptied.
+    flushes,
+    /// Names and passwords that were given.
+    authentications,
+    /// Of these, that were wrong.
+    refused_authentications,
+}
+
+impl Counters {
+    /// Something was counted up or down.
+    pub fn counted(&self, up: bool, hit: bool) {
+        let counter = match (up, hit) {
+            (true, true) => &self.incr_hits,
+            (true, false) => &self.incr_misses,
+            (false, true) => &self.decr_hits,
+            (false, false) => &self.decr_misses,
+        };
+        counter.add(1);
+    }
+}
+
+/// What all connections of a server share.
+pub struct Shared {
+    /// The pool.
+    pub data: Arc<Database>,
+    /// How it is served.
+    pub options: ServeOptions,
+    /// What was done.
+    pub counters: Counters,
+    /// Connections that are open.
+    pub open_connections: AtomicU64,
+    /// Bytes of requests that have not come to their end, of all connections.
+    pub buffered_bytes: AtomicU64,
+    /// When it began.
+    pub began: Instant,
+}
+
+impl Shared {
+    /// Nothing was done yet.
+    pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
+        Arc::new(Self {
+            data,
+            options,
+            counters: Counters::default(),
+            open_connections: AtomicU64::new(0),
+            buffered_bytes: AtomicU64::new(0),
+            began: Instant::now(),
+        })
+    }
+
+    /// The lines of memcached's `stats`.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn memcached_stats(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let c = &self.counters;
+        let store = self.data.store().statistics()?;
+        let misses = c.gets.get().saturating_sub(c.get_hits.get());
+        let numbers = [
+            ("pid", u64::from(std::process::id())),
+            ("uptime", self.began.elapsed().as_secs()),
+            ("time", self.data.now_ms() / 1000),
+            ("pointer_size", 64),
+            ("curr_connections", self.open_connections.load(Ordering::Relaxed)),
+            ("total_connections", c.connections.get()),
+            ("max_connections", self.options.limits.connections as u64),
+            ("rejected_connections", c.refused_connections.get()),
+            ("cmd_get", c.gets.get()),
+            ("cmd_set", c.sets.get()),
+            ("cmd_flush", c.flushes.get()),
+            ("cmd_touch", c.touch_hits.get() + c.touch_misses.get()),
+            ("get_hits", c.get_hits.get()),
+            ("get_misses", misses),
+            ("delete_hits", c.delete_hits.get()),
+            ("delete_misses", c.delete_misses.get()),
+            ("incr_hits", c.incr_hits.get()),
+            ("incr_misses", c.incr_misses.get()),
+            ("decr_hits", c.decr_hits.get()),
+            ("decr_misses", c.decr_misses.get()),
+            ("cas_hits", c.cas_hits.get()),
+            ("cas_misses", c.cas_misses.get()),
+            ("cas_badval", c.cas_others.get()),
+            ("touch_hits", c.touch_hits.get()),
+            ("touch_misses", c.touch_misses.get()),
+            ("auth_cmds", c.authentications.get()),
+            ("auth_errors", c.refused_authentications.get()),
+            ("bytes_read", c.bytes_read.get()),
+            ("bytes_written", c.bytes_written.get()),
+            ("limit_maxbytes", store.max_bytes),
+            ("threads", self.options.threads as u64),
+            ("bytes", store.used_bytes),
+            ("curr_items", self.data.count_keys(0)?),
+            ("total_items", c.sets.get()),
+            ("evictions", 0),
+        ];
+        let mut lines = vec![("version", crate::memcached::VERSION.to_owned())];
+        lines.extend(numbers.map(|(name, number)| (name, number.to_string())));
+        Ok(lines)
+    }
+
+    /// The lines of memcached's `stats settings`.
+    pub fn memcached_settings(&self) -> Vec<(&'static str, String)> {
+        let limits = &self.options.limits;
+        vec![
+            ("maxconns", limits.connections.to_string()),
+            ("item_size_max", limits.value_bytes.to_string()),
+            ("num_threads", self.options.threads.to_string()),
+            ("cas_enabled", "yes".to_owned()),
+            ("evictions", "off".to_owned()),
+            ("flush_enabled", "yes".to_owned()),
+            ("dump_enabled", "yes".to_owned()),
+            ("binding_protocol", "ascii".to_owned()),
+            ("auth_enabled_ascii", on_off(self.options.memcached_users.is_some())),
+        ]
+    }
+}
+
+fn on_off(on: bool) -> String {
+    if on { "yes" } else { "no" }.to_owned()
+}

@@ -1,0 +1,140 @@
+//! A server on a pool of its own, and a client that knows no protocol.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everleaf::{Clock, CreateOptions, OpenOptions};
+use everleaf_server::{Address, Database, ServeOptions, Server};
+use tempfile::TempDir;
+
+/// How long a reply may take before a test fails: it is no measurement.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, and the folder of its pool.
+pub struct Served {
+    pub server: Server,
+    folder: TempDir,
+    clock: Clock,
+    options: ServeOptions,
+}
+
+/// Options that listen at any port of the loopback.
+pub fn options() -> ServeOptions {
+    let any = vec!["127.0.0.1:0".parse().unwrap()];
+    ServeOptions { memcached: any, threads: 2, ..ServeOptions::default() }
+}
+
+fn open(path: &Path, clock: &Clock) -> Arc<Database> {
+    let options = OpenOptions::new().clock(clock.clone());
+    Arc::new(Database::open(path, &options).unwrap())
+}
+
+impl Served {
+    /// A new pool of 16 MiB, by the system's clock.
+    pub fn new() -> Self {
+        Self::with(options(), Clock::system())
+    }
+
+    pub fn with(options: ServeOptions, clock: Clock) -> Self {
+        Self::sized(options, clock, 16 << 20, 1 << 30)
+    }
+
+    pub fn sized(options: ServeOptions, clock: Clock, bytes: u64, max_bytes: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("served.pool");
+        let create = CreateOptions::new().size_bytes(bytes).max_size_bytes(max_bytes);
+        create.create(&path).unwrap().close().unwrap();
+        let server = Server::start(open(&path, &clock), options.clone()).unwrap();
+        Self { server, folder, clock, options }
+    }
+
+    /// Stops it and starts it again on the same pool.
+    pub fn restarted(self) -> Self {
+        let Self { server, folder, clock, options } = self;
+        server.stop();
+        let data = open(&folder.path().join("served.pool"), &clock);
+        let server = Server::start(data, options.clone()).unwrap();
+        Self { server, folder, clock, options }
+    }
+
+    pub fn memcached(&self) -> Client {
+        Client::connect(tcp(&self.server.memcached_addresses()[0]))
+    }
+}
+
+pub fn tcp(address: &Address) -> SocketAddr {
+    match address {
+        Address::Tcp(address) => *address,
+        Address::Unix(path) => panic!("{} is no address of the network", path.display()),
+    }
+}
+
+/// A connection that sends and compares bytes.
+pub struct Client<S = TcpStream> {
+    pub stream: S,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream }
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn send(&mut self, request: impl AsRef<[u8]>) {
+        self.stream.write_all(request.as_ref()).unwrap();
+    }
+
+    /// Reads as many bytes as are expected, which must be those.
+    #[track_caller]
+    pub fn expect(&mut self, reply: impl AsRef<[u8]>) {
+        let reply = reply.as_ref();
+        let mut got = vec![0; reply.len()];
+        if let Err(error) = self.stream.read_exact(&mut got) {
+            panic!("{error}; expected {}, got {}", reply.escape_ascii(), got.escape_ascii());
+        }
+        assert!(got == reply, "expected {}, got {}", reply.escape_ascii(), got.escape_ascii());
+    }
+
+    #[track_caller]
+    pub fn ask(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
+        self.send(request);
+        self.expect(reply);
+    }
+
+    /// Up to the end of a line, without it.
+    pub fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') {
+            self.stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// A line, or what came of it before the connection was closed.
+    pub fn rest_of_line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') && self.stream.read_exact(&mut byte).is_ok() {
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// What comes until the server closes the connection.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+            _ => rest,
+        }
+    }
+}

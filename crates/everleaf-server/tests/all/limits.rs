@@ -1,0 +1,120 @@
+//! Clients that behave badly: the server stays up, and what they take is bounded.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use everleaf::Clock;
+use everleaf_server::{Address, Limits, ServeError, ServeOptions, Server};
+
+use crate::common::{Client, PATIENCE, Served, options};
+
+#[test]
+fn the_binary_protocol_and_endless_lines_close_the_connection() {
+    let served = Served::new();
+    let mut client = served.memcached();
+    client.send(b"\x80\x00\x00\x01");
+    assert_eq!(client.rest(), b"");
+    let mut client = served.memcached();
+    client.send("x".repeat(3000));
+    assert_eq!(client.rest(), b"CLIENT_ERROR line too long\r\n");
+}
+
+#[test]
+fn a_client_that_does_not_read_stops_nobody_else() {
+    let served = Served::new();
+    let mut client = served.memcached();
+    let value = "v".repeat(100_000);
+    client.ask(format!("set big 0 0 100000\r\n{value}\r\n"), "STORED\r\n");
+    let mut deaf = served.memcached();
+    deaf.stream.set_nonblocking(true).unwrap();
+    // Sends until the server reads no more.
+    let requests = "get big big big big\r\n".repeat(1000);
+    let mut sent = 0;
+    while sent < 10_000 && deaf.stream.write(requests.as_bytes()).is_ok() {
+        sent += 1;
+    }
+    for _ in 0..100 {
+        client.ask("get nothing\r\n", "END\r\n");
+    }
+}
+
+#[test]
+fn a_long_line_of_keys_is_answered_in_parts() {
+    let limits = Limits { reply_bytes: 10_000, ..Limits::default() };
+    let served = Served::with(ServeOptions { limits, ..options() }, Clock::system());
+    let mut client = served.memcached();
+    let value = "v".repeat(5_000);
+    client.ask(format!("set a 0 0 5000\r\n{value}\r\n"), "STORED\r\n");
+    let one = format!("VALUE a 0 5000\r\n{value}\r\n");
+    client.ask(
+        format!("get{}\r\nget b\r\n", " a".repeat(500)),
+        format!("{}END\r\nEND\r\n", one.repeat(500)),
+    );
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so() {
+    let limits = Limits { connections: 3, ..Limits::default() };
+    let served = Served::with(ServeOptions { limits, ..options() }, Clock::system());
+    let mut clients: Vec<Client> = (0..3).map(|_| served.memcached()).collect();
+    clients.iter_mut().for_each(|client| client.ask("mn\r\n", "MN\r\n"));
+    assert_eq!(served.memcached().rest(), b"ERROR Too many open connections\r\n");
+    clients[0].send("quit\r\n");
+    assert_eq!(clients[0].rest(), b"");
+    let mut again = served.memcached();
+    while again.stream.write_all(b"mn\r\n").is_err() || again.rest_of_line() != "MN" {
+        again = served.memcached(); // The one that ended is counted until its thread saw it.
+    }
+}
+
+#[test]
+fn unfinished_requests_share_a_limit() {
+    let limits = Limits { buffered_bytes: 1 << 20, value_bytes: 8 << 20, ..Limits::default() };
+    let served = Served::with(ServeOptions { limits, ..options() }, Clock::system());
+    let mut client = served.memcached();
+    client.send("set a 0 0 4000000\r\n");
+    let mut failed = false;
+    for _ in 0..400 {
+        failed |= client.stream.write_all(&[b'x'; 10_000]).is_err();
+    }
+    assert!(failed || client.rest().is_empty());
+    served.memcached().ask("mn\r\n", "MN\r\n");
+}
+
+#[test]
+fn thousands_of_idle_connections_hinder_nobody() {
+    let served = Served::new();
+    let idle: Vec<Client> = (0..400).map(|_| served.memcached()).collect();
+    served.memcached().ask("set a 0 0 1\r\na\r\n", "STORED\r\n");
+    drop(idle);
+}
+
+#[test]
+fn sockets_in_the_file_system_are_served_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let memcached = vec![Address::Unix(path.clone())];
+    let served = Served::with(ServeOptions { memcached, ..options() }, Clock::system());
+    let stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut client = Client { stream };
+    client.ask("set a 0 0 1\r\na\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\na\r\nEND\r\n");
+    // Connections are closed when the server stops.
+    served.server.stop();
+    assert_eq!(client.rest(), b"");
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let served = Served::new();
+    let data = std::sync::Arc::clone(&served.server.shared().data);
+    let start = |options| Server::start(std::sync::Arc::clone(&data), options).err().unwrap();
+    let none = ServeOptions { threads: 0, ..options() };
+    assert!(matches!(start(none), ServeError::NoThreads));
+    let none = ServeOptions { memcached: Vec::new(), ..options() };
+    assert!(matches!(start(none), ServeError::NoAddress));
+    let taken = served.server.memcached_addresses().to_vec();
+    let taken = ServeOptions { memcached: taken, ..options() };
+    assert!(matches!(start(taken), ServeError::Bind { .. }));
+}

@@ -1,0 +1,129 @@
+//! A server that is killed at any moment: everything that it acknowledged is there afterwards.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use everleaf::{CreateOptions, OpenOptions};
+use everleaf_server::{Database, Server};
+
+use crate::common::{Client, options, tcp};
+
+/// Names the pool for the process that is killed.
+const CHILD: &str = "EVERLEAF_SERVER_TEST_CHILD";
+const KILLS: usize = 10;
+const WRITERS: usize = 3;
+
+/// No test: the process that is killed, which serves until then.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let path = Path::new(&path);
+    if !path.exists() {
+        CreateOptions::new().size_bytes(64 << 20).create(path).unwrap().close().unwrap();
+    }
+    let data = Database::open(path, &OpenOptions::new()).unwrap();
+    let server = Server::start(Arc::new(data), options()).unwrap();
+    println!("\nserving {}", tcp(&server.memcached_addresses()[0]));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start(pool: &Path) -> (Child, SocketAddr) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["restart::child", "--exact", "--nocapture"]);
+    let mut child = command.env(CHILD, pool).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let address = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("serving ").map(|address| address.parse().unwrap()));
+    (child, address.unwrap())
+}
+
+/// What a writer knows: the last number that was acknowledged for its counter, and what was
+/// acknowledged for its other keys.
+#[derive(Clone, Default)]
+struct Known {
+    counter: u64,
+    sets: Vec<u64>,
+    greatest_cas: u64,
+}
+
+/// Writes until the server is gone.
+fn write(writer: usize, address: SocketAddr, known: &mut Known) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return };
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    let mut ask = |request: String, line: &mut String| {
+        line.clear();
+        stream.write_all(request.as_bytes()).is_ok()
+            && reader.read_line(line).is_ok_and(|bytes| bytes > 0 && line.ends_with('\n'))
+    };
+    loop {
+        let next = known.sets.len() as u64;
+        let body = format!("{next:>100}");
+        if !ask(format!("ms {writer}-{next} 100 F{next} c\r\n{body}\r\n"), &mut line) {
+            return;
+        }
+        let cas = line.trim_end().strip_prefix("HD c").unwrap().parse().unwrap();
+        assert!(cas > known.greatest_cas, "a CAS number came twice, or backwards");
+        known.greatest_cas = cas;
+        known.sets.push(cas);
+        if !ask(format!("ma {writer} N0 J1 v\r\n"), &mut line) || !ask(String::new(), &mut line) {
+            return;
+        }
+        known.counter = line.trim_end().parse().unwrap();
+    }
+}
+
+fn look(writer: usize, client: &mut Client, known: &mut Known) {
+    for (number, cas) in known.sets.iter().enumerate() {
+        let body = format!("{number:>100}");
+        client.ask(
+            format!("mg {writer}-{number} f c t v\r\n"),
+            format!("VA 100 f{number} c{cas} t-1\r\n{body}\r\n"),
+        );
+    }
+    // The write that was cut has happened or not; nobody knows.
+    client.send(format!("ma {writer} N0 J0 D0 v\r\n"));
+    client.line();
+    let counter: u64 = client.line().parse().unwrap();
+    assert!((known.counter..=known.counter + 1).contains(&counter), "{counter}");
+    known.counter = counter;
+    client.send(format!("md {writer}-{} q\r\n", known.sets.len()));
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_the_server_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("killed.pool");
+    CreateOptions::new().size_bytes(64 << 20).create(&pool).unwrap().close().unwrap();
+    let mut known = vec![Known::default(); WRITERS];
+    for kill in 0..KILLS {
+        let (mut child, address) = start(&pool);
+        let mut client = Client::connect(address);
+        known.iter_mut().enumerate().for_each(|(writer, known)| {
+            if kill > 0 {
+                look(writer, &mut client, known);
+            }
+        });
+        std::thread::scope(|scope| {
+            for (writer, known) in known.iter_mut().enumerate() {
+                scope.spawn(move || write(writer, address, known));
+            }
+            std::thread::sleep(Duration::from_millis(30 + 7 * kill as u64));
+            child.kill().unwrap();
+        });
+        child.wait().unwrap();
+        let mut rest = Vec::new();
+        let _ = client.stream.read_to_end(&mut rest); // The connection is gone in some way.
+    }
+    assert!(known.iter().all(|known| known.sets.len() > KILLS));
+    let store = everleaf::Store::open(&pool).unwrap();
+    let outcome = store.check().unwrap();
+    assert!(outcome.ok, "{:?}", outcome.violations);
+}
