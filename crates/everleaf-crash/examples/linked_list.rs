@@ -4,7 +4,7 @@
 //! The list is a stack on bare recorded memory: line 1 holds the head, line `1 + n` the node that
 //! the `n`-th push uses.
 
-use everleaf_crash::{Options, Subject, explore};
+use everleaf_crash::{Options, Promise, Subject, explore};
 use everleaf_pmem::{Media, PCell, PPtr, Traced, persistent, site};
 
 persistent! {
@@ -64,24 +64,17 @@ impl Subject for List {
         Ok(image)
     }
 
-    fn verify(
-        &self,
-        media: &mut Traced,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, promise: &Promise) -> Result<(), String> {
         let (mut found, mut at) = (Vec::new(), media.load(&head(media)?.next));
         while !at.is_null() {
             let node = node(media, at)?;
             found.insert(0, media.load(&node.value));
             at = media.load(&node.next);
         }
-        let legal = (acknowledged..=cut.map_or(acknowledged, |cut| cut + 1))
-            .any(|n| found == (0..n as u64).collect::<Vec<_>>());
-        if legal {
+        if promise.allows(found.len()) && found == (0..found.len() as u64).collect::<Vec<_>>() {
             Ok(())
         } else {
-            Err(format!("{acknowledged} pushes were acknowledged, the list holds {found:?}"))
+            Err(format!("{promise} pushes should be there, the list holds {found:?}"))
         }
     }
 

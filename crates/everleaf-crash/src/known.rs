@@ -14,14 +14,21 @@ pub(crate) struct Moment {
     pub acknowledged: usize,
     /// This one may have happened or not.
     pub cut: Option<usize>,
+    /// So many have been found by a recovery that returned, whatever they had acknowledged before;
+    /// 0 where that makes no difference.
+    pub recovered: usize,
 }
 
 impl Moment {
     pub fn during(operation: usize) -> Self {
-        Self { acknowledged: operation, cut: Some(operation) }
+        Self { acknowledged: operation, cut: Some(operation), recovered: 0 }
     }
     pub fn between(acknowledged: usize) -> Self {
-        Self { acknowledged, cut: None }
+        Self { acknowledged, cut: None, recovered: 0 }
+    }
+    /// Moments that differ in nothing but what is cut have the same.
+    fn place(self) -> (usize, usize) {
+        (self.acknowledged, self.recovered)
     }
 }
 
@@ -40,7 +47,7 @@ struct Passed {
 /// operations is good during the next one as well, so both moments share a table.
 #[derive(Default)]
 pub(crate) struct Known {
-    moments: Vec<HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
+    moments: HashMap<(usize, usize), HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
     site_sets: Vec<Vec<Site>>,
     /// Sets of images, too many to list, of which all passed that a recovery can tell apart; with
     /// the depth.
@@ -61,8 +68,7 @@ impl Known {
     /// Whether this image needs no second look, at this depth, in a program without the barrier
     /// `suppressed`.
     pub fn covers(&self, moment: Moment, hash: u128, depth: u8, suppressed: Option<Site>) -> bool {
-        let Some(passed) =
-            self.moments.get(moment.acknowledged).and_then(|images| images.get(&hash))
+        let Some(passed) = self.moments.get(&moment.place()).and_then(|images| images.get(&hash))
         else {
             return false;
         };
@@ -79,7 +85,7 @@ impl Known {
     /// Distinct images.
     pub fn images(&self) -> u64 {
         let images: HashSet<u128, BuildHasherDefault<Folded>> =
-            self.moments.iter().flat_map(|images| images.keys().copied()).collect();
+            self.moments.values().flat_map(|images| images.keys().copied()).collect();
         images.len() as u64
     }
 
@@ -95,11 +101,8 @@ impl Known {
             self.site_sets.push(sites);
             self.site_sets.len() - 1
         });
-        if self.moments.len() <= moment.acknowledged {
-            self.moments.resize_with(moment.acknowledged + 1, HashMap::default);
-        }
         let passed = Passed { strictly: moment.cut.is_none(), depth, sites: place as u32 };
-        self.moments[moment.acknowledged].insert(hash, passed).is_none()
+        self.moments.entry(moment.place()).or_default().insert(hash, passed).is_none()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use everleaf_pmem::{Site, Traced};
 
+use crate::{Acknowledges, Promise};
+
 /// Anything that lives on persistent memory and says what it promises: a tree, an allocator, a toy
 /// of three lines.
 ///
@@ -48,32 +50,30 @@ pub trait Subject: Sized {
     /// What could not be recovered: a violation. So is a panic.
     fn recover(&self, image: Traced) -> Result<Self::State, String>;
 
-    /// Checks a recovered state: its invariants, and that it holds what was promised: operations
-    /// `0..acknowledged` are complete; operation `cut`, if there is one, has happened wholly or not
-    /// at all; nothing else has happened. Then it should run some more operations and check again:
-    /// a state may look right and be a trap. What it writes is not explored.
+    /// What is acknowledged when an operation has returned: everything (the default) by a strict
+    /// structure. A buffered structure acknowledges everything with `sync`, whole epochs with what
+    /// ends them, and nothing with any other operation; it must also have
+    /// [`completed`](Self::completed).
+    fn acknowledges(&self, _operation: usize) -> Acknowledges {
+        Acknowledges::Everything
+    }
+
+    /// Checks a recovered state: its invariants, and that it holds what was promised: so many
+    /// operations as [`Promise::boundaries`] has one of, each of them whole, and nothing else. Then
+    /// it should run some more operations and check again: a state may look right and be a trap.
+    /// What it writes is not explored.
     ///
     /// # Errors
     /// Which invariant broke: a violation. So is a panic.
-    fn verify(
-        &self,
-        state: &mut Self::State,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String>;
+    fn verify(&self, state: &mut Self::State, promise: &Promise) -> Result<(), String>;
 
-    /// How many operations a recovered state holds: `acknowledged`, or one more if `cut` has
-    /// happened. With this the explorer goes on from a recovery that returned before its own writes
-    /// were durable, and from one that leaves work for the first access to the structure: a crash
-    /// right then must not undo these operations, and the next one is run, on a recovery of its
-    /// own, and crashed in. Whether work was left is seen by whether this writes; otherwise it must
-    /// not. `None` (the default) where the question has no answer.
-    fn completed(
-        &self,
-        _state: &mut Self::State,
-        _acknowledged: usize,
-        _cut: Option<usize>,
-    ) -> Option<usize> {
+    /// How many operations a recovered state holds: the greatest of [`Promise::boundaries`] that it
+    /// agrees with. With this the explorer goes on from a recovery that returned before its own
+    /// writes were durable, and from one that leaves work for the first access to the structure: a
+    /// crash right then must not undo these operations, and the next one is run, on a recovery of
+    /// its own, and crashed in. Whether work was left is seen by whether this writes; otherwise it
+    /// must not. `None` (the default) where the question has no answer.
+    fn completed(&self, _state: &mut Self::State, _promise: &Promise) -> Option<usize> {
         None
     }
 

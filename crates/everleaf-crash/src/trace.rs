@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use everleaf_pmem::{Event, MapError, Site, Traced, WORD};
 
+use crate::explorer::promise_of;
 use crate::known::Moment;
 use crate::machine::{Machine, ONLY_THREAD};
-use crate::{Assumptions, Interleaving, Options, Subject};
+use crate::{Assumptions, Interleaving, Options, Restart, Subject};
 
 /// Why an exploration could not be made. That a structure is wrong is no such reason: that is a
 /// [`Violation`](crate::Violation).
@@ -97,6 +99,8 @@ pub(crate) struct Recording {
     pub start: Vec<u64>,
     pub prepare: Trace,
     pub steps: Vec<RecordedOperation>,
+    /// The crashes among the operations that have lost some.
+    pub restarts: Rc<[Restart]>,
 }
 
 impl Trace {
@@ -177,6 +181,7 @@ pub(crate) fn record<S: Subject>(
     let prepare = Trace::take(&media);
     machine.feed(&prepare);
     let mut steps = Vec::new();
+    let mut restarts: Vec<Restart> = Vec::new();
     for operation in 0..subject.operation_count() {
         let failed = |message| ExploreError::Operation {
             operation,
@@ -188,6 +193,9 @@ pub(crate) fn record<S: Subject>(
         if subject.is_crash(operation) {
             drop(state);
             let image = machine.floor().to_vec();
+            let survived =
+                survived(subject, options, operation, &image, &restarts).map_err(failed)?;
+            restarts.extend((survived < operation).then_some(Restart { operation, survived }));
             media = Traced::from_image(&image, options.max_len, options.seed)?;
             machine = new_machine(image.clone(), options.assumptions, options);
             restart = Some(image);
@@ -200,7 +208,27 @@ pub(crate) fn record<S: Subject>(
         machine.feed(&trace);
         steps.push(RecordedOperation { restart, trace });
     }
-    Ok(Recording { start, prepare, steps })
+    Ok(Recording { start, prepare, steps, restarts: restarts.into() })
+}
+
+/// How many operations a crash leaves that is the operation `crash`. Asking may write, so a
+/// recovery of its own is asked.
+fn survived<S: Subject>(
+    subject: &S,
+    options: &Options,
+    crash: usize,
+    image: &[u64],
+    restarts: &[Restart],
+) -> Result<usize, String> {
+    let promise = promise_of(subject, Moment::between(crash), restarts.into());
+    if let [only] = promise.boundaries() {
+        return Ok(*only);
+    }
+    let media = Traced::from_image(image, options.max_len, options.seed);
+    let media = media.map_err(|e| e.to_string())?;
+    let found = caught(|| Ok(subject.completed(&mut subject.recover(media)?, &promise)))?;
+    // Where it is none of them the exploration says so: this image is one of those that it tries.
+    Ok(found.unwrap_or(promise.floor()))
 }
 
 pub(crate) fn new_machine(image: Vec<u64>, assumptions: Assumptions, options: &Options) -> Machine {

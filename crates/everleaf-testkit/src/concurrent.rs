@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everleaf::{StoreKey, Transactions};
-use everleaf_crash::{ConcurrentSubject, Step, Subject};
+use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject};
 use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
@@ -52,7 +52,9 @@ pub(crate) fn answer<K: StoreKey>(
         Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
         Operation::Batch(_) => return Err("an index has no batches; explore the store".to_owned()),
-        Operation::Sync | Operation::Crash => index.sync().map(|()| Answer::Done),
+        Operation::Sync | Operation::Epoch | Operation::Crash => {
+            index.sync().map(|()| Answer::Done)
+        }
         other => return Err(format!("{other} is not for an open index")),
     }
     .map_err(sentence)
@@ -177,6 +179,10 @@ impl ConcurrentSubject for ConcurrentEngineSubject {
 
     fn apply(&self, content: &mut Content, operation: usize) -> Answer {
         specification(self.subject.level(), content, &self.subject.scenario.explore[operation])
+    }
+
+    fn acknowledges(&self, operation: usize) -> Acknowledges {
+        self.subject.acknowledges(operation)
     }
 
     fn sites(&self) -> Vec<Site> {

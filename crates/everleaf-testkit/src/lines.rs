@@ -60,14 +60,14 @@ pub(crate) fn parse_thread(
     let form = || ScriptError::Form {
         line,
         form: "thread N OP.., where N is 1 to 16 and OP is get, insert, update, upsert, remove, \
-            batch or sync",
+            batch, sync or epoch",
     };
     let [number, words @ ..] = words else { return Err(form()) };
     let thread =
         number.parse().ok().filter(|thread| (1..=MAX_THREADS).contains(thread)).ok_or_else(form)?;
     let runs = matches!(
         words.first(),
-        Some(&("get" | "insert" | "update" | "upsert" | "remove" | "batch" | "sync"))
+        Some(&("get" | "insert" | "update" | "upsert" | "remove" | "batch" | "sync" | "epoch"))
     );
     let operation = if runs { parse_operation(line, words, keys)? } else { None };
     Ok(Operation::Thread { thread, round, operation: Box::new(operation.ok_or_else(form)?) })
@@ -180,15 +180,16 @@ mod tests {
     #[test]
     fn lines_of_threads_run_concurrently_until_a_line_without_one() {
         let text = "insert 1 1\nexplore\nthread 1 insert 2 2\nthread 2 get 2\n# no line\nthread 1 \
-            remove 2\nepoch\nthread 3 sync\ncrash\nget 1\n";
+            remove 2\nepoch\nthread 3 sync\nthread 2 epoch\ncrash\nget 1\n";
         let scenario = Scenario::parse(text, None).unwrap();
         assert_eq!(
             (scenario.keys, scenario.prepare.len(), scenario.has_threads()),
             (ScriptKeys::U64, 1, true)
         );
-        let concurrent =
-            [vec![on(1, &[0, 2]), on(2, &[1])], vec![on(3, &[3])]].map(Step::Concurrent);
-        assert_eq!(scenario.steps(), [&concurrent[..], &[Step::Crash, Step::Alone(5)]].concat());
+        let first = Step::Concurrent(vec![on(1, &[0, 2]), on(2, &[1])]);
+        let second = Step::Concurrent(vec![on(3, &[4]), on(2, &[5])]);
+        let expected = [first, Step::Alone(3), second, Step::Crash, Step::Alone(7)];
+        assert_eq!(scenario.steps(), expected);
         assert_eq!(scenario.explore[1].to_string(), "thread 2 get 2");
         assert!(!Scenario::parse("get 1\ncrash", None).unwrap().has_threads());
     }

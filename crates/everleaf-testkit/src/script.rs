@@ -84,6 +84,8 @@ pub enum Operation {
     Remove(Key),
     /// Makes everything before it durable; nothing on a strict engine.
     Sync,
+    /// Ends the epoch of a buffered engine; nothing on a strict one.
+    Epoch,
     /// Crash here, recover, go on.
     Crash,
     /// Close cleanly, open again, go on.
@@ -147,6 +149,7 @@ impl fmt::Display for Operation {
             Operation::Upsert(key, value) => write!(f, "upsert {key} {value}"),
             Operation::Remove(key) => write!(f, "remove {key}"),
             Operation::Sync => f.write_str("sync"),
+            Operation::Epoch => f.write_str("epoch"),
             Operation::Crash => f.write_str("crash"),
             Operation::Reopen => f.write_str("reopen"),
             Operation::Batch(operations) => {
@@ -326,7 +329,7 @@ pub(crate) fn parse_operation(
         ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
         ["remove", k] => Operation::Remove(key(k)?),
         ["sync"] => Operation::Sync,
-        ["epoch"] => return Ok(None), // Every engine of this release is strict.
+        ["epoch"] => Operation::Epoch,
         ["crash"] => Operation::Crash,
         ["reopen"] => Operation::Reopen,
         ["get", ..] => return Err(ScriptError::Form { line, form: "get KEY" }),
@@ -369,7 +372,11 @@ mod tests {
         assert_eq!(scenario.keys, ScriptKeys::U64);
         assert_eq!(
             scenario.prepare,
-            [Operation::Insert(Key::U64(1), 10), Operation::Insert(Key::U64(2), 20)]
+            [
+                Operation::Insert(Key::U64(1), 10),
+                Operation::Insert(Key::U64(2), 20),
+                Operation::Epoch
+            ]
         );
         assert_eq!(
             scenario.explore,

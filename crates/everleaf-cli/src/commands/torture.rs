@@ -156,12 +156,15 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
             damaged,
             reopen_ms_max,
             concurrency,
+            contract,
+            syncs,
         } = report;
         writeln!(
             out,
-            "{engine} ({concurrency}): killed {kills} times, {operations} operations acknowledged, \
-            {batches} of them batches, and {cut_batches} batches cut; lost {lost}, phantom \
-            {phantom}, damaged {damaged}; longest reopening {reopen_ms_max} ms"
+            "{engine} ({concurrency}, {contract}): killed {kills} times, {operations} operations \
+            returned, {batches} of them batches, and {syncs} syncs; {cut_batches} batches cut; \
+            lost {lost}, phantom {phantom}, damaged {damaged}; longest reopening {reopen_ms_max} \
+            ms"
         )
     };
     shown.map_err(|e| Failure::output(&e))

@@ -118,12 +118,12 @@ impl<S: Subject> Explorer<'_, S> {
         let media = self.media_with(image)?;
         self.tally.recoveries += 1;
         media.watch_loads(Among::words(among).map(|word| (word * WORD) as u64));
-        let Moment { acknowledged, cut } = moment;
+        let promise = self.promise(moment);
         let recovery = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
             let recovery = Trace::take(&media);
             media.record(false, false);
-            self.subject.verify(&mut state, acknowledged, cut)?;
+            self.subject.verify(&mut state, &promise)?;
             Ok(recovery)
         })?;
         Ok((recovery, watched_loads(&media)))
@@ -206,24 +206,24 @@ impl<S: Subject> Explorer<'_, S> {
         let traces = self.follow_up(first, recovery.moment, next, decided)?;
         let inherited = &first.undecided(decided);
         let recovery = Walk { depth: 0, inherited, ..*recovery };
+        let found = self.found(next);
         if machine.has_pending() {
-            let walk = Walk {
-                moment: Moment::between(next),
-                budget: self.share_of_point(&recovery, 1),
-                ..recovery
-            };
+            let walk =
+                Walk { moment: found, budget: self.share_of_point(&recovery, 1), ..recovery };
             self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
         }
         for (operation, trace) in traces {
             let trace = self.mutated(&trace);
             sites.extend(trace.events.iter().filter_map(barrier));
-            let (during, moment) = (During::FollowUp(operation), Moment::during(operation));
+            let during = During::FollowUp(operation);
+            let moment = Moment { recovered: found.recovered, ..Moment::during(operation) };
             let walk = Walk { trace: &trace, during, moment, ..recovery };
             if self.walk(machine, &walk, &mut keep).is_break() {
                 break;
             }
             let budget = self.share_of_point(&walk, 1);
-            let walk = Walk { moment: Moment::between(operation + 1), budget, ..walk };
+            let moment = Moment { recovered: found.recovered, ..Moment::between(operation + 1) };
+            let walk = Walk { moment, budget, ..walk };
             self.crash_at(machine, &walk, trace.events.len(), Scope::All)?;
         }
         failure.map_or(Ok(()), Err)
@@ -238,8 +238,9 @@ impl<S: Subject> Explorer<'_, S> {
         moment: Moment,
         decided: &mut Vec<usize>,
     ) -> Result<(Option<usize>, bool), Failure> {
+        let promise = self.promise(moment);
         self.recovered(first, moment, decided, |subject, state, media| {
-            let next = subject.completed(state, moment.acknowledged, moment.cut);
+            let next = subject.completed(state, &promise);
             Ok((next, Trace::take(media).stores_anything()))
         })
     }

@@ -7,6 +7,7 @@ mod point;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::rc::Rc;
 
 use everleaf_pmem::{Site, Traced};
 use rand::rngs::SmallRng;
@@ -18,7 +19,7 @@ use crate::mutant::{Mutant, OperationOf};
 use crate::trace::{Recording, Trace, barrier, new_machine};
 use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
-use crate::{Options, Progress, Subject};
+use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject};
 
 /// An image that did not pass: the crashes that led to it, and what broke.
 #[derive(Clone, Debug)]
@@ -73,6 +74,10 @@ pub(crate) struct Explorer<'a, S: Subject> {
     spares_recoveries: bool,
     /// Whether counterexamples are worth reducing.
     reduces: bool,
+    /// The crashes among the operations that have lost some.
+    restarts: Rc<[Restart]>,
+    /// What was promised at the moment that was asked for last.
+    promise: Option<(Moment, Rc<Promise>)>,
     pub known: Known,
     pub tally: Tally,
     scratch: Option<Traced>,
@@ -128,6 +133,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
             baseline: None,
             spares_recoveries: true,
             reduces: true,
+            restarts: Rc::new([]),
+            promise: None,
             known: Known::default(),
             tally: Tally::default(),
             scratch: None,
@@ -175,6 +182,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         progress: &mut dyn FnMut(Progress),
         sink: &mut Sink,
     ) {
+        self.restarts = recording.restarts.clone();
         let mut machine =
             new_machine(recording.start.clone(), self.options.assumptions, self.options);
         machine.feed(&recording.prepare);
@@ -207,6 +215,26 @@ impl<'a, S: Subject> Explorer<'a, S> {
             {
                 return;
             }
+        }
+    }
+
+    fn promise(&mut self, moment: Moment) -> Rc<Promise> {
+        if let Some((last, promise)) = &self.promise
+            && *last == moment
+        {
+            return promise.clone();
+        }
+        let promise = Rc::new(promise_of(self.subject, moment, self.restarts.clone()));
+        self.promise = Some((moment, promise.clone()));
+        promise
+    }
+
+    /// What a recovery has promised that returned and has found so many operations.
+    fn found(&mut self, operations: usize) -> Moment {
+        let moment = Moment::between(operations);
+        match self.promise(moment).boundaries() {
+            [_] => moment,
+            _ => Moment { recovered: operations, ..moment },
         }
     }
 
@@ -338,6 +366,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         Continue(())
     }
+}
+
+/// What `subject` has promised at a moment. A crash that is an operation leaves what it leaves.
+pub(crate) fn promise_of<S: Subject>(
+    subject: &S,
+    moment: Moment,
+    restarts: Rc<[Restart]>,
+) -> Promise {
+    Promise::at(moment, restarts, &|operation| match subject.is_crash(operation) {
+        true => Acknowledges::Everything,
+        false => subject.acknowledges(operation),
+    })
 }
 
 /// Whether an image that passed before is tried again.

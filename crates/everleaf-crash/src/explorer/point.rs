@@ -12,7 +12,7 @@ use crate::violation::Crash;
 use crate::{Subject, images};
 
 /// The image in which something broke: an outcome for each line.
-type Broken = (Vec<usize>, Failure);
+type Broken = (Vec<usize>, Box<Failure>);
 
 /// What a crash point may choose from: outcomes of the lines with pending stores, then of those
 /// that the crash before has left undecided.
@@ -59,7 +59,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
                 return Ok(left_out);
             }
-            Err(broken) => broken,
+            Err((choice, found)) => (choice, *found),
         };
         found.settled.drain(..).for_each(|(line, outcome)| choice[line] = outcome);
         if self.reduces {
@@ -92,7 +92,7 @@ impl<S: Subject> Explorer<'_, S> {
             match self.try_image(machine, choice, &walk, Fresh::Required, None) {
                 Ok(_) => Continue(()),
                 Err(found) => {
-                    broken = Some((choice.to_vec(), found));
+                    broken = Some((choice.to_vec(), Box::new(found)));
                     Break(())
                 }
             }
@@ -151,7 +151,7 @@ impl<S: Subject> Explorer<'_, S> {
             let walk = Walk { until: self.share_of_image(walk, runs_left + 1), ..*walk };
             match self.try_image(machine, &choice, &walk, Fresh::Required, Some(among)) {
                 Ok(decided) => rests.put_back(set, within, &choice, &decided),
-                Err(found) => return Err((choice, found)),
+                Err(found) => return Err((choice, Box::new(found))),
             }
             if is_drawn {
                 rests.give_up(runs_left);

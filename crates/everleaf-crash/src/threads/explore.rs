@@ -8,7 +8,7 @@ use super::counterexample::violation;
 use super::execution::{Execution, Executor};
 use super::history::{MAX_OPERATIONS, Stage};
 use super::interleaving::Interleaving;
-use super::judge::Judge;
+use super::judge::{Durable, Judge};
 use super::mutants::Mutants;
 use super::scheduler::{MAX_THREADS, Plan};
 use super::shrink::fewer_operations;
@@ -133,7 +133,7 @@ pub(super) struct Campaign<'a, S: ConcurrentSubject> {
 /// What a step begins with.
 pub(super) struct Base<C> {
     pub(super) machine: Machine,
-    content: C,
+    durable: Durable<C>,
 }
 
 impl<S: ConcurrentSubject> Campaign<'_, S> {
@@ -149,7 +149,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         machine.feed(&prepare);
         self.audit.pass(&prepare.events);
         self.audit.start_counting();
-        let mut base = Base { machine, content };
+        let mut base = Base { machine, durable: Durable::of(content) };
         let end = only.map_or(self.executor.steps.len(), |only| only.step + 1);
         for step in 0..end {
             if self.violations.len() >= self.options.violation_limit {
@@ -225,7 +225,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             }
         };
         self.audit.pass(&trace.events);
-        trace.moments = vec![self.judge.moment([content.clone()].into()); trace.events.len() + 1];
+        // Until the recovery has returned, what could be left before may still be.
+        let mut legal = base.durable.legal.clone();
+        legal.insert(content.clone());
+        trace.moments = vec![self.judge.moment(legal); trace.events.len()];
+        trace.moments.push(self.judge.moment([content.clone()].into()));
         if explores
             && let Some(failure) =
                 self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step)
@@ -236,7 +240,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             );
         }
         machine.feed(&trace);
-        Some(Base { machine, content })
+        Some(Base { machine, durable: Durable::of(content) })
     }
 
     /// What the step after this one begins with: its threads have run one after another, as they do
@@ -251,7 +255,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         self.audit.pass(&trace.events);
         let mut machine = base.machine.clone();
         machine.feed(&trace);
-        Ok(content.ok().map(|content| Base { machine, content }))
+        let mut durable = base.durable.clone();
+        for operation in self.executor.steps[step].threads().iter().flat_map(|t| &t.operations) {
+            durable.run(self.subject, *operation);
+        }
+        Ok(content.ok().map(|content| Base { machine, durable: Durable { content, ..durable } }))
     }
 
     /// Explores the interleavings of a step, up to the first that goes wrong.
@@ -419,11 +427,9 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         execution: &Execution<S>,
     ) -> Result<(), String> {
         let found = execution.content.as_ref().map_err(Clone::clone)?;
-        let legal = execution.history.legal_contents(
-            execution.trace.events.len(),
-            &base.content,
-            &|content, operation| self.subject.apply(content, operation),
-        );
+        let apply = |content: &mut S::Content, operation| self.subject.apply(content, operation);
+        let events = execution.trace.events.len();
+        let legal = execution.history.contents(events, &base.durable.content, &apply);
         if legal.contains(found) {
             return Ok(());
         }
@@ -437,12 +443,18 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     pub(super) fn moments(&self, base: &Base<S::Content>, execution: &Execution<S>) -> Vec<Moment> {
         let history = &execution.history;
         let apply = |content: &mut S::Content, operation| self.subject.apply(content, operation);
+        let acknowledges = |operation| self.subject.acknowledges(operation);
         let mut last: Option<(Vec<Stage>, Moment)> = None;
         let at = |events| {
             let stages: Vec<Stage> = history.calls.iter().map(|call| call.stage(events)).collect();
             let moment = match last.take() {
                 Some((same, moment)) if same == stages => moment,
-                _ => self.judge.moment(history.legal_contents(events, &base.content, &apply)),
+                _ => self.judge.moment(history.legal_contents(
+                    events,
+                    &base.durable,
+                    &apply,
+                    &acknowledges,
+                )),
             };
             last = Some((stages, moment));
             moment

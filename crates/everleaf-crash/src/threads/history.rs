@@ -1,6 +1,9 @@
 //! What operations returned and when, and which contents that allows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::judge::Durable;
+use crate::Acknowledges;
 
 /// Operations that a history may have: those that are done are a set of bits.
 pub(crate) const MAX_OPERATIONS: usize = u64::BITS as usize;
@@ -78,15 +81,17 @@ impl<O: Clone + Eq> History<O> {
         self.calls[place].returned = Some((mark, outcome));
     }
 
-    /// The contents that are legal after a crash that came after so many events: those in which a
+    /// The contents that are legal after a crash that came after so many events: those which a
     /// linearization of the operations that had returned, and of any of those in flight, leaves
-    /// `start`. In a linearization, every operation that had returned gives what it returned, and
-    /// none comes before one that had returned when it was begun.
+    /// right after one that ends an epoch (of a strict structure, each does), and not before one
+    /// that has acknowledged everything. In a linearization, every operation that had returned
+    /// gives what it returned, and none comes before one that had returned when it was begun.
     pub fn legal_contents<C: Clone + Ord>(
         &self,
         events: usize,
-        start: &C,
+        start: &Durable<C>,
         apply: &dyn Fn(&mut C, usize) -> O,
+        acknowledges: &dyn Fn(usize) -> Acknowledges,
     ) -> BTreeSet<C> {
         let calls: Vec<(&Call<O>, Stage)> = self
             .calls
@@ -94,31 +99,54 @@ impl<O: Clone + Eq> History<O> {
             .map(|call| (call, call.stage(events)))
             .filter(|(_, stage)| *stage != Stage::Ahead)
             .collect();
-        let mut search = Search { calls, apply, seen: BTreeSet::new(), legal: BTreeSet::new() };
-        search.go_on(0, start.clone());
+        let kinds: Vec<Acknowledges> =
+            calls.iter().map(|(call, _)| acknowledges(call.operation)).collect();
+        let acknowledged = (0..calls.len())
+            .filter(|i| calls[*i].1 == Stage::Returned && kinds[*i] == Acknowledges::Everything)
+            .fold(0, |set, i| set | 1 << i);
+        let (seen, legal) = (BTreeMap::new(), BTreeSet::new());
+        let mut search = Search { calls, kinds, acknowledged, apply, seen, legal };
+        if search.explains(0, start.content.clone()) && acknowledged == 0 {
+            search.legal.extend(start.legal.iter().cloned());
+        }
         search.legal
+    }
+
+    /// The contents that may be there without a crash, after so many events.
+    pub fn contents<C: Clone + Ord>(
+        &self,
+        events: usize,
+        start: &C,
+        apply: &dyn Fn(&mut C, usize) -> O,
+    ) -> BTreeSet<C> {
+        let strictly = |_| Acknowledges::Everything;
+        self.legal_contents(events, &Durable::of(start.clone()), apply, &strictly)
     }
 }
 
 struct Search<'a, C, O> {
     calls: Vec<(&'a Call<O>, Stage)>,
+    /// What each acknowledges when it returns.
+    kinds: Vec<Acknowledges>,
+    /// The set of those that had returned and acknowledged everything.
+    acknowledged: u64,
     apply: &'a dyn Fn(&mut C, usize) -> O,
-    seen: BTreeSet<(u64, C)>,
+    /// Whether the rest can be explained where these have happened and this is there.
+    seen: BTreeMap<(u64, C), bool>,
     legal: BTreeSet<C>,
 }
 
 impl<C: Clone + Ord, O: Clone + Eq> Search<'_, C, O> {
-    /// The operations in the set `done` have happened, and led to `content`.
-    fn go_on(&mut self, done: u64, content: C) {
-        if !self.seen.insert((done, content.clone())) {
-            return;
+    /// Whether the rest can be explained where the operations in the set `done` have happened, and
+    /// led to `content`.
+    fn explains(&mut self, done: u64, content: C) -> bool {
+        if let Some(known) = self.seen.get(&(done, content.clone())) {
+            return *known;
         }
         let waiting = |i: &usize| done >> i & 1 == 0;
         let returned = |i: &usize| self.calls[*i].1 == Stage::Returned;
         let must: Vec<usize> = (0..self.calls.len()).filter(waiting).filter(returned).collect();
-        if must.is_empty() {
-            self.legal.insert(content.clone());
-        }
+        let mut explains = must.is_empty();
         // None that had returned may be overtaken by one that was begun later.
         let first_return = must
             .iter()
@@ -136,10 +164,17 @@ impl<C: Clone + Ord, O: Clone + Eq> Search<'_, C, O> {
                 Some((_, returned)) if stage == Stage::Returned => *returned == outcome,
                 _ => true,
             };
-            if explained {
-                self.go_on(done | 1 << i, next);
+            let done = done | 1 << i;
+            if explained && self.explains(done, next.clone()) {
+                explains = true;
+                let ends = self.kinds[i] != Acknowledges::Nothing;
+                if ends && self.acknowledged & !done == 0 {
+                    self.legal.insert(next);
+                }
             }
         }
+        self.seen.insert((done, content), explains);
+        explains
     }
 }
 
@@ -157,7 +192,53 @@ mod tests {
     }
 
     fn legal(history: &History<u64>, events: usize) -> Vec<u64> {
-        history.legal_contents(events, &0, &register).into_iter().collect()
+        let strictly = |_| Acknowledges::Everything;
+        let legal = history.legal_contents(events, &Durable::of(0), &register, &strictly);
+        legal.into_iter().collect()
+    }
+
+    /// The same where reads acknowledge nothing, nor do sets; operation 1 ends an epoch, 2 is sync.
+    fn buffered(history: &History<u64>, events: usize, older: &[u64]) -> Vec<u64> {
+        let acknowledges = |operation| match operation {
+            1 => Acknowledges::EndOfEpoch,
+            2 => Acknowledges::Everything,
+            _ => Acknowledges::Nothing,
+        };
+        let start = Durable { content: 0, legal: older.iter().copied().collect() };
+        let apply = |content: &mut u64, operation| match operation {
+            1 | 2 => 0,
+            _ => register(content, operation),
+        };
+        history.legal_contents(events, &start, &apply, &acknowledges).into_iter().collect()
+    }
+
+    #[test]
+    fn a_crash_leaves_a_consistent_cut_of_a_buffered_structure() {
+        let mut history = History::default();
+        let set = history.invoke(1, 15, 0);
+        assert_eq!(buffered(&history, 1, &[0, 9]), [0, 9], "what is in flight is of no epoch");
+        history.returns(set, 0, 1);
+        assert_eq!(buffered(&history, 1, &[0, 9]), [0, 9], "nor is what has returned");
+        let epoch = history.invoke(2, 1, 1);
+        let other = history.invoke(1, 16, 2);
+        assert_eq!(buffered(&history, 3, &[0]), [0, 5, 6], "it ends before the other, or after");
+        history.returns(epoch, 0, 3);
+        history.returns(other, 0, 3);
+        assert_eq!(buffered(&history, 3, &[0]), [0, 5, 6], "nobody has waited for it");
+        let sync = history.invoke(2, 2, 3);
+        assert_eq!(buffered(&history, 4, &[0]), [0, 5, 6]);
+        history.returns(sync, 0, 5);
+        assert_eq!(buffered(&history, 5, &[0]), [6], "it came after both");
+    }
+
+    #[test]
+    fn an_epoch_that_nothing_explains_is_no_cut() {
+        let mut history = History::default();
+        history.invoke(1, 15, 0);
+        history.invoke(2, 1, 0);
+        let read = history.invoke(3, 0, 1);
+        history.returns(read, 7, 2);
+        assert_eq!(buffered(&history, 2, &[0]), [] as [u64; 0], "no operation sets 7");
     }
 
     #[test]

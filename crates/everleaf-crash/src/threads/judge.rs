@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use everleaf_pmem::{Site, Traced};
 
 use super::subject::ConcurrentSubject;
-use crate::Subject;
 use crate::known::Moment;
 use crate::violation::During;
+use crate::{Acknowledges, Promise as Numbers, Subject};
 
 /// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of
 /// acknowledged operations" is the number of a promise, a set of legal contents.
@@ -18,6 +18,30 @@ pub(crate) struct Judge<'a, S: ConcurrentSubject> {
     /// left work behind.
     follow_up: Vec<usize>,
     promises: RefCell<Promises<S::Content>>,
+}
+
+/// What is there when nothing runs, and what a crash may leave then.
+#[derive(Clone)]
+pub(crate) struct Durable<C> {
+    pub content: C,
+    pub legal: BTreeSet<C>,
+}
+
+impl<C: Clone + Ord> Durable<C> {
+    /// All that is there is durable.
+    pub fn of(content: C) -> Self {
+        Self { legal: [content.clone()].into(), content }
+    }
+
+    /// An operation runs alone.
+    pub fn run<S: ConcurrentSubject<Content = C>>(&mut self, subject: &S, operation: usize) {
+        subject.apply(&mut self.content, operation);
+        match subject.acknowledges(operation) {
+            Acknowledges::Everything => self.legal = [self.content.clone()].into(),
+            Acknowledges::EndOfEpoch => drop(self.legal.insert(self.content.clone())),
+            Acknowledges::Nothing => {}
+        }
+    }
 }
 
 struct Promises<C> {
@@ -119,17 +143,11 @@ impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
         )
     }
 
-    fn verify(
-        &self,
-        state: &mut S::State,
-        promise: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, state: &mut S::State, promise: &Numbers) -> Result<(), String> {
         let found = self.subject.content(state).map_err(|e| format!("after recovery: {e}"))?;
         {
             let listed = &self.promises.borrow().listed;
-            let after = cut.map(|cut| &listed[cut + 1].legal);
-            let mut legal = listed[promise].legal.iter().chain(after.into_iter().flatten());
+            let mut legal = promise.boundaries().iter().flat_map(|number| &listed[*number].legal);
             if !legal.clone().any(|content| *content == found) {
                 let found = self.subject.describe_content(&found);
                 return Err(format!(
@@ -141,16 +159,17 @@ impl<S: ConcurrentSubject> Subject for Judge<'_, S> {
         self.subject.go_on(state)
     }
 
-    fn completed(&self, state: &mut S::State, _: usize, _: Option<usize>) -> Option<usize> {
+    fn completed(&self, state: &mut S::State, _: &Numbers) -> Option<usize> {
         let found = self.subject.content(state).ok()?;
         let Promises { listed, follow_ups, .. } = &mut *self.promises.borrow_mut();
         let first = *follow_ups.entry(found).or_insert_with_key(|found| {
-            let (first, mut content) = (listed.len(), found.clone());
+            let first = listed.len();
+            let mut base = Durable::of(found.clone());
             for operation in &self.follow_up {
-                listed.push(Promise { legal: [content.clone()].into(), next: Some(*operation) });
-                self.subject.apply(&mut content, *operation);
+                listed.push(Promise { legal: base.legal.clone(), next: Some(*operation) });
+                base.run(self.subject, *operation);
             }
-            listed.push(Promise { legal: [content].into(), next: None });
+            listed.push(Promise { legal: base.legal, next: None });
             first
         });
         Some(first)

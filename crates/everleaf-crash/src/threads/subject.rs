@@ -4,6 +4,8 @@ use std::fmt::Debug;
 
 use everleaf_pmem::{Site, Traced};
 
+use crate::Acknowledges;
+
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -108,6 +110,14 @@ pub trait ConcurrentSubject: Sized + Sync {
 
     /// What an operation does if nothing else runs: the specification.
     fn apply(&self, content: &mut Self::Content, operation: usize) -> Self::Outcome;
+
+    /// What is acknowledged when an operation has returned, as of a
+    /// [`Subject`](crate::Subject::acknowledges). Of a buffered structure a crash must leave a
+    /// *consistent cut*: what some order of the operations leaves right after one that ends an
+    /// epoch, with all that came before it and nothing else.
+    fn acknowledges(&self, _operation: usize) -> Acknowledges {
+        Acknowledges::Everything
+    }
 
     /// Every barrier that the subject declares, so that those which the exploration never reached
     /// can be named.

@@ -6,7 +6,8 @@ use crate::toys::ledger::{self, Ledger};
 use crate::toys::published::{self, Published};
 use crate::toys::{Structure, Toy, flush, load, options, store};
 use everleaf_crash::{
-    During, ExploreError, Mutant, Options, Progress, Report, Subject, explore, explore_with,
+    During, ExploreError, Mutant, Options, Progress, Promise, Report, Subject, explore,
+    explore_with,
 };
 use everleaf_pmem::{LINE, Line, Media, PPtr, Traced, site};
 
@@ -47,12 +48,8 @@ where
         (self.recover)(&image)?;
         Ok(image)
     }
-    fn verify(
-        &self,
-        media: &mut Traced,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, promise: &Promise) -> Result<(), String> {
+        let Promise { acknowledged, cut, .. } = *promise;
         (self.verify)(media, acknowledged, cut)
     }
     fn is_crash(&self, operation: usize) -> bool {
@@ -319,7 +316,7 @@ fn a_preparation_that_is_not_durable_is_a_violation() {
         fn recover(&self, image: Traced) -> Result<Traced, String> {
             Ok(image)
         }
-        fn verify(&self, media: &mut Traced, _: usize, _: Option<usize>) -> Result<(), String> {
+        fn verify(&self, media: &mut Traced, _: &Promise) -> Result<(), String> {
             if load(media, 1, 0) == 7 { Ok(()) } else { Err("garbage".to_string()) }
         }
     }
@@ -505,14 +502,9 @@ impl Subject for Words {
     fn recover(&self, image: Traced) -> Result<Traced, String> {
         Ok(image)
     }
-    fn verify(
-        &self,
-        media: &mut Traced,
-        acknowledged: usize,
-        _: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, promise: &Promise) -> Result<(), String> {
         // It is noticed only once word 2 is there too.
-        let lost = self.words[..acknowledged].iter().find(|word| load(media, **word, 0) == 0);
+        let lost = self.words[..promise.floor()].iter().find(|word| load(media, **word, 0) == 0);
         match lost {
             Some(word) if load(media, 2, 0) == 1 => Err(format!("word {word} was lost")),
             _ => Ok(()),

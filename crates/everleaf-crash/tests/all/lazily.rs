@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::toys::{flush, load, options, store};
-use everleaf_crash::{Assumptions, During, Options, Report, Subject, explore};
+use everleaf_crash::{Assumptions, During, Options, Promise, Report, Subject, explore};
 use everleaf_pmem::{Line, Media, PPtr, Traced, site};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -57,10 +57,10 @@ where
         (self.recover)(&image);
         Ok(image)
     }
-    fn verify(&self, media: &mut Traced, _: usize, _: Option<usize>) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, _: &Promise) -> Result<(), String> {
         (self.verify)(media)
     }
-    fn completed(&self, _: &mut Traced, _: usize, _: Option<usize>) -> Option<usize> {
+    fn completed(&self, _: &mut Traced, _: &Promise) -> Option<usize> {
         Some(1)
     }
 }
@@ -158,7 +158,7 @@ impl Subject for Rewritten {
     fn recover(&self, image: Traced) -> Result<Traced, String> {
         Ok(image)
     }
-    fn verify(&self, _: &mut Traced, _: usize, _: Option<usize>) -> Result<(), String> {
+    fn verify(&self, _: &mut Traced, _: &Promise) -> Result<(), String> {
         Ok(())
     }
 }
@@ -389,12 +389,8 @@ impl Subject for &Noted {
         let seen = Noted::run(&image, &self.recover);
         Ok((image, seen))
     }
-    fn verify(
-        &self,
-        (media, seen): &mut Self::State,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, (media, seen): &mut Self::State, promise: &Promise) -> Result<(), String> {
+        let Promise { acknowledged, cut, .. } = *promise;
         let found = Noted::run(media, &self.verify);
         self.verdicts.borrow_mut().insert((
             acknowledged,
@@ -403,7 +399,7 @@ impl Subject for &Noted {
         ));
         Ok(())
     }
-    fn completed(&self, (media, _): &mut Self::State, _: usize, _: Option<usize>) -> Option<usize> {
+    fn completed(&self, (media, _): &mut Self::State, _: &Promise) -> Option<usize> {
         Some(load(media, 3, 1) as usize % 2)
     }
 }

@@ -1,6 +1,7 @@
 //! The explorer from outside. One program, because each is compiled and linked apart.
 
 mod after_recovery;
+mod buffered;
 mod explorer;
 mod lazily;
 mod model;

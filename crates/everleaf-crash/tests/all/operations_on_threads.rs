@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::toys::{flush, load, options, store};
-use everleaf_crash::{Mutant, Options, Report, Subject, explore};
+use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
 use everleaf_pmem::{Media, Traced, site};
 
 /// A note, and a seal that may be there only if the note is. The note is flushed and left without a
@@ -51,12 +51,7 @@ impl Subject for Sealed {
         Ok(image)
     }
 
-    fn verify(
-        &self,
-        media: &mut Traced,
-        _acknowledged: usize,
-        _cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, _: &Promise) -> Result<(), String> {
         let sealed = load(media, SEAL, 0) == 1 && load(media, NOTE, 0) == 0;
         if sealed { Err("sealed without a note".into()) } else { Ok(()) }
     }

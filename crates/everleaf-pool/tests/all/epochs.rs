@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use everleaf_crash::{Mutant, Options, Report, Subject, explore};
+use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
 use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, Site, Traced, persistent, site};
 use everleaf_pool::{
     Audit, EpochWorker, Format, KeyType, Node, NodeKind, Pool, PoolError, Record, RootName, SITES,
@@ -252,12 +252,8 @@ impl Subject for Program {
         if self.acts[operation] == Act::End { 1 } else { 2 }
     }
     /// Nothing is lost, where what was done has ended.
-    fn completed(
-        &self,
-        engine: &mut Engine<Traced>,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Option<usize> {
+    fn completed(&self, engine: &mut Engine<Traced>, promise: &Promise) -> Option<usize> {
+        let Promise { acknowledged, cut, .. } = *promise;
         let found = engine.content().ok()?;
         let is_all = |acts: &usize| {
             let ended = self.acts[..*acts].iter().rev().find(|act| **act != Act::Root);
@@ -265,12 +261,8 @@ impl Subject for Program {
         };
         [cut.map(|cut| cut + 1), Some(acknowledged)].into_iter().flatten().find(is_all)
     }
-    fn verify(
-        &self,
-        engine: &mut Engine<Traced>,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, engine: &mut Engine<Traced>, promise: &Promise) -> Result<(), String> {
+        let Promise { acknowledged, cut, .. } = *promise;
         engine.audit().map_err(|e| format!("after recovery: {e}"))?;
         engine.check_root(self.acts[..acknowledged].contains(&Act::Root))?;
         let found = engine.content()?;

@@ -13,7 +13,7 @@ mod paths;
 mod session;
 mod state;
 
-use everleaf_crash::Subject;
+use everleaf_crash::{Promise, Subject};
 use everleaf_pmem::{Site, Traced};
 use everleaf_pool::Shutdown;
 
@@ -93,12 +93,8 @@ impl Subject for AllocatorSubject {
         }
     }
 
-    fn verify(
-        &self,
-        state: &mut AllocatorState,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn verify(&self, state: &mut AllocatorState, promise: &Promise) -> Result<(), String> {
+        let Promise { acknowledged, cut, .. } = *promise;
         if !state.is_open() && acknowledged == 0 && self.creates() {
             return Ok(());
         }
@@ -113,7 +109,7 @@ impl Subject for AllocatorSubject {
         state.check().map_err(|e| format!("after recovery: {e}"))?;
         let found = state.content()?;
         let done = &self.contents[acknowledged];
-        if found != *done && cut.is_none_or(|cut| found != self.contents[cut + 1]) {
+        if !promise.boundaries().iter().any(|n| found == self.contents[*n]) {
             return Err(format!("what is allocated is {found:?} and should be {done:?}"));
         }
         // It was open all the time, unless it was being made, or closed and opened.
@@ -125,17 +121,9 @@ impl Subject for AllocatorSubject {
         state.go_on().map_err(|e| format!("after recovery and more operations: {e}"))
     }
 
-    fn completed(
-        &self,
-        state: &mut AllocatorState,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Option<usize> {
+    fn completed(&self, state: &mut AllocatorState, promise: &Promise) -> Option<usize> {
         let found = state.content().ok()?;
-        match cut {
-            Some(cut) if found == self.contents[cut + 1] => Some(cut + 1),
-            _ => (found == self.contents[acknowledged]).then_some(acknowledged),
-        }
+        promise.boundaries().iter().copied().rev().find(|n| found == self.contents[*n])
     }
 
     fn sites(&self) -> Vec<Site> {

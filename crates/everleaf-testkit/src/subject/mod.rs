@@ -1,23 +1,25 @@
 //! Engines as subjects of the crash explorer: an index alone, or the whole store with its values.
 
+mod contents;
 mod cut;
 mod parts;
 mod paths;
 mod sites;
 mod target;
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use everleaf::{
-    BytesKeys, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, StoreKey,
+    BytesKeys, Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, StoreKey,
     Transactions, U64Keys, registry,
 };
-use everleaf_crash::Subject;
+use everleaf_crash::{Acknowledges, Promise, Subject};
 use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};
+pub(crate) use contents::{Content, model, show};
+use contents::{acknowledges, contents_of};
 pub(crate) use parts::part_of;
 pub(crate) use paths::barriers;
 pub use paths::{PATHS, Path, PathTaken, WIDE_PATHS};
@@ -60,14 +62,13 @@ pub struct EngineSubject {
     pub(crate) scenario: Scenario,
     transactions: Transactions,
     demands_clean: bool,
+    /// What the engine owes.
+    contract: Contract,
     /// Content after each number of explored operations, if the cut operation of the scenario has
-    /// not happened, and if it has.
+    /// not happened, and if it has; no crash among them has lost any.
     contents: [Vec<Content>; 2],
     cut_happened: OnceLock<bool>,
 }
-
-/// What an index or a store holds.
-pub(crate) type Content = BTreeMap<Key, u64>;
 
 impl EngineSubject {
     /// A scenario on an engine of the given sizes, with values of one word.
@@ -77,30 +78,18 @@ impl EngineSubject {
         level: Level,
         scenario: Scenario,
     ) -> Self {
-        let mut content = Content::new();
-        scenario.prepare.iter().for_each(|operation| model(&mut content, operation));
-        let mut after_cut = content.clone();
-        scenario.cut.iter().for_each(|cut| model(&mut after_cut, &cut.operation));
-        let contents = [content, after_cut].map(|mut content| {
-            let mut contents = vec![content.clone()];
-            for operation in &scenario.explore {
-                model(&mut content, operation);
-                contents.push(content.clone());
-            }
-            contents
-        });
-        let (value_words, transactions, demands_clean, cut_happened) =
-            (1, Transactions::Off, false, OnceLock::new());
+        let contract = engine.contract();
         Self {
             engine,
             parameters,
-            value_words,
+            value_words: 1,
             level,
+            contents: contents_of(&scenario, contract),
             scenario,
-            transactions,
-            demands_clean,
-            contents,
-            cut_happened,
+            transactions: Transactions::Off,
+            demands_clean: false,
+            contract,
+            cut_happened: OnceLock::new(),
         }
     }
 
@@ -200,10 +189,6 @@ impl EngineSubject {
             || self.scenario.explore.first() != Some(&Operation::Create)
     }
 
-    fn contents(&self) -> &[Content] {
-        &self.contents[usize::from(self.cut_happened.get() == Some(&true))]
-    }
-
     /// How a pool must have been left by so many operations, unless one that opens or closes it was
     /// cut.
     fn shutdown_after(&self, acknowledged: usize, cut: Option<usize>) -> Option<Shutdown> {
@@ -274,12 +259,12 @@ impl Subject for EngineSubject {
         Ok(EngineState { target: Some(target), shutdown, is_recovered: true, media: image })
     }
 
-    fn verify(
-        &self,
-        state: &mut Self::State,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Result<(), String> {
+    fn acknowledges(&self, operation: usize) -> Acknowledges {
+        acknowledges(self.contract, &self.scenario.explore[operation])
+    }
+
+    fn verify(&self, state: &mut Self::State, promise: &Promise) -> Result<(), String> {
+        let Promise { acknowledged, cut, .. } = *promise;
         let creating = cut.is_some_and(|cut| self.scenario.explore[cut] == Operation::Create);
         if state.target.is_none() && (creating || acknowledged == 0 && !self.begins_with_a_pool()) {
             return Ok(());
@@ -288,18 +273,8 @@ impl Subject for EngineSubject {
         let target = state.target()?;
         target.check().map_err(|e| format!("after recovery: {e}"))?;
         let found = target.content()?;
-        let done = &self.contents()[acknowledged];
-        let maybe = cut.map(|cut| &self.contents()[cut + 1]);
-        if found != *done && Some(&found) != maybe {
-            return Err(format!(
-                "the content is {} and should be {}{}",
-                show(&found),
-                show(done),
-                match maybe {
-                    Some(maybe) if maybe != done => format!(" or {}", show(maybe)),
-                    _ => String::new(),
-                }
-            ));
+        if self.boundary(&found, promise).is_none() {
+            return Err(self.not_promised(&found, promise));
         }
         if let (Some(found), Some(expected)) = (shutdown, self.shutdown_after(acknowledged, cut))
             && found != expected
@@ -311,17 +286,9 @@ impl Subject for EngineSubject {
         self.go_on(target, found)
     }
 
-    fn completed(
-        &self,
-        state: &mut Self::State,
-        acknowledged: usize,
-        cut: Option<usize>,
-    ) -> Option<usize> {
+    fn completed(&self, state: &mut Self::State, promise: &Promise) -> Option<usize> {
         let found = state.target().ok()?.content().ok()?;
-        match cut {
-            Some(cut) if found == self.contents()[cut + 1] => Some(cut + 1),
-            _ => (found == self.contents()[acknowledged]).then_some(acknowledged),
-        }
+        self.boundary(&found, promise)
     }
 
     fn is_crash(&self, operation: usize) -> bool {
@@ -347,9 +314,8 @@ impl Subject for EngineSubject {
     fn subset(&self, operations: &[usize]) -> Option<Self> {
         let explore = operations.iter().map(|i| self.scenario.explore[*i].clone()).collect();
         let scenario = Scenario { explore, ..self.scenario.clone() };
-        let smaller = Self::new(self.engine, self.parameters, self.level, scenario);
-        let Self { value_words, transactions, demands_clean, .. } = *self;
-        Some(Self { value_words, transactions, demands_clean, ..smaller })
+        let contents = contents_of(&scenario, self.contract);
+        Some(Self { scenario, contents, cut_happened: OnceLock::new(), ..self.clone() })
     }
 }
 
@@ -381,7 +347,12 @@ impl EngineSubject {
         if self.begins_with_a_pool() {
             state.target = Some(self.create(state.media.clone())?);
         }
-        self.scenario.prepare.iter().try_for_each(|operation| self.step(state, operation))
+        self.scenario.prepare.iter().try_for_each(|operation| self.step(state, operation))?;
+        // What is prepared is durable: that of a buffered engine when it is told to.
+        match &state.target {
+            Some(target) if self.contract == Contract::Buffered => target.apply(&Operation::Sync),
+            _ => Ok(()),
+        }
     }
 
     fn step(&self, state: &mut EngineState, operation: &Operation) -> Result<(), String> {
@@ -427,6 +398,7 @@ impl EngineSubject {
         let mut operations: Vec<Operation> = (0..6).map(|i| Operation::Upsert(key(i), i)).collect();
         operations.extend(content.keys().take(5).cloned().map(Operation::Remove));
         operations.extend((3..8).map(|i| Operation::Upsert(key(i), i + 1)));
+        operations.extend((self.contract == Contract::Buffered).then_some(Operation::Sync));
         for operation in &operations {
             match state.apply(operation) {
                 Ok(()) => model(&mut content, operation),
@@ -444,33 +416,6 @@ impl EngineSubject {
         }
         state.check().map_err(|e| format!("after recovery and more operations: {e}"))
     }
-}
-
-pub(crate) fn model(content: &mut Content, operation: &Operation) {
-    match operation {
-        Operation::Insert(key, value) => drop(content.entry(key.clone()).or_insert(*value)),
-        Operation::Update(key, value) => drop(content.get_mut(key).map(|old| *old = *value)),
-        Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
-        Operation::Remove(key) => drop(content.remove(key)),
-        Operation::Create => content.clear(),
-        Operation::Batch(operations) => {
-            operations.iter().for_each(|operation| model(content, operation))
-        }
-        Operation::Thread { operation, .. } => model(content, operation),
-        Operation::Get(_)
-        | Operation::Sync
-        | Operation::Crash
-        | Operation::Reopen
-        | Operation::Close
-        | Operation::Open
-        | Operation::Refused(_) => {}
-    }
-}
-
-pub(crate) fn show(content: &Content) -> String {
-    let entries: Vec<String> =
-        content.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    format!("{{{}}}", entries.join(" "))
 }
 
 pub(crate) fn sentence(error: impl std::fmt::Display) -> String {

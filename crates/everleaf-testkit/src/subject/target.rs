@@ -89,6 +89,7 @@ impl<K: StoreKey> Target for PooledIndex<K> {
             }
             Operation::Remove(key) => self.index.remove_words(of_script::<K>(key), &mut old),
             Operation::Get(key) => self.index.get_words(of_script::<K>(key), &mut old),
+            Operation::Sync | Operation::Epoch => self.index.sync().map(|()| true),
             Operation::Thread { operation, .. } => return self.apply(operation),
             other => return administrative(other),
         }
@@ -152,11 +153,10 @@ impl<K: StoreKey> Target for PooledIndex<K> {
     }
 }
 
-/// What is no operation on the content: nothing to do on a strict engine, or the business of
-/// the target's owner.
+/// What is no operation on the content: the business of the target's owner.
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
-        Operation::Sync | Operation::Crash => Ok(()),
+        Operation::Crash => Ok(()),
         Operation::Batch(_) => Err("an index has no batches; explore the store".to_owned()),
         other => Err(format!("{other} is not for an open index")),
     }
@@ -217,6 +217,7 @@ impl Target for Store {
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
             Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
             Operation::Batch(operations) => together(self, operations),
+            Operation::Sync | Operation::Epoch => self.sync(),
             Operation::Thread { operation, .. } => return Target::apply(self, operation),
             other => return administrative(other),
         }
