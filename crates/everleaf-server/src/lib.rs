@@ -68,8 +68,8 @@
 //! does them as one batch (`data/work.rs`), so that it has happened wholly or not at all, at any
 //! crash.
 //!
-//! Map of the folders: `data` (all calls of the store) · `memcached` (the protocol) · `net`
-//! (sockets and threads); and the files `shared` (counters) · `options` · `log` · `error`.
+//! Map of the folders: `data` (all calls of the store) · `memcached` · `redis` (the protocols) ·
+//! `net` (sockets and threads); and the files `shared` (counters) · `options` · `log` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -79,11 +79,12 @@ mod log;
 pub mod memcached;
 mod net;
 mod options;
+pub mod redis;
 mod shared;
 
 pub use data::Database;
 pub use error::ServeError;
 pub use memcached::Users;
-pub use net::{Server, wait_for_signal};
+pub use net::{Served, Server, Then, wait_for_signal};
 pub use options::{Address, Limits, ServeOptions};
 pub use shared::{Counter, Counters, Shared};

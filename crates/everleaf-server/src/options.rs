@@ -93,6 +93,10 @@ impl Default for Limits {
 pub struct ServeOptions {
     /// Where memcached's protocol is spoken.
     pub memcached: Vec<Address>,
+    /// Where Redis' protocol is spoken.
+    pub redis: Vec<Address>,
+    /// What Redis clients must name; none: nothing.
+    pub redis_password: Option<Vec<u8>>,
     /// Threads that answer; at least 1.
     pub threads: usize,
     /// Who may use memcached's protocol; none: everybody.
@@ -105,6 +109,8 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             memcached: Vec::new(),
+            redis: Vec::new(),
+            redis_password: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memcached_users: None,
             limits: Limits::default(),

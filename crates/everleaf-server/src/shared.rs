@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -119,6 +120,9 @@ pub struct Shared {
     pub open_connections: AtomicU64,
     /// Bytes of requests that have not come to their end, of all connections.
     pub buffered_bytes: AtomicU64,
+    /// What cursors of SCAN stand for.
+    pub(crate) cursors: crate::redis::Cursors,
+    random: AtomicU64,
     /// When it began.
     pub began: Instant,
 }
@@ -132,8 +136,19 @@ impl Shared {
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
+            cursors: crate::redis::Cursors::default(),
+            random: AtomicU64::new(RandomState::new().hash_one(0)),
             began: Instant::now(),
         })
+    }
+
+    /// A number below `limit`, which is not 0, that nobody can rely on.
+    pub(crate) fn random_below(&self, limit: u64) -> u64 {
+        // Steps of the golden ratio, mixed (splitmix64).
+        let mut bits = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % limit
     }
 
     /// The lines of memcached's `stats`.

@@ -1,6 +1,6 @@
-//! `serve`: a pool for clients of memcached.
+//! `serve`: a pool for clients of memcached and Redis.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everleaf::{DurabilityMode, OpenOptions};
@@ -9,7 +9,7 @@ use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Serve
 use crate::failure::{Failure, Outcome, complain};
 use crate::size::parse_size;
 
-/// Serve a pool to memcached clients, over the network or a socket of the file system.
+/// Serve a pool to memcached and Redis clients, over the network or a socket of the file system.
 ///
 /// `everleaf create` makes the pool, with byte-string keys; its --max-size limits what clients can
 /// store, and a full pool answers with an error. What was acknowledged is there again after the
@@ -18,17 +18,21 @@ use crate::size::parse_size;
 /// times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Limits: keys of 250 bytes, lines of 2 KiB (of retrievals 1 MiB), values as --max-value says.
+Limits: keys of 250 bytes (Redis: 65,472), lines of 2 KiB (of memcached's retrievals 1 MiB, of Redis
+64 KiB), values as --max-value says.
 
 Example:
   everleaf create cache.pool --size 256MiB --max-size 4GiB
-  everleaf serve cache.pool --memcached 11211")]
+  everleaf serve cache.pool --memcached 11211 --redis 6379 --threads 4")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// Speak memcached's text protocol here.
-    #[arg(long, value_name = "ADDR", required = true)]
+    #[arg(long, value_name = "ADDR", required_unless_present = "redis")]
     memcached: Vec<Address>,
+    /// Speak Redis' protocol here (RESP2 and RESP3).
+    #[arg(long, value_name = "ADDR")]
+    redis: Vec<Address>,
     /// Threads that answer [default: the number of processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -36,6 +40,9 @@ pub struct Args {
     /// user.
     #[arg(long, value_name = "FILE")]
     memcached_auth_file: Option<PathBuf>,
+    /// Ask Redis clients for a password (AUTH): a file with the password in its first line.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// The longest value.
     #[arg(long, value_name = "S", default_value = "1MiB", value_parser = parse_size)]
     max_value: u64,
@@ -57,11 +64,32 @@ impl From<ServeError> for Failure {
     }
 }
 
+/// The first line of a file.
+fn password(path: &Path) -> Result<Vec<u8>, Failure> {
+    let text = std::fs::read(path)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    match line {
+        [] => Err(Failure::failed(format!(
+            "{} holds no password; write one into its first line",
+            path.display()
+        ))),
+        line => Ok(line.to_vec()),
+    }
+}
+
+/// Whether other machines can use an address without a password.
+fn is_open(addresses: &[Address], has_password: bool) -> bool {
+    !has_password && addresses.iter().any(Address::is_exposed)
+}
+
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
     let users = args.memcached_auth_file.as_deref().map(Users::read).transpose();
     let options = ServeOptions {
         memcached: args.memcached,
+        redis: args.redis,
+        redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
         limits: Limits {
             value_bytes: usize::try_from(args.max_value).unwrap_or(usize::MAX),
@@ -72,11 +100,12 @@ pub fn run(args: Args) -> Outcome {
     };
     let threads = args.threads.map_or(options.threads, usize::from);
     let options = ServeOptions { threads, ..options };
-    let exposed = options.memcached.iter().any(Address::is_exposed);
-    if exposed && options.memcached_users.is_none() {
+    if is_open(&options.memcached, options.memcached_users.is_some())
+        || is_open(&options.redis, options.redis_password.is_some())
+    {
         complain(
             "warning: other machines can reach this server without a password; \
-            use --memcached-auth-file, or an address of the loopback",
+            use --memcached-auth-file and --password-file, or an address of the loopback",
         );
     }
     let open = OpenOptions { durability: args.durability, ..OpenOptions::new() };
@@ -85,6 +114,9 @@ pub fn run(args: Args) -> Outcome {
     let server = Server::start(Arc::clone(&data), options)?;
     for address in server.memcached_addresses() {
         complain(&format!("memcached at {address}, durability {mode}"));
+    }
+    for address in server.redis_addresses() {
+        complain(&format!("redis at {address}, durability {mode}"));
     }
     let signal = everleaf_server::wait_for_signal()?;
     complain(&format!("{signal}: closing"));

@@ -35,8 +35,6 @@ pub struct Database {
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
-    /// Told when a list has grown.
-    pub(crate) grown: tokio::sync::Notify,
 }
 
 /// A key and what is told of it.
@@ -95,7 +93,6 @@ impl Database {
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
-            grown: tokio::sync::Notify::new(),
             store,
             tree,
             clock,

@@ -129,6 +129,15 @@ impl Collection {
         };
         Some(Self { id: word(0)?, members: word(8)?, first: word(16)? })
     }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.members.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.first.to_le_bytes());
+        bytes
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +159,8 @@ mod tests {
         assert_eq!(&header.with(b"body")[HEADER_BYTES..], b"body");
         let new = Header::new(Kind::String, 5);
         assert_eq!(Header::read(&new.with(b"")), Some(new));
+        let collection = Collection { id: 1, members: 2, first: 1 << 63 };
+        assert_eq!(Collection::read(&new.with(&collection.bytes())), Some(collection));
     }
 
     #[test]

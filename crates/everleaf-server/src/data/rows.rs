@@ -14,6 +14,8 @@
 
 /// Databases that Redis clients may select; memcached's keys are in the first one.
 pub const DATABASES: u8 = 16;
+/// The longest key, field or member, in bytes: what the store takes, without the bytes in front.
+pub const MAX_KEY_BYTES: usize = 64 * 1024 - 64;
 
 const WORD: u8 = 0;
 const KEY: u8 = 1;
@@ -77,6 +79,11 @@ pub fn part_row(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
     row.extend_from_slice(&id.to_be_bytes());
     row.extend_from_slice(rest);
     row
+}
+
+/// The bytes of a part's row behind its prefix.
+pub fn part_rest(row: &[u8]) -> &[u8] {
+    row.get(10..).unwrap_or_default()
 }
 
 /// The row that says that a collection was deleted.

@@ -9,19 +9,29 @@ use super::database::Database;
 use super::record::{Collection, Header, Kind};
 use super::rows::{deleted_row, key_of};
 
+/// Rows and what they will hold; none: nothing.
+pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// A row, and what was pending of it.
+type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
+
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
     /// What is worked on.
     pub data: &'d Database,
     /// When it was begun: for the whole of it nothing expires later.
     pub now_ms: u64,
-    pub(super) pending: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub(super) pending: Pending,
+    /// Keys whose parts have changed and whose header has not.
+    pub(super) touched: Vec<Vec<u8>>,
+    /// What rows were before they were written, since the moment that was saved.
+    undo: Option<Vec<Before>>,
 }
 
 impl<'d> Work<'d> {
     /// Nothing is written yet.
     pub fn new(data: &'d Database, now_ms: u64) -> Self {
-        Self { data, now_ms, pending: BTreeMap::new() }
+        Self { data, now_ms, pending: BTreeMap::new(), touched: Vec::new(), undo: None }
     }
 
     // ---- rows
@@ -48,12 +58,22 @@ impl<'d> Work<'d> {
 
     /// Will store a value.
     pub fn put(&mut self, row: Vec<u8>, value: Vec<u8>) {
-        self.pending.insert(row, Some(value));
+        self.set(row, Some(value));
     }
 
     /// Will remove a row.
     pub fn delete(&mut self, row: Vec<u8>) {
-        self.pending.insert(row, None);
+        self.set(row, None);
+    }
+
+    fn set(&mut self, row: Vec<u8>, value: Option<Vec<u8>>) {
+        match &mut self.undo {
+            None => drop(self.pending.insert(row, value)),
+            Some(undo) => {
+                let before = self.pending.insert(row.clone(), value);
+                undo.push((row, before));
+            }
+        }
     }
 
     // ---- keys
@@ -128,14 +148,29 @@ impl<'d> Work<'d> {
     // ---- the end
     // ---------------------------------------------------------------------------------------------
 
+    /// From here on it can be gone back to this moment.
+    pub fn save(&mut self) {
+        self.undo = Some(Vec::new());
+    }
+
+    /// Goes back to the moment that was saved.
+    pub fn restore(&mut self) {
+        for (row, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
+            match before {
+                Some(before) => self.pending.insert(row, before),
+                None => self.pending.remove(&row),
+            };
+        }
+    }
+
     /// Does all writes, or none.
     ///
     /// # Errors
     /// [`Error::is_full`], damage: nothing was written.
     pub fn commit(&mut self) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
-        let changed: Vec<Vec<u8>> =
-            pending.keys().filter(|row| key_of(row).is_some()).cloned().collect();
+        let mut changed = std::mem::take(&mut self.touched);
+        changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
         let tree = &self.data.tree;
         if pending.len() == 1 {
             for (row, value) in &pending {

@@ -20,7 +20,7 @@ mod meta;
 pub mod parse;
 mod session;
 
-pub use authentication::Users;
+pub use authentication::{Users, same_bytes};
 pub use session::Session;
 
 /// What `version` tells: clients look at the numbers to learn which commands there are.

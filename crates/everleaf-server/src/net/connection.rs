@@ -93,41 +93,13 @@ pub async fn run(
     let mut charge = Charge { shared: Arc::clone(&shared), bytes: 0 };
     let mut start = 0;
     loop {
-        let Served { consumed, mut then } = session.serve(&input[start..], &mut out);
+        let Served { consumed, then } = session.serve(&input[start..], &mut out);
         start += consumed;
         shared.counters.bytes_read.add(consumed as u64);
         send(&mut stream, &mut out, &shared).await?;
-        if let Then::Wait(until) = then {
-            // Told of what happens from here on, it looks again, so that nothing is missed.
-            let mut grown = std::pin::pin!(shared.data.grown.notified());
-            grown.as_mut().enable();
-            let again = session.serve(&input[start..], &mut out);
-            start += again.consumed;
-            send(&mut stream, &mut out, &shared).await?;
-            then = again.then;
-            if matches!(then, Then::Wait(_)) {
-                let late = async {
-                    match until {
-                        Some(until) => tokio::time::sleep_until(until).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    () = grown => {}
-                    () = late => {}
-                    _ = stop.changed() => return Ok(()),
-                    came = read(&mut stream, &mut input) => {
-                        if came? == 0 || !charge.set(input.len()) {
-                            return Ok(());
-                        }
-                    }
-                }
-                continue;
-            }
-        }
         match then {
             Then::Close => return linger(stream).await,
-            Then::Write | Then::Wait(_) => {
+            Then::Write => {
                 tokio::task::yield_now().await;
                 continue;
             }

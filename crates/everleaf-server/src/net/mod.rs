@@ -1,15 +1,13 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
 //! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `listener`
-//! (addresses) · `metrics` (what a monitor asks for).
+//! (addresses).
 
 mod connection;
 mod listener;
 mod server;
 
 pub use server::{Server, wait_for_signal};
-
-use tokio::time::Instant;
 
 /// What a session did with the bytes that it was given.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +25,6 @@ pub enum Then {
     Read,
     /// There is more to be answered once the replies were sent.
     Write,
-    /// Something must happen, or a moment must come, before it can be answered.
-    Wait(Option<Instant>),
     /// The connection ends.
     Close,
 }
@@ -37,6 +33,12 @@ pub enum Then {
 pub trait Session: Send + 'static {
     /// Answers the requests at the front of `input`.
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served;
+}
+
+impl Session for crate::redis::Session {
+    fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        Self::serve(self, input, out)
+    }
 }
 
 impl Session for crate::memcached::Session {

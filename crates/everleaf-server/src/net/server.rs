@@ -21,7 +21,7 @@ use super::listener::{Listener, Stream};
 use crate::data::{Database, Sweeper};
 use crate::log::log;
 use crate::shared::Shared;
-use crate::{Address, ServeError, ServeOptions, memcached};
+use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
 /// How long connections may go on when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -34,6 +34,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Memcached,
+    Redis,
 }
 
 type Accepted = (Protocol, Stream);
@@ -42,6 +43,7 @@ type Accepted = (Protocol, Stream);
 pub struct Server {
     shared: Arc<Shared>,
     memcached: Vec<Address>,
+    redis: Vec<Address>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     sweeper: Option<Sweeper>,
@@ -61,7 +63,7 @@ impl Server {
         if options.threads == 0 {
             return Err(ServeError::NoThreads);
         }
-        if options.memcached.is_empty() {
+        if options.memcached.is_empty() && options.redis.is_empty() {
             return Err(ServeError::NoAddress);
         }
         allow_files(options.limits.connections);
@@ -85,17 +87,28 @@ impl Server {
             memcached.push(address);
             listeners.push((Protocol::Memcached, listener));
         }
+        let mut redis = Vec::new();
+        for address in &shared.options.redis {
+            let (listener, address) = runtime.block_on(listen(address))?;
+            redis.push(address);
+            listeners.push((Protocol::Redis, listener));
+        }
         let accepting = Arc::clone(&shared);
         threads.push(spawn("accepts".to_owned(), move || {
             runtime.block_on(accept(listeners, workers, accepting, stopped))
         })?);
         let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
-        Ok(Self { shared, memcached, stop, threads, sweeper })
+        Ok(Self { shared, memcached, redis, stop, threads, sweeper })
     }
 
     /// Where memcached's protocol is spoken.
     pub fn memcached_addresses(&self) -> &[Address] {
         &self.memcached
+    }
+
+    /// Where Redis' protocol is spoken.
+    pub fn redis_addresses(&self) -> &[Address] {
+        &self.redis
     }
 
     /// What all connections share: counters, options, the pool.
@@ -115,7 +128,7 @@ impl Server {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }
         self.sweeper = None;
-        for address in &self.memcached {
+        for address in self.memcached.iter().chain(&self.redis) {
             if let Address::Unix(path) = address {
                 let _ = std::fs::remove_file(path); // Somebody may have removed it.
             }
@@ -204,6 +217,7 @@ async fn give(
         shared.counters.refused_connections.add(1);
         let refusal: &[u8] = match protocol {
             Protocol::Memcached => b"ERROR Too many open connections\r\n",
+            Protocol::Redis => b"-ERR max number of clients reached\r\n",
         };
         // A new socket has room for so little; a client that is gone needs no reply.
         let _ = match stream {
@@ -276,6 +290,10 @@ async fn speak(
     match protocol {
         Protocol::Memcached => {
             let session = memcached::Session::new(Arc::clone(&shared));
+            connection::run(stream, session, shared, stop).await
+        }
+        Protocol::Redis => {
+            let session = redis::Session::new(Arc::clone(&shared));
             connection::run(stream, session, shared, stop).await
         }
     }

@@ -5,5 +5,7 @@ mod cases;
 mod common;
 mod limits;
 mod memcached;
+mod noise;
+mod redis;
 mod restart;
 mod stock;

@@ -28,21 +28,31 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// memcached on a port of its own.
-pub fn memcached() -> Option<Stock> {
-    installed("memcached").then(|| {
+/// Starts a server on a port of its own, which the last argument names.
+fn start(program: &str, arguments: &[&str]) -> Option<Stock> {
+    installed(program).then(|| {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        let port = address.port().to_string();
-        let arguments = ["-l", "127.0.0.1", "-U", "0", "-u", "root", "-p", &port];
-        let process = Command::new("memcached").args(arguments).stderr(Stdio::null()).spawn();
+        let mut command = Command::new(program);
+        command.args(arguments).arg(address.port().to_string());
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let stock = Stock { address, process: process.unwrap() };
         while TcpStream::connect(address).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         stock
     })
+}
+
+/// memcached.
+pub fn memcached() -> Option<Stock> {
+    start("memcached", &["-l", "127.0.0.1", "-U", "0", "-u", "root", "-p"])
+}
+
+/// Redis, which keeps nothing.
+pub fn redis_server() -> Option<Stock> {
+    start("redis-server", &["--save", "", "--appendonly", "no", "--port"])
 }
 
 /// Runs a client to its end; what it said must hold when it succeeds.

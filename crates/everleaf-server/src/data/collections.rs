@@ -1,0 +1,133 @@
+//! Collections: a header under the key, and parts under the collection's id.
+
+use std::ops::{Bound, ControlFlow};
+
+use everleaf::{Direction, Error, Key, OwnedKey, Scan};
+
+use super::record::{Collection, Header, Kind};
+use super::rows::{Part, part_prefix, part_rest, part_row};
+use super::work::Work;
+
+impl Work<'_> {
+    /// Visits rows of a range in order, what is pending included, until `visit` breaks.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn scan(
+        &self,
+        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        if is_empty(&from, &to) {
+            return Ok(());
+        }
+        let scan = Scan {
+            from: from.clone().map(OwnedKey::from),
+            to: to.clone().map(OwnedKey::from),
+            prefix: None,
+            direction,
+        };
+        let forward = direction == Direction::Forward;
+        let mut mine = self.pending.range((from, to));
+        let mut next_mine = || if forward { mine.next() } else { mine.next_back() };
+        let mut own = next_mine();
+        let (mut ended, before) = (false, |a: &[u8], b: &[u8]| if forward { a < b } else { a > b });
+        self.data.tree.scan_with(scan, |row, value| {
+            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+            let mut replaced = false;
+            while let Some((key, pending)) = own
+                && !before(row, key)
+            {
+                replaced |= key == row;
+                own = next_mine();
+                if let Some(value) = pending
+                    && visit(key, value).is_break()
+                {
+                    ended = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            if !replaced && visit(row, value).is_break() {
+                ended = true;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        while let Some((key, pending)) = own.filter(|_| !ended) {
+            own = next_mine();
+            if let Some(value) = pending {
+                ended = visit(key, value).is_break();
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits all parts of a collection in order: what stands behind the prefix, and the value.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn scan_part(
+        &self,
+        id: u64,
+        part: Part,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let range = (Bound::Included(part_prefix(id, part)), Bound::Excluded(behind(id, part)));
+        self.scan(range, direction, |row, value| visit(part_rest(row), value))
+    }
+
+    /// Says that a collection has changed: its header is stored where `members` has changed, and
+    /// the key is removed where it has none.
+    pub fn changed_collection(
+        &mut self,
+        row: &[u8],
+        header: &Header,
+        collection: &Collection,
+        members: bool,
+    ) {
+        if collection.members == 0 {
+            self.forget_parts(collection.id);
+            self.delete(row.to_vec());
+        } else if members {
+            self.put(row.to_vec(), header.with(&collection.bytes()));
+        } else {
+            self.touched.push(row.to_vec());
+        }
+    }
+
+    /// A new collection of a kind: nothing of it is stored yet.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn new_collection(&self, kind: Kind) -> Result<(Header, Collection), Error> {
+        let id = self.data.next_number()?;
+        Ok((Header::new(kind, id), Collection { id, members: 0, first: 1 << 63 }))
+    }
+
+    /// The value of a part.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn part(&self, id: u64, part: Part, rest: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.get(&part_row(id, part, rest))
+    }
+}
+
+/// The least row behind all parts of this kind of a collection.
+pub fn behind(id: u64, part: Part) -> Vec<u8> {
+    // Numbers of a sequence never reach the greatest one.
+    part_prefix(id + 1, part)
+}
+
+fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (
+            Bound::Included(from) | Bound::Excluded(from),
+            Bound::Included(to) | Bound::Excluded(to),
+        ) => from >= to,
+    }
+}

@@ -1,0 +1,157 @@
+//! One command at work: its arguments, the keys that it reads and writes, its reply.
+
+use everleaf::Error;
+
+use super::number::{float, integer};
+use super::reply::Reply;
+use crate::data::{Collection, HEADER_BYTES, Header, Kind, MAX_KEY_BYTES, Work, key_row};
+use crate::shared::Shared;
+
+/// Why a command was not done.
+#[derive(Debug)]
+pub enum Failure {
+    /// The sentence that Redis says.
+    Said(&'static str),
+    /// A sentence of ours.
+    Text(String),
+    /// The store failed.
+    Store(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(sentence: &'static str) -> Self {
+        Self::Said(sentence)
+    }
+}
+
+/// What a command returns.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub const SYNTAX: &str = "ERR syntax error";
+pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub const NOT_FLOAT: &str = "ERR value is not a valid float";
+pub const NO_KEY: &str = "ERR no such key";
+pub const OUT_OF_RANGE: &str = "ERR index out of range";
+
+/// One command at work.
+pub struct Call<'a, 'd, 'o> {
+    /// What it writes.
+    pub work: &'a mut Work<'d>,
+    /// Its name and what follows.
+    pub args: &'a [&'a [u8]],
+    /// Where its reply goes.
+    pub reply: Reply<'o>,
+    /// The database that is selected.
+    pub database: u8,
+    /// What all connections share.
+    pub shared: &'a Shared,
+}
+
+/// Whether an argument is this word, in any case.
+pub fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+impl<'a> Call<'a, '_, '_> {
+    /// The arguments from one on.
+    pub fn rest(&self, from: usize) -> &'a [&'a [u8]] {
+        self.args.get(from..).unwrap_or_default()
+    }
+
+    /// The row of a key.
+    pub fn row_of(&self, key: &[u8]) -> Outcome<Vec<u8>> {
+        check_length(key)?;
+        Ok(key_row(self.database, key))
+    }
+
+    /// The row of the key that an argument is.
+    pub fn row(&self, at: usize) -> Outcome<Vec<u8>> {
+        self.row_of(self.args[at])
+    }
+
+    /// A whole number.
+    pub fn integer(&self, at: usize) -> Outcome<i64> {
+        integer(self.args[at]).ok_or(Failure::Said(NOT_INTEGER))
+    }
+
+    /// A number with a fraction.
+    pub fn float(&self, at: usize) -> Outcome<f64> {
+        float(self.args[at]).ok_or(Failure::Said(NOT_FLOAT))
+    }
+
+    // ---- keys
+    // ---------------------------------------------------------------------------------------------
+
+    /// A string; none if the key is not there.
+    pub fn string(&self, row: &[u8]) -> Outcome<Option<(Header, Vec<u8>)>> {
+        match self.work.value(row)? {
+            Some((header, _)) if header.kind != Kind::String => Err(WRONG_TYPE.into()),
+            Some((header, mut value)) => Ok(Some((header, value.split_off(HEADER_BYTES)))),
+            None => Ok(None),
+        }
+    }
+
+    /// A collection; none if the key is not there.
+    pub fn collection(&self, row: &[u8], kind: Kind) -> Outcome<Option<(Header, Collection)>> {
+        match self.work.header(row)? {
+            None => Ok(None),
+            Some((header, Some(collection))) if header.kind == kind => {
+                Ok(Some((header, collection)))
+            }
+            Some(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// A collection, a new one if the key is not there.
+    pub fn collection_to_write(&mut self, row: &[u8], kind: Kind) -> Outcome<(Header, Collection)> {
+        match self.collection(row, kind)? {
+            Some(found) => Ok(found),
+            None => {
+                self.work.remove_key(row)?; // What expired may still lie there.
+                Ok(self.work.new_collection(kind)?)
+            }
+        }
+    }
+
+    /// Stores a string, without what the key had before.
+    pub fn put_string(&mut self, row: &[u8], body: &[u8], expires_ms: Option<u64>) -> Outcome {
+        let header =
+            Header { expires_ms, ..Header::new(Kind::String, self.work.data.next_number()?) };
+        self.check_value(body.len())?;
+        Ok(self.work.put_string(row, &header, body)?)
+    }
+
+    /// Refuses what is longer than a value may be.
+    pub fn check_value(&self, bytes: usize) -> Outcome {
+        if bytes > self.shared.options.limits.value_bytes {
+            return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a key, field or member that the store would not take.
+pub fn check_length(key: &[u8]) -> Outcome {
+    if key.len() > MAX_KEY_BYTES {
+        return Err(Failure::Text(format!(
+            "ERR a key, field or member has at most {MAX_KEY_BYTES} bytes, not {}",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The part of a list of `length` that two indexes, which may count from its end, stand for.
+pub fn slice(from: i64, to: i64, length: u64) -> std::ops::Range<u64> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let absolute = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+    let (from, to) = (absolute(from).max(0), absolute(to).min(length - 1));
+    if from > to { 0..0 } else { from as u64..to as u64 + 1 }
+}

@@ -1,0 +1,291 @@
+//! Commands about lists: an element is a row, found by its position.
+//!
+//! Both ends grow by one row and the header. What changes the middle moves the elements behind it.
+
+use std::ops::{Bound, ControlFlow};
+
+use everleaf::Direction;
+
+use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, is, slice};
+use crate::data::{Collection, Kind, Part, part_row};
+
+fn element(list: &Collection, index: u64) -> Vec<u8> {
+    part_row(list.id, Part::Element, &list.first.wrapping_add(index).to_be_bytes())
+}
+
+fn push(call: &mut Call<'_, '_, '_>, left: bool, only_present: bool) -> Outcome {
+    let row = call.row(1)?;
+    call.rest(2).iter().try_for_each(|value| call.check_value(value.len()))?;
+    if only_present && call.collection(&row, Kind::List)?.is_none() {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let (header, mut list) = call.collection_to_write(&row, Kind::List)?;
+    for value in call.rest(2) {
+        let at = if left {
+            list.first = list.first.wrapping_sub(1);
+            0
+        } else {
+            list.members
+        };
+        call.work.put(element(&list, at), value.to_vec());
+        list.members += 1;
+    }
+    call.work.changed_collection(&row, &header, &list, true);
+    call.reply.integer(list.members as i64);
+    Ok(())
+}
+
+/// LPUSH.
+pub fn lpush(call: &mut Call<'_, '_, '_>) -> Outcome {
+    push(call, true, false)
+}
+
+/// RPUSH.
+pub fn rpush(call: &mut Call<'_, '_, '_>) -> Outcome {
+    push(call, false, false)
+}
+
+/// LPUSHX.
+pub fn lpushx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    push(call, true, true)
+}
+
+/// RPUSHX.
+pub fn rpushx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    push(call, false, true)
+}
+
+/// Takes up to `count` elements off one end.
+fn take(call: &mut Call<'_, '_, '_>, row: &[u8], left: bool, count: u64) -> Outcome<Vec<Vec<u8>>> {
+    let Some((header, mut list)) = call.collection(row, Kind::List)? else {
+        return Ok(Vec::new());
+    };
+    let mut taken = Vec::new();
+    for _ in 0..count.min(list.members) {
+        let at = element(&list, if left { 0 } else { list.members - 1 });
+        taken.push(call.work.get(&at)?.unwrap_or_default());
+        call.work.delete(at);
+        list.members -= 1;
+        if left {
+            list.first = list.first.wrapping_add(1);
+        }
+    }
+    call.work.changed_collection(row, &header, &list, !taken.is_empty());
+    Ok(taken)
+}
+
+fn pop(call: &mut Call<'_, '_, '_>, left: bool) -> Outcome {
+    let row = call.row(1)?;
+    let counted = call.args.len() > 2;
+    let count = match counted {
+        true => u64::try_from(call.integer(2)?)
+            .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
+        false => 1,
+    };
+    let there = call.collection(&row, Kind::List)?.is_some();
+    let taken = take(call, &row, left, count)?;
+    match (counted, there) {
+        (false, _) => call.reply.maybe(taken.first()),
+        (true, false) => call.reply.null_array(),
+        (true, true) => {
+            call.reply.array(taken.len());
+            taken.iter().for_each(|value| call.reply.bulk(value));
+        }
+    }
+    Ok(())
+}
+
+/// LPOP.
+pub fn lpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, true)
+}
+
+/// RPOP.
+pub fn rpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, false)
+}
+
+fn move_one(call: &mut Call<'_, '_, '_>, from_left: bool, to_left: bool) -> Outcome {
+    let (from, to) = (call.row(1)?, call.row(2)?);
+    call.collection(&to, Kind::List)?;
+    let Some(value) = take(call, &from, from_left, 1)?.pop() else {
+        call.reply.null();
+        return Ok(());
+    };
+    let (header, mut list) = call.collection_to_write(&to, Kind::List)?;
+    list.first = if to_left { list.first.wrapping_sub(1) } else { list.first };
+    call.work.put(element(&list, if to_left { 0 } else { list.members }), value.clone());
+    list.members += 1;
+    call.work.changed_collection(&to, &header, &list, true);
+    call.reply.bulk(value);
+    Ok(())
+}
+
+/// RPOPLPUSH.
+pub fn rpoplpush(call: &mut Call<'_, '_, '_>) -> Outcome {
+    move_one(call, false, true)
+}
+
+/// LMOVE.
+pub fn lmove(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let left = |arg: &[u8]| match arg {
+        arg if is(arg, "LEFT") => Ok(true),
+        arg if is(arg, "RIGHT") => Ok(false),
+        _ => Err(Failure::Said(super::call::SYNTAX)),
+    };
+    let (from_left, to_left) = (left(call.args[3])?, left(call.args[4])?);
+    move_one(call, from_left, to_left)
+}
+
+/// LLEN.
+pub fn llen(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let members = call.collection(&row, Kind::List)?.map_or(0, |(_, list)| list.members);
+    call.reply.integer(members as i64);
+    Ok(())
+}
+
+/// The elements of a part of a list.
+fn values(
+    call: &Call<'_, '_, '_>,
+    list: &Collection,
+    range: std::ops::Range<u64>,
+) -> Outcome<Vec<Vec<u8>>> {
+    let mut values = Vec::new();
+    let ends =
+        (Bound::Included(element(list, range.start)), Bound::Excluded(element(list, range.end)));
+    call.work.scan(ends, Direction::Forward, |_, value| {
+        values.push(value.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(values)
+}
+
+/// LRANGE.
+pub fn lrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
+    let values = match call.collection(&row, Kind::List)? {
+        Some((_, list)) => values(call, &list, slice(from, to, list.members))?,
+        None => Vec::new(),
+    };
+    call.reply.array(values.len());
+    values.iter().for_each(|value| call.reply.bulk(value));
+    Ok(())
+}
+
+fn index_of(index: i64, list: &Collection) -> Option<u64> {
+    let index = if index < 0 { index + list.members as i64 } else { index };
+    u64::try_from(index).ok().filter(|index| *index < list.members)
+}
+
+/// LINDEX.
+pub fn lindex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, index) = (call.row(1)?, call.integer(2)?);
+    let list = call.collection(&row, Kind::List)?.map(|(_, list)| list);
+    let at = list.and_then(|list| Some(element(&list, index_of(index, &list)?)));
+    let value = match at {
+        Some(at) => call.work.get(&at)?,
+        None => None,
+    };
+    call.reply.maybe(value);
+    Ok(())
+}
+
+/// LSET.
+pub fn lset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, index) = (call.row(1)?, call.integer(2)?);
+    call.check_value(call.args[3].len())?;
+    let Some((header, list)) = call.collection(&row, Kind::List)? else {
+        return Err(NO_KEY.into());
+    };
+    let at = index_of(index, &list).ok_or(Failure::Said(OUT_OF_RANGE))?;
+    call.work.put(element(&list, at), call.args[3].to_vec());
+    call.work.changed_collection(&row, &header, &list, false);
+    call.reply.ok();
+    Ok(())
+}
+
+/// LTRIM.
+pub fn ltrim(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
+    if let Some((header, mut list)) = call.collection(&row, Kind::List)? {
+        let kept = slice(from, to, list.members);
+        if !kept.is_empty() {
+            for at in (0..kept.start).chain(kept.end..list.members) {
+                call.work.delete(element(&list, at));
+            }
+        }
+        list.first = list.first.wrapping_add(kept.start);
+        let changed = kept.end - kept.start != list.members;
+        list.members = kept.end - kept.start;
+        call.work.changed_collection(&row, &header, &list, changed);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Stores the elements anew from an index on.
+fn rewrite(
+    call: &mut Call<'_, '_, '_>,
+    row: &[u8],
+    change: impl FnOnce(&mut Vec<Vec<u8>>) -> i64,
+) -> Outcome<i64> {
+    let Some((header, mut list)) = call.collection(row, Kind::List)? else { return Ok(0) };
+    let before = values(call, &list, 0..list.members)?;
+    let mut after = before.clone();
+    let result = change(&mut after);
+    for (at, value) in (0..).zip(&after) {
+        if before.get(at as usize) != Some(value) {
+            call.work.put(element(&list, at), value.clone());
+        }
+    }
+    for at in after.len()..before.len() {
+        call.work.delete(element(&list, at as u64));
+    }
+    list.members = after.len() as u64;
+    call.work.changed_collection(row, &header, &list, after.len() != before.len());
+    Ok(result)
+}
+
+/// LREM.
+pub fn lrem(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, count, wanted) = (call.row(1)?, call.integer(2)?, call.args[3]);
+    let removed = rewrite(call, &row, |values| {
+        let mut left = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+        let before = values.len();
+        let mut keep = |value: &Vec<u8>| {
+            let remove = value == wanted && left > 0;
+            left -= u64::from(remove);
+            !remove
+        };
+        if count < 0 {
+            values.reverse();
+            values.retain(&mut keep);
+            values.reverse();
+        } else {
+            values.retain(&mut keep);
+        }
+        (before - values.len()) as i64
+    })?;
+    call.reply.integer(removed);
+    Ok(())
+}
+
+/// LINSERT.
+pub fn linsert(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, pivot, value) = (call.row(1)?, call.args[3], call.args[4]);
+    call.check_value(value.len())?;
+    let behind = match call.args[2] {
+        arg if is(arg, "BEFORE") => 0,
+        arg if is(arg, "AFTER") => 1,
+        _ => return Err(super::call::SYNTAX.into()),
+    };
+    let length = rewrite(call, &row, |values| {
+        let Some(at) = values.iter().position(|value| value == pivot) else { return -1 };
+        values.insert(at + behind, value.to_vec());
+        values.len() as i64
+    })?;
+    call.reply.integer(length);
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Redis' protocol, RESP2 and RESP3.
+//!
+//! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
+//! connection: greetings, transactions) · `table` (the commands that there are) · `call` (one
+//! command at work) · `strings` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `lists`
+//! (commands about keys) · `server` (commands about the server) · `number` `glob` (forms that
+//! arguments have).
+//!
+//! What differs from Redis:
+//! * scripts, publish and subscribe, streams, bitmaps, geographic and probabilistic types, blocking
+//!   commands, clusters and replication are not there: their commands are unknown;
+//! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random, and
+//!   ranks, cost the reading of what comes before; DBSIZE reads all keys;
+//! * keys, fields and members have up to 65,472 bytes;
+//! * a transaction that meets a full pool does nothing at all.
+
+mod call;
+mod glob;
+mod hashes;
+mod keys;
+mod lists;
+mod number;
+pub mod parse;
+mod ranges;
+mod reply;
+mod scanning;
+mod server;
+mod session;
+mod sets;
+mod sorted_sets;
+mod strings;
+mod table;
+
+pub use scanning::Cursors;
+pub use session::Session;
+
+/// The version that HELLO and INFO tell: clients look at it to learn which commands there are.
+pub const VERSION: &str = "7.0.15";

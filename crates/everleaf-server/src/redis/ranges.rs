@@ -1,0 +1,306 @@
+//! Ranges of sorted sets: by rank, by score, by name.
+
+use std::ops::{Bound, ControlFlow};
+
+use everleaf::Direction;
+
+use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
+use super::number::{float, of_ordered, to_ordered};
+use super::sorted_sets::{SortedSet, score_of};
+use crate::data::{Kind, Part, behind, part_prefix, part_row};
+
+/// By what a range is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Name,
+}
+
+/// A range that is asked for.
+struct Asked<'a> {
+    by: By,
+    reverse: bool,
+    /// As they were given: for a reverse range by score or name the greater one is the first.
+    ends: [&'a [u8]; 2],
+    /// How many are left out, and how many are shown at most.
+    limit: Option<(i64, i64)>,
+    with_scores: bool,
+}
+
+type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+type Members = Vec<(Vec<u8>, f64)>;
+
+fn score_bound(arg: &[u8]) -> Outcome<(f64, bool)> {
+    let (digits, open) = match arg {
+        [b'(', digits @ ..] => (digits, true),
+        digits => (digits, false),
+    };
+    let number = float(digits).ok_or(Failure::Said("ERR min or max is not a float"))?;
+    Ok((number, open))
+}
+
+/// The rows of scores between two.
+fn score_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
+    let row = |score: f64, next: bool| {
+        // What comes behind all names of a score is the next score, if there is one.
+        match (next, u64::from_be_bytes(to_ordered(score)).checked_add(1)) {
+            (false, _) => part_row(id, Part::Score, &to_ordered(score)),
+            (true, Some(next)) => part_row(id, Part::Score, &next.to_be_bytes()),
+            (true, None) => behind(id, Part::Score),
+        }
+    };
+    let ((min, min_open), (max, max_open)) = (score_bound(min)?, score_bound(max)?);
+    Ok((Bound::Included(row(min, min_open)), Bound::Excluded(row(max, !max_open))))
+}
+
+/// The rows of names between two.
+fn name_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
+    let bound = |arg: &[u8], lower: bool| {
+        let all = || match lower {
+            true => Bound::Included(part_prefix(id, Part::Member)),
+            false => Bound::Excluded(behind(id, Part::Member)),
+        };
+        let none = || match lower {
+            true => Bound::Included(behind(id, Part::Member)),
+            false => Bound::Excluded(part_prefix(id, Part::Member)),
+        };
+        Ok(match arg {
+            b"-" => {
+                if lower {
+                    all()
+                } else {
+                    none()
+                }
+            }
+            b"+" => {
+                if lower {
+                    none()
+                } else {
+                    all()
+                }
+            }
+            [b'[', name @ ..] => Bound::Included(part_row(id, Part::Member, name)),
+            [b'(', name @ ..] => Bound::Excluded(part_row(id, Part::Member, name)),
+            _ => return Err(Failure::Said("ERR min or max not valid string range item")),
+        })
+    };
+    Ok((bound(min, true)?, bound(max, false)?))
+}
+
+impl Asked<'_> {
+    /// The members of a range, in its order.
+    fn members(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Members> {
+        let found = call.collection(row, Kind::SortedSet)?;
+        let [min, max] = match self.reverse && self.by != By::Rank {
+            true => [self.ends[1], self.ends[0]],
+            false => self.ends,
+        };
+        // Mistakes are told also where nothing is there.
+        let id = found.map_or(0, |(_, set)| set.id);
+        let members = found.map_or(0, |(_, set)| set.members);
+        let (part, ends, skip, count) = match self.by {
+            By::Rank => {
+                let number = |arg: &[u8]| {
+                    super::number::integer(arg).ok_or(Failure::Said(super::call::NOT_INTEGER))
+                };
+                let ranks = slice(number(min)?, number(max)?, members);
+                let all = (
+                    Bound::Included(part_prefix(id, Part::Score)),
+                    Bound::Excluded(behind(id, Part::Score)),
+                );
+                (Part::Score, all, ranks.start, ranks.end - ranks.start)
+            }
+            by => {
+                let (skip, count) = match self.limit {
+                    Some((skip, _)) if skip < 0 => (0, 0),
+                    Some((skip, count)) => (skip as u64, u64::try_from(count).unwrap_or(u64::MAX)),
+                    None => (0, u64::MAX),
+                };
+                match by {
+                    By::Name => (Part::Member, name_ends(id, min, max)?, skip, count),
+                    _ => (Part::Score, score_ends(id, min, max)?, skip, count),
+                }
+            }
+        };
+        let (mut shown, mut at) = (Members::new(), 0);
+        if found.is_none() || count == 0 {
+            return Ok(shown);
+        }
+        let direction = if self.reverse { Direction::Backward } else { Direction::Forward };
+        let prefix = part_prefix(id, part).len();
+        call.work.scan(ends, direction, |row, value| {
+            if at >= skip {
+                let rest = &row[prefix..];
+                let (name, score) = match part {
+                    Part::Score => (&rest[8.min(rest.len())..], of_ordered(rest)),
+                    _ => (rest, of_ordered(value)),
+                };
+                shown.extend(score.map(|score| (name.to_vec(), score)));
+            }
+            at += 1;
+            if at - skip.min(at) < count {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(shown)
+    }
+
+    fn show(&self, call: &mut Call<'_, '_, '_>, members: Members) {
+        let pairs = call.reply.three && self.with_scores;
+        call.reply.array(match self.with_scores && !pairs {
+            true => 2 * members.len(),
+            false => members.len(),
+        });
+        for (member, score) in members {
+            if pairs {
+                call.reply.array(2);
+            }
+            call.reply.bulk(member);
+            if self.with_scores {
+                call.reply.double(score);
+            }
+        }
+    }
+}
+
+/// The options behind the ends of a range.
+fn asked<'a>(
+    call: &Call<'a, '_, '_>,
+    (by, reverse): (By, bool),
+    from: usize,
+    all_options: bool,
+) -> Outcome<Asked<'a>> {
+    let ends = [call.args[from], call.args[from + 1]];
+    let mut asked = Asked { by, reverse, ends, limit: None, with_scores: false };
+    let mut at = from + 2;
+    while let Some(option) = call.args.get(at) {
+        at += 1;
+        match option {
+            o if all_options && is(o, "BYSCORE") => asked.by = By::Score,
+            o if all_options && is(o, "BYLEX") => asked.by = By::Name,
+            o if all_options && is(o, "REV") => asked.reverse = true,
+            o if is(o, "WITHSCORES") && by != By::Name => asked.with_scores = true,
+            o if is(o, "LIMIT") && at + 1 < call.args.len() => {
+                asked.limit = Some((call.integer(at)?, call.integer(at + 1)?));
+                at += 2;
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    if asked.limit.is_some() && asked.by == By::Rank {
+        let sentence = "ERR syntax error, LIMIT is only supported in combination with either \
+                        BYSCORE or BYLEX";
+        return Err(sentence.into());
+    }
+    if asked.with_scores && asked.by == By::Name {
+        let sentence = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+        return Err(sentence.into());
+    }
+    Ok(asked)
+}
+
+fn range(call: &mut Call<'_, '_, '_>, what: (By, bool), all_options: bool) -> Outcome {
+    let row = call.row(1)?;
+    let asked = asked(call, what, 2, all_options)?;
+    let members = asked.members(call, &row)?;
+    asked.show(call, members);
+    Ok(())
+}
+
+/// ZRANGE.
+pub fn zrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Rank, false), true)
+}
+
+/// ZREVRANGE.
+pub fn zrevrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Rank, true), false)
+}
+
+/// ZRANGEBYSCORE.
+pub fn zrangebyscore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Score, false), false)
+}
+
+/// ZREVRANGEBYSCORE.
+pub fn zrevrangebyscore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Score, true), false)
+}
+
+/// ZRANGEBYLEX.
+pub fn zrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Name, false), false)
+}
+
+/// ZREVRANGEBYLEX.
+pub fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    range(call, (By::Name, true), false)
+}
+
+/// ZRANGESTORE.
+pub fn zrangestore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (to, from) = (call.row(1)?, call.row(2)?);
+    let asked = asked(call, (By::Rank, false), 3, true)?;
+    let members = asked.members(call, &from)?;
+    call.work.remove_key(&to)?;
+    if !members.is_empty() {
+        let mut set = SortedSet::open(call, to)?;
+        members.iter().for_each(|(member, score)| set.put(call.work, member, None, *score));
+        set.close(call.work);
+    }
+    call.reply.count(members.len());
+    Ok(())
+}
+
+fn between<'a>(call: &Call<'a, '_, '_>, by: By) -> Asked<'a> {
+    let ends = [call.args[2], call.args[3]];
+    Asked { by, reverse: false, ends, limit: None, with_scores: false }
+}
+
+/// ZCOUNT.
+pub fn zcount(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let members = between(call, By::Score).members(call, &call.row(1)?)?;
+    call.reply.count(members.len());
+    Ok(())
+}
+
+/// ZLEXCOUNT.
+pub fn zlexcount(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let members = between(call, By::Name).members(call, &call.row(1)?)?;
+    call.reply.count(members.len());
+    Ok(())
+}
+
+fn remove(call: &mut Call<'_, '_, '_>, by: By) -> Outcome {
+    let row = call.row(1)?;
+    let members = between(call, by).members(call, &row)?;
+    if !members.is_empty() {
+        let mut set = SortedSet::open(call, row)?;
+        for (member, _) in &members {
+            if let Some(score) = score_of(call.work, set.collection.id, member)? {
+                set.remove(call.work, member, score);
+            }
+        }
+        set.close(call.work);
+    }
+    call.reply.count(members.len());
+    Ok(())
+}
+
+/// ZREMRANGEBYRANK.
+pub fn zremrangebyrank(call: &mut Call<'_, '_, '_>) -> Outcome {
+    remove(call, By::Rank)
+}
+
+/// ZREMRANGEBYSCORE.
+pub fn zremrangebyscore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    remove(call, By::Score)
+}
+
+/// ZREMRANGEBYLEX.
+pub fn zremrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    remove(call, By::Name)
+}

@@ -1,0 +1,205 @@
+//! SCAN and its like, KEYS, RANDOMKEY.
+//!
+//! A cursor is a number that the server remembers a key for: where the next step begins. A key that
+//! is there all the while comes, and comes once. Cursors are forgotten when there are too many, and
+//! when the server stops; a forgotten one is an error, never an end that was not reached.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Bound, ControlFlow};
+
+use everleaf::Direction;
+use parking_lot::Mutex;
+
+use super::call::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, is};
+use super::glob;
+use super::number::{of_ordered, show};
+use crate::data::{Kind, Part, behind, part_prefix, part_row};
+
+/// Cursors that are remembered.
+const REMEMBERED: usize = 1 << 16;
+/// The most entries that one step looks at.
+const MAX_COUNT: usize = 10_000;
+/// Keys that KEYS looks at together.
+const TOGETHER: usize = 4096;
+
+/// What cursors stand for.
+#[derive(Default)]
+pub struct Cursors {
+    inner: Mutex<Remembered>,
+}
+
+#[derive(Default)]
+struct Remembered {
+    places: HashMap<u64, Vec<u8>>,
+    oldest: VecDeque<u64>,
+    last: u64,
+}
+
+impl Cursors {
+    fn remember(&self, place: Vec<u8>) -> u64 {
+        let mut inner = self.inner.lock();
+        inner.last += 1;
+        let cursor = inner.last;
+        inner.places.insert(cursor, place);
+        inner.oldest.push_back(cursor);
+        if inner.oldest.len() > REMEMBERED
+            && let Some(oldest) = inner.oldest.pop_front()
+        {
+            inner.places.remove(&oldest);
+        }
+        cursor
+    }
+
+    fn place(&self, cursor: u64) -> Option<Vec<u8>> {
+        self.inner.lock().places.get(&cursor).cloned()
+    }
+}
+
+struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    kind: Option<&'a [u8]>,
+    /// Where it goes on.
+    after: Option<Vec<u8>>,
+}
+
+impl Options<'_> {
+    fn shows(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+    }
+}
+
+fn options<'a>(call: &Call<'a, '_, '_>, cursor: usize) -> Outcome<Options<'a>> {
+    let number = super::number::integer(call.args[cursor]).and_then(|n| u64::try_from(n).ok());
+    let number = number.ok_or(Failure::Said("ERR invalid cursor"))?;
+    let after = match number {
+        0 => None,
+        number => {
+            Some(call.shared.cursors.place(number).ok_or(Failure::Said("ERR invalid cursor"))?)
+        }
+    };
+    let mut options = Options { pattern: None, count: 10, kind: None, after };
+    for option in call.rest(cursor + 1).chunks(2) {
+        match option {
+            [name, pattern] if is(name, "MATCH") => options.pattern = Some(pattern),
+            [name, kind] if is(name, "TYPE") => options.kind = Some(kind),
+            [name, count] if is(name, "COUNT") => {
+                let count = super::number::integer(count).ok_or(Failure::Said(NOT_INTEGER))?;
+                if count < 1 {
+                    return Err(SYNTAX.into());
+                }
+                options.count = (count as usize).min(MAX_COUNT);
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(options)
+}
+
+fn show_cursor(call: &mut Call<'_, '_, '_>, next: Option<Vec<u8>>) {
+    let cursor = next.map_or(0, |place| call.shared.cursors.remember(place));
+    call.reply.array(2);
+    call.reply.bulk(cursor.to_string());
+}
+
+/// SCAN.
+pub fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let options = options(call, 1)?;
+    let listed =
+        call.work.data.keys_after(call.database, options.after.as_deref(), options.count)?;
+    let shown = listed.keys.into_iter().filter(|one| {
+        options.kind.is_none_or(|kind| is(kind, one.header.kind.name())) && options.shows(&one.key)
+    });
+    let shown: Vec<Vec<u8>> = shown.map(|one| one.key).collect();
+    show_cursor(call, listed.next);
+    call.reply.array(shown.len());
+    shown.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+fn scan_members(call: &mut Call<'_, '_, '_>, kind: Kind) -> Outcome {
+    let row = call.row(1)?;
+    let options = options(call, 2)?;
+    let (mut shown, mut next, mut looked_at) = (Vec::new(), None, 0);
+    if let Some((_, collection)) = call.collection(&row, kind)? {
+        let id = collection.id;
+        let from = match &options.after {
+            Some(after) => Bound::Excluded(part_row(id, Part::Member, after)),
+            None => Bound::Included(part_prefix(id, Part::Member)),
+        };
+        let prefix = part_prefix(id, Part::Member).len();
+        let ends = (from, Bound::Excluded(behind(id, Part::Member)));
+        call.work.scan(ends, Direction::Forward, |row, value| {
+            let name = &row[prefix..];
+            if options.shows(name) {
+                shown.push(name.to_vec());
+                match kind {
+                    Kind::Hash => shown.push(value.to_vec()),
+                    Kind::SortedSet => {
+                        shown.push(show(of_ordered(value).unwrap_or(0.0)).into_bytes())
+                    }
+                    _ => {}
+                }
+            }
+            looked_at += 1;
+            if looked_at < options.count {
+                return ControlFlow::Continue(());
+            }
+            next = Some(name.to_vec());
+            ControlFlow::Break(())
+        })?;
+    }
+    show_cursor(call, next);
+    call.reply.array(shown.len());
+    shown.iter().for_each(|one| call.reply.bulk(one));
+    Ok(())
+}
+
+/// HSCAN.
+pub fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    scan_members(call, Kind::Hash)
+}
+
+/// SSCAN.
+pub fn sscan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    scan_members(call, Kind::Set)
+}
+
+/// ZSCAN.
+pub fn zscan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    scan_members(call, Kind::SortedSet)
+}
+
+fn all_keys(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+    let (mut keys, mut after) = (Vec::new(), None);
+    loop {
+        let listed = call.work.data.keys_after(call.database, after.as_deref(), TOGETHER)?;
+        let names = listed.keys.into_iter().map(|one| one.key);
+        keys.extend(names.filter(|key| glob::matches(pattern, key)));
+        match listed.next {
+            Some(next) => after = Some(next),
+            None => return Ok(keys),
+        }
+    }
+}
+
+/// KEYS.
+pub fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let keys = all_keys(call, call.args[1])?;
+    call.reply.array(keys.len());
+    keys.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+/// RANDOMKEY.
+pub fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let keys = all_keys(call, b"*")?;
+    match keys.len() {
+        0 => call.reply.null(),
+        count => {
+            let at = call.shared.random_below(count as u64) as usize;
+            call.reply.bulk(&keys[at]);
+        }
+    }
+    Ok(())
+}

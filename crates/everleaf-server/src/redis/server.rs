@@ -1,0 +1,280 @@
+//! Commands about the server and its databases.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::VERSION;
+use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::glob;
+use super::table::{COMMANDS, Command, Keys, find};
+use crate::data::DATABASES;
+
+/// DBSIZE: reads all keys.
+pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let keys = call.work.data.count_keys(call.database)?;
+    call.reply.integer(keys as i64);
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<u8>) -> Outcome {
+    match call.rest(1) {
+        [] => {}
+        [how] if is(how, "ASYNC") || is(how, "SYNC") => {}
+        _ => return Err(SYNTAX.into()),
+    }
+    for database in databases {
+        call.work.data.flush(database)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// FLUSHDB.
+pub fn flushdb(call: &mut Call<'_, '_, '_>) -> Outcome {
+    flush(call, call.database..call.database + 1)
+}
+
+/// FLUSHALL.
+pub fn flushall(call: &mut Call<'_, '_, '_>) -> Outcome {
+    flush(call, 0..DATABASES)
+}
+
+/// PING.
+pub fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.rest(1) {
+        [] => call.reply.simple("PONG"),
+        [text] => call.reply.bulk(text),
+        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+    }
+    Ok(())
+}
+
+/// ECHO.
+pub fn echo(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.reply.bulk(call.args[1]);
+    Ok(())
+}
+
+/// TIME.
+pub fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let now_ms = call.work.now_ms;
+    call.reply.array(2);
+    call.reply.bulk((now_ms / 1000).to_string());
+    call.reply.bulk((now_ms % 1000 * 1000).to_string());
+    Ok(())
+}
+
+/// LASTSAVE: everything is saved at any time.
+pub fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.reply.integer((call.work.now_ms / 1000) as i64);
+    Ok(())
+}
+
+/// WAIT: there are no replicas; what was written is durable when this is answered.
+pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (_, _) = (call.integer(1)?, call.integer(2)?);
+    call.work.data.sync()?;
+    call.reply.integer(0);
+    Ok(())
+}
+
+/// WAITAOF: the pool is the only copy; what was written is durable when this is answered.
+pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (_, _, _) = (call.integer(1)?, call.integer(2)?, call.integer(3)?);
+    call.work.data.sync()?;
+    call.reply.array(2);
+    call.reply.integer(1);
+    call.reply.integer(0);
+    Ok(())
+}
+
+// ---- settings
+// -------------------------------------------------------------------------------------------------
+
+fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
+    let limits = &call.shared.options.limits;
+    vec![
+        ("save", String::new()),
+        ("appendonly", "no".to_owned()),
+        ("appendfsync", "no".to_owned()),
+        ("databases", DATABASES.to_string()),
+        ("maxclients", limits.connections.to_string()),
+        ("maxmemory", "0".to_owned()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("proto-max-bulk-len", limits.value_bytes.to_string()),
+        ("timeout", "0".to_owned()),
+    ]
+}
+
+/// CONFIG.
+pub fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.rest(1) {
+        [what, patterns @ ..] if is(what, "GET") && !patterns.is_empty() => {
+            let asked = |name: &str| {
+                patterns.iter().any(|p| glob::matches(&p.to_ascii_lowercase(), name.as_bytes()))
+            };
+            let found: Vec<_> =
+                settings(call).into_iter().filter(|(name, _)| asked(name)).collect();
+            call.reply.map(found.len());
+            for (name, value) in found {
+                call.reply.bulk(name);
+                call.reply.bulk(value);
+            }
+        }
+        [what, name, _, ..] if is(what, "SET") => {
+            let name = name.escape_ascii();
+            return Err(Failure::Text(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set \
+                 immutable config"
+            )));
+        }
+        [what] if is(what, "RESETSTAT") => {
+            call.shared.counters.reset();
+            call.reply.ok();
+        }
+        _ => return Err(unknown_subcommand(call)),
+    }
+    Ok(())
+}
+
+/// What Redis says of a subcommand that is not there.
+pub fn unknown_subcommand(call: &Call<'_, '_, '_>) -> Failure {
+    let name = call.args[0].escape_ascii().to_string().to_ascii_uppercase();
+    match call.args.get(1) {
+        Some(subcommand) => Failure::Text(format!(
+            "ERR unknown subcommand '{}'. Try {name} HELP.",
+            subcommand.escape_ascii()
+        )),
+        None => Failure::Text(format!(
+            "ERR wrong number of arguments for '{}' command",
+            name.to_ascii_lowercase()
+        )),
+    }
+}
+
+// ---- INFO
+// -------------------------------------------------------------------------------------------------
+
+/// INFO.
+pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let wanted = |section: &str| {
+        let every = ["all", "default", "everything"];
+        let asked = call.rest(1);
+        asked.is_empty()
+            || asked.iter().any(|s| is(s, section) || every.iter().any(|every| is(s, every)))
+    };
+    let mut text = String::new();
+    let shared = call.shared;
+    let store = shared.data.store().statistics()?;
+    let mut section = |name: &str, lines: &[(&str, String)]| {
+        if wanted(name) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{}# {name}\r\n", if text.is_empty() { "" } else { "\r\n" });
+            for (name, value) in lines {
+                let _ = write!(text, "{name}:{value}\r\n");
+            }
+        }
+    };
+    section(
+        "Server",
+        &[
+            ("redis_version", VERSION.to_owned()),
+            ("everleaf_version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("redis_mode", "standalone".to_owned()),
+            ("process_id", std::process::id().to_string()),
+            ("uptime_in_seconds", shared.began.elapsed().as_secs().to_string()),
+        ],
+    );
+    let open = shared.open_connections.load(Ordering::Relaxed);
+    section("Clients", &[("connected_clients", open.to_string())]);
+    section(
+        "Memory",
+        &[
+            ("used_memory", store.used_bytes.to_string()),
+            ("maxmemory", store.max_bytes.to_string()),
+            ("maxmemory_policy", "noeviction".to_owned()),
+        ],
+    );
+    section(
+        "Persistence",
+        &[
+            ("loading", "0".to_owned()),
+            ("aof_enabled", "0".to_owned()),
+            ("rdb_bgsave_in_progress", "0".to_owned()),
+            ("everleaf_durability", store.durability_mode.to_string()),
+            ("everleaf_recovery_ms", format!("{:.3}", store.recovery_ms)),
+        ],
+    );
+    let counters = shared.counters.all();
+    let counters: Vec<_> = counters.iter().map(|(name, n)| (*name, n.to_string())).collect();
+    section("Stats", &counters);
+    section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);
+    section("Cluster", &[("cluster_enabled", "0".to_owned())]);
+    if wanted("Keyspace") {
+        let mut lines = Vec::new();
+        for database in 0..DATABASES {
+            let keys = shared.data.count_keys(database)?;
+            if keys > 0 {
+                lines.push((format!("db{database}"), format!("keys={keys},expires=0,avg_ttl=0")));
+            }
+        }
+        let lines: Vec<_> = lines.iter().map(|(name, line)| (&name[..], line.clone())).collect();
+        section("Keyspace", &lines);
+    }
+    call.reply.text(&text);
+    Ok(())
+}
+
+// ---- COMMAND
+// -------------------------------------------------------------------------------------------------
+
+/// COMMAND.
+pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.rest(1) {
+        [] => {
+            call.reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| describe(call, command));
+        }
+        [what] if is(what, "COUNT") => call.reply.count(COMMANDS.len()),
+        [what] if is(what, "LIST") => {
+            call.reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| call.reply.bulk(command.name));
+        }
+        [what, names @ ..] if is(what, "INFO") => {
+            call.reply.array(names.len());
+            for name in names {
+                match find(name) {
+                    Some(command) => describe(call, command),
+                    None => call.reply.null_array(),
+                }
+            }
+        }
+        [what, names @ ..] if is(what, "DOCS") => {
+            let asked = |command: &&Command| {
+                names.is_empty() || names.iter().any(|name| is(name, command.name))
+            };
+            let found: Vec<_> = COMMANDS.iter().filter(asked).collect();
+            call.reply.map(found.len());
+            for command in found {
+                call.reply.bulk(command.name);
+                call.reply.map(1);
+                call.reply.bulk("group");
+                call.reply.bulk(if command.keys == Keys::None { "server" } else { "generic" });
+            }
+        }
+        _ => return Err(unknown_subcommand(call)),
+    }
+    Ok(())
+}
+
+fn describe(call: &mut Call<'_, '_, '_>, command: &Command) {
+    let (first, last, step) = command.keys.positions();
+    call.reply.array(10);
+    call.reply.bulk(command.name);
+    call.reply.integer(i64::from(command.arity));
+    call.reply.set(1);
+    call.reply.simple(if command.writes { "write" } else { "readonly" });
+    [first, last, step].iter().for_each(|position| call.reply.integer(*position));
+    call.reply.set(0);
+    (0..3).for_each(|_| call.reply.array(0));
+}

@@ -1,0 +1,269 @@
+//! Commands about sets.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use everleaf::Direction;
+
+use super::call::{Call, Failure, Outcome, check_length};
+use crate::data::{Kind, Part, part_row};
+
+type Members = BTreeSet<Vec<u8>>;
+
+/// SADD.
+pub fn sadd(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    call.rest(2).iter().try_for_each(|member| check_length(member))?;
+    let (header, mut set) = call.collection_to_write(&row, Kind::Set)?;
+    let before = set.members;
+    for member in call.rest(2) {
+        let member = part_row(set.id, Part::Member, member);
+        if call.work.show(&member, |_| ())?.is_none() {
+            call.work.put(member, Vec::new());
+            set.members += 1;
+        }
+    }
+    call.work.changed_collection(&row, &header, &set, set.members != before);
+    call.reply.integer((set.members - before) as i64);
+    Ok(())
+}
+
+fn remove(call: &mut Call<'_, '_, '_>, row: &[u8], members: &[&[u8]]) -> Outcome<u64> {
+    let Some((header, mut set)) = call.collection(row, Kind::Set)? else { return Ok(0) };
+    let before = set.members;
+    for member in members {
+        let member = part_row(set.id, Part::Member, member);
+        if call.work.show(&member, |_| ())?.is_some() {
+            call.work.delete(member);
+            set.members = set.members.saturating_sub(1);
+        }
+    }
+    call.work.changed_collection(row, &header, &set, set.members != before);
+    Ok(before - set.members)
+}
+
+/// SREM.
+pub fn srem(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let removed = remove(call, &row, call.rest(2))?;
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+/// SCARD.
+pub fn scard(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let members = call.collection(&row, Kind::Set)?.map_or(0, |(_, set)| set.members);
+    call.reply.integer(members as i64);
+    Ok(())
+}
+
+fn has(call: &Call<'_, '_, '_>, row: &[u8], member: &[u8]) -> Outcome<bool> {
+    match call.collection(row, Kind::Set)? {
+        Some((_, set)) => Ok(call.work.part(set.id, Part::Member, member)?.is_some()),
+        None => Ok(false),
+    }
+}
+
+/// SISMEMBER.
+pub fn sismember(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let there = has(call, &call.row(1)?, call.args[2])?;
+    call.reply.flag(there);
+    Ok(())
+}
+
+/// SMISMEMBER.
+pub fn smismember(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let there = call
+        .rest(2)
+        .iter()
+        .map(|member| has(call, &row, member))
+        .collect::<Outcome<Vec<bool>>>()?;
+    call.reply.array(there.len());
+    there.into_iter().for_each(|there| call.reply.flag(there));
+    Ok(())
+}
+
+fn members(call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Members> {
+    let mut members = Members::new();
+    if let Some((_, set)) = call.collection(row, Kind::Set)? {
+        call.work.scan_part(set.id, Part::Member, Direction::Forward, |member, _| {
+            members.insert(member.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(members)
+}
+
+fn show(call: &mut Call<'_, '_, '_>, members: &Members) {
+    call.reply.set(members.len());
+    members.iter().for_each(|member| call.reply.bulk(member));
+}
+
+/// SMEMBERS.
+pub fn smembers(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let all = members(call, &call.row(1)?)?;
+    show(call, &all);
+    Ok(())
+}
+
+/// SMOVE.
+pub fn smove(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (from, to, member) = (call.row(1)?, call.row(2)?, call.args[3]);
+    call.collection(&to, Kind::Set)?;
+    let there = has(call, &from, member)?;
+    if there && from != to {
+        remove(call, &from, &[member])?;
+        let (header, mut set) = call.collection_to_write(&to, Kind::Set)?;
+        let member = part_row(set.id, Part::Member, member);
+        let new = call.work.show(&member, |_| ())?.is_none();
+        set.members += u64::from(new);
+        call.work.put(member, Vec::new());
+        call.work.changed_collection(&to, &header, &set, new);
+    }
+    call.reply.flag(there);
+    Ok(())
+}
+
+// ---- several sets
+// -------------------------------------------------------------------------------------------------
+
+/// What is made of several sets.
+#[derive(Clone, Copy)]
+enum Algebra {
+    Union,
+    Intersection,
+    Difference,
+}
+
+fn combined(call: &Call<'_, '_, '_>, keys: &[&[u8]], how: Algebra) -> Outcome<Members> {
+    let mut result: Option<Members> = None;
+    for key in keys {
+        let next = members(call, &call.row_of(key)?)?;
+        result = Some(match (result, how) {
+            (None, _) => next,
+            (Some(all), Algebra::Union) => &all | &next,
+            (Some(all), Algebra::Intersection) => &all & &next,
+            (Some(all), Algebra::Difference) => &all - &next,
+        });
+    }
+    Ok(result.unwrap_or_default())
+}
+
+fn combine(call: &mut Call<'_, '_, '_>, how: Algebra) -> Outcome {
+    let result = combined(call, call.rest(1), how)?;
+    show(call, &result);
+    Ok(())
+}
+
+fn store(call: &mut Call<'_, '_, '_>, how: Algebra) -> Outcome {
+    let result = combined(call, call.rest(2), how)?;
+    let row = call.row(1)?;
+    call.work.remove_key(&row)?;
+    if !result.is_empty() {
+        let (header, mut set) = call.work.new_collection(Kind::Set)?;
+        set.members = result.len() as u64;
+        for member in &result {
+            call.work.put(part_row(set.id, Part::Member, member), Vec::new());
+        }
+        call.work.changed_collection(&row, &header, &set, true);
+    }
+    call.reply.count(result.len());
+    Ok(())
+}
+
+/// SUNION.
+pub fn sunion(call: &mut Call<'_, '_, '_>) -> Outcome {
+    combine(call, Algebra::Union)
+}
+
+/// SINTER.
+pub fn sinter(call: &mut Call<'_, '_, '_>) -> Outcome {
+    combine(call, Algebra::Intersection)
+}
+
+/// SDIFF.
+pub fn sdiff(call: &mut Call<'_, '_, '_>) -> Outcome {
+    combine(call, Algebra::Difference)
+}
+
+/// SUNIONSTORE.
+pub fn sunionstore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    store(call, Algebra::Union)
+}
+
+/// SINTERSTORE.
+pub fn sinterstore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    store(call, Algebra::Intersection)
+}
+
+/// SDIFFSTORE.
+pub fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Outcome {
+    store(call, Algebra::Difference)
+}
+
+// ---- at random
+// -------------------------------------------------------------------------------------------------
+
+/// Members that are drawn at random, each at most once.
+fn drawn(call: &Call<'_, '_, '_>, row: &[u8], count: usize) -> Outcome<Vec<Vec<u8>>> {
+    let mut all: Vec<Vec<u8>> = members(call, row)?.into_iter().collect();
+    let count = count.min(all.len());
+    for at in 0..count {
+        let other = at + call.shared.random_below((all.len() - at) as u64) as usize;
+        all.swap(at, other);
+    }
+    all.truncate(count);
+    Ok(all)
+}
+
+/// SPOP.
+pub fn spop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let count = match call.rest(2) {
+        [] => None,
+        [_] => Some(
+            usize::try_from(call.integer(2)?)
+                .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
+        ),
+        _ => return Err(super::call::SYNTAX.into()),
+    };
+    let popped = drawn(call, &row, count.unwrap_or(1))?;
+    remove(call, &row, &popped.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    match count {
+        None => call.reply.maybe(popped.first()),
+        Some(_) => {
+            call.reply.set(popped.len());
+            popped.iter().for_each(|member| call.reply.bulk(member));
+        }
+    }
+    Ok(())
+}
+
+/// SRANDMEMBER.
+pub fn srandmember(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    if call.args.len() == 2 {
+        let drawn = drawn(call, &row, 1)?;
+        call.reply.maybe(drawn.first());
+        return Ok(());
+    }
+    let count = call.integer(2)?;
+    // A negative count draws that many times, and may draw a member again.
+    let mut picked = if count >= 0 { drawn(call, &row, count as usize)? } else { Vec::new() };
+    if count < 0 {
+        const LIMIT: u64 = 1 << 20;
+        if count.unsigned_abs() > LIMIT {
+            return Err("ERR value is out of range".into());
+        }
+        let all: Vec<Vec<u8>> = members(call, &row)?.into_iter().collect();
+        let draws = if all.is_empty() { 0 } else { count.unsigned_abs() };
+        for _ in 0..draws {
+            picked.push(all[call.shared.random_below(all.len() as u64) as usize].clone());
+        }
+    }
+    call.reply.array(picked.len());
+    picked.iter().for_each(|member| call.reply.bulk(member));
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! Commands about strings.
+
+use super::call::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, is, slice};
+use super::number::{float, integer, show};
+use crate::data::{HEADER_BYTES, Header, Kind};
+
+const INVALID_EXPIRE: &str = "ERR invalid expire time in";
+
+/// When something expires, by an option and its number.
+///
+/// # Errors
+/// The sentence that Redis says.
+pub fn expiry_of(option: &[u8], number: i64, now_ms: u64, command: &str) -> Outcome<u64> {
+    let unit = if is(option, "EX") || is(option, "EXAT") { 1000 } else { 1 };
+    let relative = is(option, "EX") || is(option, "PX");
+    let base = if relative { now_ms as i64 } else { 0 };
+    let at = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
+    match at {
+        Some(at) if number > 0 => Ok(at as u64),
+        _ => Err(Failure::Text(format!("{INVALID_EXPIRE} '{command}' command"))),
+    }
+}
+
+fn is_expiry(option: &[u8]) -> bool {
+    ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is(option, name))
+}
+
+/// GET.
+pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let (data, database, now_ms) = (call.work.data, call.database, call.work.now_ms);
+    let reply = &mut call.reply;
+    let found = call.work.show(&row, |value| {
+        let header = Header::read(value).filter(|h| data.is_live(database, h, now_ms))?;
+        let string = header.kind == Kind::String;
+        if string {
+            reply.bulk(&value[HEADER_BYTES..]);
+        }
+        Some(string)
+    })?;
+    match found.flatten() {
+        Some(true) => {}
+        Some(false) => return Err(super::call::WRONG_TYPE.into()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// MGET: what is no string is not there.
+pub fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let rows = call.rest(1).iter().map(|key| call.row_of(key)).collect::<Outcome<Vec<_>>>()?;
+    call.reply.array(rows.len());
+    for row in rows {
+        let found = call.string(&row);
+        match found {
+            Ok(found) => call.reply.maybe(found.map(|(_, body)| body)),
+            Err(Failure::Said(_)) => call.reply.null(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// SET with all its options.
+pub fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, body) = (call.row(1)?, call.args[2]);
+    let (mut absent, mut present, mut keep, mut get) = (false, false, false, false);
+    let mut expires_ms = None;
+    let mut at = 3;
+    while let Some(option) = call.args.get(at) {
+        at += 1;
+        match option {
+            o if is(o, "NX") && !present => absent = true,
+            o if is(o, "XX") && !absent => present = true,
+            o if is(o, "GET") => get = true,
+            o if is(o, "KEEPTTL") && expires_ms.is_none() => keep = true,
+            o if is_expiry(o) && !keep && expires_ms.is_none() && at < call.args.len() => {
+                let number = call.integer(at)?;
+                expires_ms = Some(expiry_of(o, number, call.work.now_ms, "set")?);
+                at += 1;
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    let there = call.work.header(&row)?;
+    let old = if get { call.string(&row)? } else { None };
+    let done = !(absent && there.is_some() || present && there.is_none());
+    if done {
+        let kept = there.and_then(|(header, _)| header.expires_ms).filter(|_| keep);
+        call.put_string(&row, body, expires_ms.or(kept))?;
+    }
+    match (get, done) {
+        (true, _) => call.reply.maybe(old.map(|(_, body)| body)),
+        (false, true) => call.reply.ok(),
+        (false, false) => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// SETNX.
+pub fn setnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let done = call.work.header(&row)?.is_none();
+    if done {
+        call.put_string(&row, call.args[2], None)?;
+    }
+    call.reply.flag(done);
+    Ok(())
+}
+
+fn set_for(call: &mut Call<'_, '_, '_>, option: &[u8], command: &str) -> Outcome {
+    let row = call.row(1)?;
+    let at = expiry_of(option, call.integer(2)?, call.work.now_ms, command)?;
+    call.put_string(&row, call.args[3], Some(at))?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// SETEX.
+pub fn setex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    set_for(call, b"EX", "setex")
+}
+
+/// PSETEX.
+pub fn psetex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    set_for(call, b"PX", "psetex")
+}
+
+/// GETSET.
+pub fn getset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let old = call.string(&row)?;
+    call.put_string(&row, call.args[2], None)?;
+    call.reply.maybe(old.map(|(_, body)| body));
+    Ok(())
+}
+
+/// GETDEL.
+pub fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let old = call.string(&row)?;
+    if old.is_some() {
+        call.work.remove_key(&row)?;
+    }
+    call.reply.maybe(old.map(|(_, body)| body));
+    Ok(())
+}
+
+/// GETEX.
+pub fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let change = match call.rest(2) {
+        [] => None,
+        [option] if is(option, "PERSIST") => Some(None),
+        [option, _] if is_expiry(option) => {
+            Some(Some(expiry_of(option, call.integer(3)?, call.work.now_ms, "getex")?))
+        }
+        _ => return Err(SYNTAX.into()),
+    };
+    let found = call.string(&row)?;
+    if let (Some((header, body)), Some(expires_ms)) = (&found, change) {
+        call.work.put(row, Header { expires_ms, ..*header }.with(body));
+    }
+    call.reply.maybe(found.map(|(_, body)| body));
+    Ok(())
+}
+
+fn set_all(call: &mut Call<'_, '_, '_>) -> Outcome {
+    for pair in call.rest(1).chunks(2) {
+        let row = call.row_of(pair[0])?;
+        call.put_string(&row, pair[1], None)?;
+    }
+    Ok(())
+}
+
+fn check_pairs(call: &Call<'_, '_, '_>, command: &str) -> Outcome {
+    if call.args.len().is_multiple_of(2) {
+        return Err(Failure::Text(format!(
+            "ERR wrong number of arguments for '{command}' command"
+        )));
+    }
+    let longest = call.rest(1).iter().map(|arg| arg.len()).max().unwrap_or(0);
+    call.check_value(longest)?;
+    call.rest(1).iter().step_by(2).try_for_each(|key| super::call::check_length(key))
+}
+
+/// MSET.
+pub fn mset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    check_pairs(call, "mset")?;
+    set_all(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// MSETNX.
+pub fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    check_pairs(call, "msetnx")?;
+    for key in call.rest(1).iter().step_by(2) {
+        if call.work.header(&call.row_of(key)?)?.is_some() {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    }
+    set_all(call)?;
+    call.reply.integer(1);
+    Ok(())
+}
+
+/// Changes a string's bytes and keeps when it expires; the new length is the reply.
+fn rewrite(call: &mut Call<'_, '_, '_>, row: Vec<u8>, old: Option<Header>, body: &[u8]) -> Outcome {
+    call.check_value(body.len())?;
+    let sequence = call.work.data.next_number()?;
+    let flags = old.map_or(0, |old| old.flags);
+    let expires_ms = old.and_then(|old| old.expires_ms);
+    let header = Header { flags, expires_ms, ..Header::new(Kind::String, sequence) };
+    Ok(call.work.put_string(&row, &header, body)?)
+}
+
+/// APPEND.
+pub fn append(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let (old, mut body) = call.string(&row)?.map_or((None, Vec::new()), |(h, b)| (Some(h), b));
+    body.extend_from_slice(call.args[2]);
+    rewrite(call, row, old, &body)?;
+    call.reply.count(body.len());
+    Ok(())
+}
+
+/// STRLEN.
+pub fn strlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let row = call.row(1)?;
+    let length = call.string(&row)?.map_or(0, |(_, body)| body.len());
+    call.reply.count(length);
+    Ok(())
+}
+
+/// GETRANGE, SUBSTR.
+pub fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
+    let body = call.string(&row)?.map_or(Vec::new(), |(_, body)| body);
+    let range = slice(from, to, body.len() as u64);
+    call.reply.bulk(&body[range.start as usize..range.end as usize]);
+    Ok(())
+}
+
+/// SETRANGE.
+pub fn setrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, part) = (call.row(1)?, call.args[3]);
+    let from = usize::try_from(call.integer(2)?)
+        .map_err(|_| Failure::Said("ERR offset is out of range"))?;
+    let (old, mut body) = call.string(&row)?.map_or((None, Vec::new()), |(h, b)| (Some(h), b));
+    if !part.is_empty() {
+        let end = from.saturating_add(part.len());
+        call.check_value(end)?;
+        body.resize(body.len().max(end), 0);
+        body[from..end].copy_from_slice(part);
+        rewrite(call, row, old, &body)?;
+    }
+    call.reply.count(body.len());
+    Ok(())
+}
+
+fn count(call: &mut Call<'_, '_, '_>, by: i64) -> Outcome {
+    let row = call.row(1)?;
+    let (old, body) = call.string(&row)?.map_or((None, b"0".to_vec()), |(h, b)| (Some(h), b));
+    let number = integer(&body).ok_or(Failure::Said(NOT_INTEGER))?;
+    let number =
+        number.checked_add(by).ok_or(Failure::Said("ERR increment or decrement would overflow"))?;
+    rewrite(call, row, old, number.to_string().as_bytes())?;
+    call.reply.integer(number);
+    Ok(())
+}
+
+/// INCR.
+pub fn incr(call: &mut Call<'_, '_, '_>) -> Outcome {
+    count(call, 1)
+}
+
+/// DECR.
+pub fn decr(call: &mut Call<'_, '_, '_>) -> Outcome {
+    count(call, -1)
+}
+
+/// INCRBY.
+pub fn incrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let by = call.integer(2)?;
+    count(call, by)
+}
+
+/// DECRBY.
+pub fn decrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let by = call.integer(2)?.checked_neg();
+    count(call, by.ok_or(Failure::Said("ERR decrement would overflow"))?)
+}
+
+/// INCRBYFLOAT.
+pub fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, by) = (call.row(1)?, call.float(2)?);
+    let (old, body) = call.string(&row)?.map_or((None, b"0".to_vec()), |(h, b)| (Some(h), b));
+    let number = float(&body).ok_or(Failure::Said(NOT_FLOAT))? + by;
+    if !number.is_finite() {
+        return Err("ERR increment would produce NaN or Infinity".into());
+    }
+    let text = show(number);
+    rewrite(call, row, old, text.as_bytes())?;
+    call.reply.bulk(text);
+    Ok(())
+}

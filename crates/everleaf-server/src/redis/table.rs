@@ -1,0 +1,229 @@
+//! The commands that there are.
+
+use super::call::{Call, Outcome};
+use super::{hashes, keys, lists, ranges, scanning, server, sets, sorted_sets, strings};
+
+/// Which arguments are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// None.
+    None,
+    /// The first one.
+    First,
+    /// The first two.
+    Two,
+    /// All.
+    All,
+    /// Every other one.
+    Pairs,
+    /// The whole database.
+    Everything,
+}
+
+impl Keys {
+    /// The positions of the first and the last, and the step, as COMMAND tells them.
+    pub const fn positions(self) -> (i64, i64, i64) {
+        match self {
+            Self::None | Self::Everything => (0, 0, 0),
+            Self::First => (1, 1, 1),
+            Self::Two => (1, 2, 1),
+            Self::All => (1, -1, 1),
+            Self::Pairs => (1, -1, 2),
+        }
+    }
+
+    /// The keys among the arguments.
+    pub fn of<'a>(self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let rest = args.get(1..).unwrap_or_default();
+        match self {
+            Self::None | Self::Everything => Vec::new(),
+            Self::First => rest.iter().take(1).copied().collect(),
+            Self::Two => rest.iter().take(2).copied().collect(),
+            Self::All => rest.to_vec(),
+            Self::Pairs => rest.iter().step_by(2).copied().collect(),
+        }
+    }
+}
+
+/// A command.
+pub struct Command {
+    /// Its name, in small letters.
+    pub name: &'static str,
+    /// Number of arguments with the name; negative: at least so many.
+    pub arity: i8,
+    /// Which arguments are keys.
+    pub keys: Keys,
+    /// Whether it may write.
+    pub writes: bool,
+    /// What does it.
+    pub run: fn(&mut Call<'_, '_, '_>) -> Outcome,
+}
+
+macro_rules! commands {
+    ($($name:literal $arity:literal $keys:ident $writes:literal $run:path;)*) => {
+        /// All of them, by name.
+        pub static COMMANDS: &[Command] = &[$(
+            Command { name: $name, arity: $arity, keys: Keys::$keys, writes: $writes, run: $run },
+        )*];
+    };
+}
+
+commands! {
+    "append" 3 First true strings::append;
+    "command" -1 None false server::command;
+    "config" -2 None false server::config;
+    "copy" -3 Two true keys::copy;
+    "dbsize" 1 None false server::dbsize;
+    "decr" 2 First true strings::decr;
+    "decrby" 3 First true strings::decrby;
+    "del" -2 All true keys::del;
+    "echo" 2 None false server::echo;
+    "exists" -2 All false keys::exists;
+    "expire" -3 First true keys::expire_in;
+    "expireat" -3 First true keys::expire_at;
+    "expiretime" 2 First false keys::expiretime;
+    "flushall" -1 Everything true server::flushall;
+    "flushdb" -1 Everything true server::flushdb;
+    "get" 2 First false strings::get;
+    "getdel" 2 First true strings::getdel;
+    "getex" -2 First true strings::getex;
+    "getrange" 4 First false strings::getrange;
+    "getset" 3 First true strings::getset;
+    "hdel" -3 First true hashes::hdel;
+    "hexists" 3 First false hashes::hexists;
+    "hget" 3 First false hashes::hget;
+    "hgetall" 2 First false hashes::hgetall;
+    "hincrby" 4 First true hashes::hincrby;
+    "hincrbyfloat" 4 First true hashes::hincrbyfloat;
+    "hkeys" 2 First false hashes::hkeys;
+    "hlen" 2 First false hashes::hlen;
+    "hmget" -3 First false hashes::hmget;
+    "hmset" -4 First true hashes::hmset;
+    "hscan" -3 First false scanning::hscan;
+    "hset" -4 First true hashes::hset;
+    "hsetnx" 4 First true hashes::hsetnx;
+    "hstrlen" 3 First false hashes::hstrlen;
+    "hvals" 2 First false hashes::hvals;
+    "incr" 2 First true strings::incr;
+    "incrby" 3 First true strings::incrby;
+    "incrbyfloat" 3 First true strings::incrbyfloat;
+    "info" -1 None false server::info;
+    "keys" 2 None false scanning::keys;
+    "lastsave" 1 None false server::lastsave;
+    "lindex" 3 First false lists::lindex;
+    "linsert" 5 First true lists::linsert;
+    "llen" 2 First false lists::llen;
+    "lmove" 5 Two true lists::lmove;
+    "lpop" -2 First true lists::lpop;
+    "lpush" -3 First true lists::lpush;
+    "lpushx" -3 First true lists::lpushx;
+    "lrange" 4 First false lists::lrange;
+    "lrem" 4 First true lists::lrem;
+    "lset" 4 First true lists::lset;
+    "ltrim" 4 First true lists::ltrim;
+    "mget" -2 All false strings::mget;
+    "mset" -3 Pairs true strings::mset;
+    "msetnx" -3 Pairs true strings::msetnx;
+    "object" -2 None false keys::object;
+    "persist" 2 First true keys::persist;
+    "pexpire" -3 First true keys::pexpire_in;
+    "pexpireat" -3 First true keys::pexpire_at;
+    "pexpiretime" 2 First false keys::pexpiretime;
+    "ping" -1 None false server::ping;
+    "psetex" 4 First true strings::psetex;
+    "pttl" 2 First false keys::pttl;
+    "randomkey" 1 None false scanning::randomkey;
+    "rename" 3 Two true keys::rename;
+    "renamenx" 3 Two true keys::renamenx;
+    "rpop" -2 First true lists::rpop;
+    "rpoplpush" 3 Two true lists::rpoplpush;
+    "rpush" -3 First true lists::rpush;
+    "rpushx" -3 First true lists::rpushx;
+    "sadd" -3 First true sets::sadd;
+    "scan" -2 None false scanning::scan;
+    "scard" 2 First false sets::scard;
+    "sdiff" -2 All false sets::sdiff;
+    "sdiffstore" -3 All true sets::sdiffstore;
+    "set" -3 First true strings::set;
+    "setex" 4 First true strings::setex;
+    "setnx" 3 First true strings::setnx;
+    "setrange" 4 First true strings::setrange;
+    "sinter" -2 All false sets::sinter;
+    "sinterstore" -3 All true sets::sinterstore;
+    "sismember" 3 First false sets::sismember;
+    "smembers" 2 First false sets::smembers;
+    "smismember" -3 First false sets::smismember;
+    "smove" 4 Two true sets::smove;
+    "spop" -2 First true sets::spop;
+    "srandmember" -2 First false sets::srandmember;
+    "srem" -3 First true sets::srem;
+    "sscan" -3 First false scanning::sscan;
+    "strlen" 2 First false strings::strlen;
+    "substr" 4 First false strings::getrange;
+    "sunion" -2 All false sets::sunion;
+    "sunionstore" -3 All true sets::sunionstore;
+    "time" 1 None false server::time;
+    "touch" -2 All false keys::exists;
+    "ttl" 2 First false keys::ttl;
+    "type" 2 First false keys::type_of;
+    "unlink" -2 All true keys::del;
+    "wait" 3 None false server::wait;
+    "waitaof" 4 None false server::waitaof;
+    "zadd" -4 First true sorted_sets::zadd;
+    "zcard" 2 First false sorted_sets::zcard;
+    "zcount" 4 First false ranges::zcount;
+    "zincrby" 4 First true sorted_sets::zincrby;
+    "zlexcount" 4 First false ranges::zlexcount;
+    "zmscore" -3 First false sorted_sets::zmscore;
+    "zpopmax" -2 First true sorted_sets::zpopmax;
+    "zpopmin" -2 First true sorted_sets::zpopmin;
+    "zrange" -4 First false ranges::zrange;
+    "zrangebylex" -4 First false ranges::zrangebylex;
+    "zrangebyscore" -4 First false ranges::zrangebyscore;
+    "zrangestore" -5 Two true ranges::zrangestore;
+    "zrank" -3 First false sorted_sets::zrank;
+    "zrem" -3 First true sorted_sets::zrem;
+    "zremrangebylex" 4 First true ranges::zremrangebylex;
+    "zremrangebyrank" 4 First true ranges::zremrangebyrank;
+    "zremrangebyscore" 4 First true ranges::zremrangebyscore;
+    "zrevrange" -4 First false ranges::zrevrange;
+    "zrevrangebylex" -4 First false ranges::zrevrangebylex;
+    "zrevrangebyscore" -4 First false ranges::zrevrangebyscore;
+    "zrevrank" -3 First false sorted_sets::zrevrank;
+    "zscan" -3 First false scanning::zscan;
+    "zscore" 3 First false sorted_sets::zscore;
+}
+
+/// The command of a name, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    const LONGEST: usize = 20;
+    let mut small = [0; LONGEST];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
+    Some(&COMMANDS[at])
+}
+
+impl Command {
+    /// Whether it may have so many arguments, its name included.
+    pub fn takes(&self, arguments: usize) -> bool {
+        let needed = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { arguments >= needed } else { arguments == needed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_by_name() {
+        assert!(COMMANDS.is_sorted_by_key(|command| command.name));
+        for command in COMMANDS {
+            let found = find(command.name.to_ascii_uppercase().as_bytes());
+            assert_eq!(found.map(|found| found.name), Some(command.name));
+        }
+        assert!(find(b"eval").is_none() && find(&[b'x'; 100]).is_none() && find(b"").is_none());
+    }
+}

@@ -1,0 +1,263 @@
+//! Redis' protocol: the same commands to our server and, where it is installed, to Redis itself.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use everleaf::Clock;
+use everleaf_server::ServeOptions;
+
+use crate::common::{Client, PATIENCE, Served, options, tcp};
+use crate::stock::{installed, python, redis_server, succeeds};
+
+const COMMANDS: &str = include_str!("redis.commands");
+
+/// A connection that reads whole replies.
+struct Redis {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Redis {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        Self { stream, reader }
+    }
+
+    /// The bytes of the reply to a line.
+    fn ask(&mut self, line: &str) -> String {
+        self.stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut reply = Vec::new();
+        self.reply(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    fn reply(&mut self, reply: &mut Vec<u8>) {
+        let start = reply.len();
+        assert!(self.reader.read_until(b'\n', reply).unwrap() > 0, "the connection was closed");
+        let head = String::from_utf8_lossy(&reply[start..]).trim_end().to_owned();
+        let number = head[1..].parse::<i64>().unwrap_or(0);
+        match head.as_bytes()[0] {
+            b'$' | b'=' if number >= 0 => {
+                let mut bulk = vec![0; number as usize + 2];
+                self.reader.read_exact(&mut bulk).unwrap();
+                reply.extend_from_slice(&bulk);
+            }
+            b'*' | b'~' => (0..number).for_each(|_| self.reply(reply)),
+            b'%' => (0..2 * number).for_each(|_| self.reply(reply)),
+            _ => {}
+        }
+    }
+}
+
+fn redis_options() -> ServeOptions {
+    ServeOptions { redis: vec!["127.0.0.1:0".parse().unwrap()], ..options() }
+}
+
+fn serve() -> (Served, SocketAddr) {
+    let served = Served::with(redis_options(), Clock::system());
+    let address = tcp(&served.server.redis_addresses()[0]);
+    (served, address)
+}
+
+#[test]
+fn commands_are_answered_as_redis_answers_them() {
+    let Some(stock) = redis_server() else { return };
+    let (_served, address) = serve();
+    let mut different = Vec::new();
+    for greeting in ["HELLO 2", "HELLO 3"] {
+        let (mut ours, mut theirs) = (Redis::connect(address), Redis::connect(stock.address));
+        for redis in [&mut ours, &mut theirs] {
+            redis.ask(greeting);
+            redis.ask("FLUSHALL");
+        }
+        for line in COMMANDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (ours, theirs) = (ours.ask(line), theirs.ask(line));
+            if ours != theirs {
+                different.push(format!("{greeting}: {line}: {ours:?} instead of {theirs:?}"));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{different:#?}");
+}
+
+#[test]
+fn both_protocols_see_the_same_keys() {
+    let (served, address) = serve();
+    let (mut redis, mut memcached) = (Redis::connect(address), served.memcached());
+    assert_eq!(redis.ask("SET a 1"), "+OK\r\n");
+    memcached.ask("incr a 5\r\n", "6\r\n");
+    assert_eq!(redis.ask("GET a"), "$1\r\n6\r\n");
+    redis.ask("HSET h f v");
+    memcached.ask("get h\r\nadd h 0 0 1\r\nx\r\n", "END\r\nNOT_STORED\r\n");
+    redis.ask("SELECT 1");
+    redis.ask("SET b 1");
+    memcached.ask("get b\r\n", "END\r\n");
+}
+
+#[test]
+fn collections_expire_are_renamed_and_survive_a_restart() {
+    let clock = Clock::manual(1_700_000_000_000);
+    let served = Served::with(redis_options(), clock.clone());
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    redis.ask("HSET h a 1 b 2");
+    redis.ask("ZADD z 1 a -inf b 1 c");
+    redis.ask("RPUSH l 1 2 3");
+    redis.ask("RENAME h g");
+    redis.ask("EXPIRE l 10");
+    let served = served.restarted();
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    assert_eq!(redis.ask("HMGET g a b"), "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    assert_eq!(redis.ask("ZRANGE z 0 -1"), "*3\r\n$1\r\nb\r\n$1\r\na\r\n$1\r\nc\r\n");
+    assert_eq!(redis.ask("TTL l"), ":10\r\n");
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(redis.ask("LLEN l"), ":0\r\n");
+    assert_eq!(redis.ask("RPUSH l 9"), ":1\r\n");
+    assert_eq!(redis.ask("LRANGE l 0 -1"), "*1\r\n$1\r\n9\r\n");
+}
+
+#[test]
+fn a_transaction_that_watches_a_changed_key_does_nothing() {
+    let (served, address) = serve();
+    let (mut one, mut two) = (Redis::connect(address), Redis::connect(address));
+    for change in ["SET w 1", "HSET h f 1", "HSET h f 2", "DEL w"] {
+        one.ask("WATCH w h");
+        assert_eq!(one.ask("MULTI"), "+OK\r\n");
+        assert_eq!(one.ask("SET x 1"), "+QUEUED\r\n");
+        two.ask(change);
+        assert_eq!(one.ask("EXEC"), "*-1\r\n", "{change}");
+    }
+    one.ask("WATCH w");
+    served.memcached().ask("set w 0 0 1\r\nx\r\n", "STORED\r\n");
+    one.ask("MULTI");
+    assert_eq!(one.ask("EXEC"), "*-1\r\n");
+    assert_eq!(one.ask("GET x"), "$-1\r\n");
+}
+
+#[test]
+fn deleted_collections_give_their_room_back() {
+    let (served, address) = serve();
+    let mut redis = Redis::connect(address);
+    for i in 0..20 {
+        let fields: String = (0..100).map(|f| format!(" {i}-{f} v")).collect();
+        redis.ask(&format!("HSET big{fields}"));
+    }
+    let keys = || served.server.shared().data.store().tree("everleaf.server").unwrap().len();
+    let full = keys();
+    assert!(full > 2000, "{full}");
+    assert_eq!(redis.ask("DEL big"), ":1\r\n");
+    let begun = std::time::Instant::now();
+    while keys() > 10 {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn all_keys_are_scanned_once() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let pairs: String = (0..500).map(|i| format!(" key{i} v")).collect();
+    redis.ask(&format!("MSET{pairs}"));
+    let (mut cursor, mut found) = ("0".to_owned(), std::collections::HashSet::new());
+    loop {
+        let reply = redis.ask(&format!("SCAN {cursor} COUNT 7 MATCH key*"));
+        let words: Vec<&str> = reply.lines().collect();
+        cursor = words[2].to_owned();
+        let keys = words[4..].iter().filter(|word| word.starts_with("key"));
+        keys.for_each(|key| assert!(found.insert(key.to_string()), "{key} came twice"));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 500);
+    assert!(redis.ask("SCAN 987654321").starts_with("-ERR invalid cursor"));
+}
+
+#[test]
+fn who_has_no_password_is_refused() {
+    let options = ServeOptions { redis_password: Some(b"secret".to_vec()), ..redis_options() };
+    let served = Served::with(options, Clock::system());
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    assert!(redis.ask("GET a").starts_with("-NOAUTH"));
+    assert!(redis.ask("HELLO 3").starts_with("-NOAUTH"));
+    assert!(redis.ask("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(redis.ask("AUTH secret"), "+OK\r\n");
+    assert_eq!(redis.ask("GET a"), "$-1\r\n");
+}
+
+#[test]
+fn what_is_no_request_closes_the_connection() {
+    let (_served, address) = serve();
+    for (wrong, reply) in [
+        ("*1\r\n$536870912\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        ("*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+        ("*1\r\nx\r\n", "-ERR Protocol error: expected '$', got 'x'\r\n"),
+    ] {
+        let mut client = Client::connect(address);
+        client.send(wrong);
+        assert_eq!(client.rest(), reply.as_bytes());
+    }
+}
+
+#[test]
+fn a_million_pipelined_commands_are_answered() {
+    let (_served, address) = serve();
+    let mut client = Client::connect(address);
+    let mut writer = client.stream.try_clone().unwrap();
+    let writing = std::thread::spawn(move || {
+        let some = "*1\r\n$4\r\nPING\r\n".repeat(10_000);
+        (0..100).for_each(|_| writer.write_all(some.as_bytes()).unwrap());
+    });
+    let some = "+PONG\r\n".repeat(10_000);
+    (0..100).for_each(|_| client.expect(&some));
+    writing.join().unwrap();
+}
+
+#[test]
+fn stock_clients_of_redis_work() {
+    let (_served, address) = serve();
+    let port = address.port().to_string();
+    if installed("redis-cli") {
+        let said = succeeds(Command::new("redis-cli").args(["-p", &port, "SET", "a", "1"]));
+        assert_eq!(said.trim(), "OK");
+        succeeds(Command::new("redis-cli").args(["-3", "-p", &port, "HSET", "h", "f", "v"]));
+    }
+    if installed("redis-benchmark") {
+        let arguments = ["-p", &port, "-n", "2000", "-P", "8", "-q"];
+        let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset,\
+                     lrange_100";
+        let said = succeeds(Command::new("redis-benchmark").args(arguments).args(["-t", tests]));
+        assert!(said.contains("LRANGE") && !said.contains("Error"), "{said}");
+    }
+}
+
+#[test]
+fn redis_py_works() {
+    const PROGRAM: &str = "
+import sys, redis
+for protocol in (2, 3):
+    r = redis.Redis(port=int(sys.argv[1]), protocol=protocol, decode_responses=True)
+    r.flushall()
+    assert r.set('a', 'x', ex=100) and r.get('a') == 'x' and 0 < r.ttl('a') <= 100
+    assert r.hset('h', mapping={'f': 1, 'g': 2}) == 2 and r.hgetall('h') == {'f': '1', 'g': '2'}
+    assert r.sadd('s', 1, 2, 3) == 3 and r.smembers('s') == {'1', '2', '3'}
+    r.zadd('z', {'a': 1.5, 'b': 2})
+    assert r.zrange('z', 0, -1, withscores=True) in (
+        [('a', 1.5), ('b', 2.0)], [['a', 1.5], ['b', 2.0]])
+    r.rpush('l', 1, 2, 3)
+    assert r.lrange('l', 0, -1) == ['1', '2', '3']
+    with r.pipeline(transaction=True) as p:
+        assert p.incr('n').incr('n').get('n').execute() == [1, 2, '2']
+    assert sorted(r.scan_iter()) == ['a', 'h', 'l', 'n', 's', 'z']
+    assert r.info()['redis_mode'] == 'standalone' and r.dbsize() == 6
+    assert r.config_get('save') == {'save': ''}
+";
+    let Some(python) = python("redis") else { return };
+    let (_served, address) = serve();
+    let port = address.port().to_string();
+    succeeds(Command::new(python).args(["-c", PROGRAM, &port]));
+}
