@@ -5,7 +5,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::Masstree;
-use super::layout::{KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for};
+use super::layout::{KIND, LOG_KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for};
 use super::node::At;
 use crate::support::key::slices::SliceKey;
 
@@ -68,6 +68,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     fn check_node(&self, found: &mut Found, task: &Task) -> Result<(), IndexError> {
         let media = self.pool.media();
         let at = At { node: self.memory.node(task.offset)?, offset: task.offset };
+        if DURABLE && self.is_unseen(&at.node.stamp) {
+            self.recover_node(at)?;
+        }
         let version = media.load(&at.node.version);
         if version.is_locked() || version.is_changing() || version.is_deleted() {
             found.violation(3, at.offset, "a node that is in use is locked or deleted");
@@ -130,7 +133,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 Onward::Layer(root) if entry.code == LONGER => self.add_layer(found, root),
                 Onward::Record(offset) if entry.code == LONGER => {
                     found.report.keys += 1;
-                    match self.record(offset) {
+                    match self.own_record(offset) {
                         Ok(record) => found.parts.push((offset, size(record.block_bytes()))),
                         Err(error) => found.report.violations.push(format!("I5: {error}")),
                     }
@@ -157,6 +160,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// I6: what is in use and what is free fill the runs of the pool, and nothing is both.
     fn check_memory(&self, found: &mut Found, audit: &mut Audit) -> Result<(), IndexError> {
+        for run in self.pool.runs(LOG_KIND)? {
+            audit.reach(run.offset);
+        }
         found.parts.push(self.memory.base()?);
         found.parts.sort_unstable();
         let mut parts = found.parts.iter().copied().peekable();

@@ -33,6 +33,7 @@ impl TreeFamily for Variant {
         let parameters = Parameters {
             leaf_slots: chosen.leaf_slots.map_or(tuned.leaf_slots, u64::from),
             inner_keys: chosen.inner_keys.map_or(tuned.inner_keys, u64::from),
+            ..tuned
         };
         parameters.validate()?;
         Ok(parameters.pack())

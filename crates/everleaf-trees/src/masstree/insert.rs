@@ -32,15 +32,18 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         self.patiently(|| {
             let place = self.locate(key)?;
             match self.entry(&place)? {
-                Entry::Value(slot) if replace => Ok(Some(self.update_slot(&place, slot, value))),
+                Entry::Value(slot) if replace => Ok(Some(self.update_slot(&place, slot, value)?)),
                 Entry::Record(offset) if replace => Ok(Some(self.update_record(offset, value)?)),
                 Entry::Value(slot) => {
                     let cell = place.locked.node().value::<DURABLE>(slot);
                     Ok(Some(self.pool.media().load(cell)))
                 }
-                Entry::Record(offset) => Ok(Some(self.record(offset)?.value(self.pool.media()))),
+                Entry::Record(offset) => {
+                    Ok(Some(self.own_record(offset)?.value(self.pool.media())))
+                }
                 Entry::Absent => self.add(place, value),
                 Entry::Other(slot, offset) => {
+                    self.touch_value(place.locked.at, slot)?;
                     let root = self.new_layers(offset, place.behind, value)?;
                     let cell = place.locked.node().value::<DURABLE>(slot);
                     self.pool.media().store(cell, Onward::Layer(root).word());
@@ -57,10 +60,13 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     fn add(&self, place: Place<'_, '_, M>, value: u64) -> Step<Option<u64>> {
         let media = self.pool.media();
         let longer = !K::ONE_SLICE && place.code == LONGER;
-        let word = if longer { self.new_record(place.behind, value)? } else { value };
-        let entry = NewEntry { slice: place.slice, code: place.code, word };
         let node = place.locked.at;
         let perm = media.load(&node.node.perm);
+        if perm.count() < self.leaf_slots {
+            self.touch_free_slot(node, perm)?;
+        }
+        let word = if longer { self.new_record(place.behind, value)? } else { value };
+        let entry = NewEntry { slice: place.slice, code: place.code, word };
         if perm.count() < self.leaf_slots {
             self.put_entry(&place.locked, place.position, entry);
         } else if let Err(halt) = self.split(place, entry) {
@@ -73,7 +79,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         Ok(None)
     }
 
-    /// Writes an entry into a node with a free slot.
+    /// Writes an entry into a node with a free slot, which was
+    /// [touched](Self::touch_free_slot).
     #[inline(always)]
     pub(super) fn put_entry(&self, locked: &Locked<'_, M>, position: usize, entry: NewEntry) {
         let (media, node) = (self.pool.media(), locked.node());

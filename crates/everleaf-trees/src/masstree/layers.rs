@@ -23,7 +23,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         value: u64,
     ) -> Result<u64, IndexError> {
         let media = self.pool.media();
-        let old = self.record(record)?;
+        let old = self.own_record(record)?;
         let mut suffix = Vec::new();
         old.append_to(media, &mut suffix);
         let mut made = Made::new();

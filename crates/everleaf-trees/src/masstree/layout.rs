@@ -10,6 +10,9 @@
 //!
 //! All nodes have the same five lines, so the root of a layer changes between border and inner node
 //! where it stands, and no pointer to it is ever out of date.
+//!
+//! Stamp and undo words stand in the line of what they undo: they are durable in the order in which
+//! they are written, without a flush between them.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::NodeKind;
@@ -98,7 +101,7 @@ persistent! {
         pub _reserved: PCell,
     }
 
-    /// Memory that was never handed out, and a part of the number of keys.
+    /// Memory that was never handed out.
     pub struct Fresh {
         /// The next free byte of the run.
         pub at: PCell,
@@ -108,14 +111,10 @@ persistent! {
         pub end: PCell,
         /// As above.
         pub end_undo: PCell,
-        /// Keys that were added by way of this arena, less those that were removed.
-        pub keys: PCell,
-        /// As above.
-        pub keys_undo: PCell,
         /// The epoch.
         pub stamp: PCell<Stamp>,
         /// Nothing.
-        pub _reserved: PCell,
+        pub _reserved: [PCell; 3],
     }
 
     /// Free memory that one thread at a time takes from.
@@ -144,16 +143,48 @@ persistent! {
         pub arenas: PCell,
         /// How many arenas there are.
         pub arena_count: PCell,
+        /// The last two epochs that ended, each with the number of keys: the later one counts.
+        pub ended: [PCell; 4],
+        /// How many ranges of failed epochs there are.
+        pub failed_count: PCell,
         /// Nothing.
-        pub _reserved: [PCell; 6],
+        pub _reserved: PCell,
+        /// Ranges of failed epochs, ascending: the last epoch before, and the last one of each.
+        pub failed: [PCell; 2 * FAILED_RANGES],
+    }
+
+    /// A node as it was before it changed, in the external log. Each line ends with the epoch:
+    /// where one does not, the line was not written in it.
+    pub struct Logged {
+        /// Seven words and the epoch: the words of the node, its place, nothing.
+        pub lines: [[PCell; 8]; LOGGED_LINES],
     }
 }
 
+/// Ranges of failed epochs that there is room for: one a crash.
+pub const FAILED_RANGES: usize = 252;
+/// Lines of a node in the external log.
+pub const LOGGED_LINES: usize = 6;
+/// Words of a node.
+pub const NODE_WORDS: usize = NODE_BYTES as usize / WORD;
+/// Words of a line of the external log without the epoch.
+pub const LOGGED_WORDS: usize = 7;
+/// Lines of a node.
+pub const NODE_LINES: usize = NODE_BYTES as usize / LINE;
+
 /// The kind of the pool's runs that arenas take from.
 pub const KIND: NodeKind = NodeKind::new(1);
+/// The kind of the pool's runs that the external log is in.
+pub const LOG_KIND: NodeKind = NodeKind::new(2);
 
 impl everleaf_pool::Node for Node {
     const KIND: NodeKind = KIND;
+}
+impl everleaf_pool::Node for RunHead {
+    const KIND: NodeKind = KIND;
+}
+impl everleaf_pool::Node for Logged {
+    const KIND: NodeKind = LOG_KIND;
 }
 impl everleaf_pool::Node for Block {
     const KIND: NodeKind = KIND;
@@ -194,9 +225,21 @@ const _: () = {
     assert!((UNDO_1 * WORD) / LINE == ((UNDO_1 + ENTRIES_OF_UNDO_1) * WORD) / LINE);
     assert!(((UNDO_1 + 1 + ENTRIES_OF_UNDO_1) * WORD) / LINE == (UNDO_2 * WORD) / LINE);
     assert!(UNDO_1 + 1 + DURABLE_WIDTH == UNDO_2 && SECOND_HALF + FANOUT == BODY);
+    assert!(NODE_LINES + 1 < 8);
+    // The anchor fits into its page; what commits an epoch is in one line.
+    assert!(size_of::<Anchor>() <= 4096);
+    assert!(std::mem::offset_of!(Anchor, failed_count) < LINE);
+    assert!(LOGGED_LINES * LOGGED_WORDS > NODE_WORDS && size_of::<Logged>() == LOGGED_LINES * LINE);
     // Border nodes hold all keys of one slice (nine lengths and a longer one), and one more.
     assert!(DURABLE_WIDTH > LONGER as usize + 1);
 };
+
+impl Arena {
+    /// Where the list of a class is in an arena at a place.
+    pub const fn place_of(arena: u64, class: usize) -> u64 {
+        arena + (std::mem::offset_of!(Self, lists) + class * size_of::<FreeList>()) as u64
+    }
+}
 
 impl Node {
     /// The key of an entry, or of an inner node.
@@ -209,6 +252,33 @@ impl Node {
     #[inline(always)]
     pub fn value<const DURABLE: bool>(&self, slot: usize) -> &PCell {
         &self.body[SECOND_HALF + usize::from(DURABLE) + slot]
+    }
+
+    /// The undo entry of a durable entry's value, in the line of the value.
+    #[inline(always)]
+    pub fn value_undo(&self, slot: usize) -> &PCell<ValueUndo> {
+        self.undo_of_half(usize::from(slot >= ENTRIES_OF_UNDO_1))
+    }
+
+    /// The first (0) or the second (1) of them.
+    #[inline(always)]
+    pub fn undo_of_half(&self, half: usize) -> &PCell<ValueUndo> {
+        self.body[[UNDO_1, UNDO_2][half]].view()
+    }
+
+    /// A word of the node.
+    pub fn word(&self, index: usize) -> &PCell {
+        match index {
+            0 => self.version.as_word(),
+            1 => self.stamp.as_word(),
+            2 => &self.free_next,
+            3 => &self.free_undo,
+            4 => self.meta.as_word(),
+            5 => self.perm_undo.as_word(),
+            6 => self.perm.as_word(),
+            7 => self.next.as_word(),
+            in_body => &self.body[in_body - 8],
+        }
     }
 
     /// A child of an inner node.
@@ -399,14 +469,99 @@ impl Meta {
     }
 }
 
-/// The epoch for which the undo words of a line hold.
+/// The epoch for which the undo words of a line hold. The low byte says what was done in it; after
+/// a crash that means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// Of an epoch.
+    const EPOCH: u32 = 8;
+    const LINES: u64 = (1 << NODE_LINES) - 1;
+    const LOGGED: u64 = 1 << NODE_LINES;
+    const CROSSED: u64 = 1 << (NODE_LINES + 1);
+
+    /// Of an epoch, in which the first line was written.
+    #[inline(always)]
     pub const fn of(epoch: u64) -> Self {
-        Self(epoch)
+        Self(epoch << Self::EPOCH | 1)
+    }
+    /// Of an epoch in which the node needs no undo (any more).
+    pub const fn logged(epoch: u64) -> Self {
+        Self(Self::of(epoch).0 | Self::LOGGED | Self::LINES)
+    }
+    /// The epoch.
+    #[inline(always)]
+    pub const fn epoch(self) -> u64 {
+        self.0 >> Self::EPOCH
+    }
+    /// Whether the node needs no undo any more in this epoch.
+    #[inline(always)]
+    pub const fn is_logged(self) -> bool {
+        self.0 & Self::LOGGED != 0
+    }
+    /// Of an epoch whose high bits the stamp before did not have, and may be durable without this
+    /// one: undo entries of values would be taken for those of another epoch.
+    #[must_use]
+    pub const fn crossed(self) -> Self {
+        Self(self.0 | Self::CROSSED)
+    }
+    /// Whether it is such a one.
+    #[inline(always)]
+    pub const fn is_crossed(self) -> bool {
+        self.0 & Self::CROSSED != 0
+    }
+    /// The same with one more line that was written, by its number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_line(self, line: usize) -> Self {
+        Self(self.0 | 1 << line)
+    }
+    /// Whether a line was written.
+    #[inline(always)]
+    pub const fn has_line(self, line: usize) -> bool {
+        self.0 >> line & 1 != 0
+    }
+}
+
+/// What the value of an entry was before an epoch (InCLL1 and InCLL2, packed as in Figure 1, but
+/// for values of 45 bits of any alignment): which of the seven entries of the line, the value, and
+/// the low bits of the epoch. The high ones are those of the node's stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueUndo(u64);
+
+impl ValueUndo {
+    /// No entry.
+    pub const NONE: Self = Self(7);
+    const INDEX_BITS: u32 = 3;
+    const EPOCH: u32 = 48;
+    const VALUE_BITS: u32 = Self::EPOCH - Self::INDEX_BITS;
+
+    /// None if the value has too many bits.
+    pub const fn of(slot: usize, value: u64, epoch: u64) -> Option<Self> {
+        if value >> Self::VALUE_BITS != 0 {
+            return None;
+        }
+        let index = (slot % ENTRIES_OF_UNDO_1) as u64;
+        Some(Self(epoch << Self::EPOCH | value << Self::INDEX_BITS | index))
+    }
+    /// The slot and the value, in this half of the entries.
+    pub const fn entry(self, half: usize) -> Option<(usize, u64)> {
+        let index = (self.0 & 7) as usize;
+        if index == 7 {
+            return None;
+        }
+        let value = self.0 << (u64::BITS - Self::EPOCH) >> (u64::BITS - Self::VALUE_BITS);
+        Some((half * ENTRIES_OF_UNDO_1 + index, value))
+    }
+    /// The epoch, which has its high bits in common with another one.
+    pub const fn epoch(self, beside: u64) -> u64 {
+        let bits = u64::BITS - Self::EPOCH;
+        beside >> bits << bits | self.0 >> Self::EPOCH
+    }
+    /// Whether two epochs have the high bits in common that are not in the word.
+    pub const fn in_common(a: u64, b: u64) -> bool {
+        let bits = u64::BITS - Self::EPOCH;
+        a >> bits == b >> bits
     }
 }
 
@@ -446,7 +601,7 @@ macro_rules! word {
         }
     )* };
 }
-word!(Version, Permutation, Meta, Stamp);
+word!(Version, Permutation, Meta, Stamp, ValueUndo);
 
 #[cfg(test)]
 mod tests {
@@ -485,6 +640,25 @@ mod tests {
             });
             prop_assert!(codes.iter().enumerate().all(|(slot, code)| meta.code(slot) == *code));
             prop_assert_eq!(meta.is_border(), Some(true));
+        }
+
+        #[test]
+        fn undo_entries_keep_what_they_undo(
+            slot in 0usize..DURABLE_WIDTH, value in 0u64..1 << 45, epoch in 0u64..1 << 48
+        ) {
+            let (undo, half) = (ValueUndo::of(slot, value, epoch).unwrap(), slot / 7);
+            prop_assert_eq!(undo.entry(half), Some((slot, value)));
+            prop_assert_eq!(undo.epoch(epoch & !0xffff | 5), epoch);
+            prop_assert_eq!(ValueUndo::of(slot, value | 1 << 45, epoch), None);
+            prop_assert_eq!(ValueUndo::NONE.entry(half), None);
+            prop_assert!(ValueUndo::in_common(epoch, epoch ^ 0xffff));
+            prop_assert!(!ValueUndo::in_common(epoch, epoch ^ 0x1_0000));
+            let stamp = Stamp::of(epoch).with_line(3);
+            prop_assert!(stamp.epoch() == epoch && !stamp.is_logged());
+            prop_assert!(stamp.has_line(0) && !stamp.has_line(1) && stamp.has_line(3));
+            prop_assert!(Stamp::logged(epoch).is_logged() && Stamp::logged(epoch).has_line(4));
+            prop_assert!(stamp.crossed().is_crossed() && !stamp.is_crossed());
+            prop_assert!(stamp.crossed().epoch() == epoch && !stamp.crossed().is_logged());
         }
 
         #[test]

@@ -5,7 +5,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::node::{At, Halt, Step};
+use super::node::{Halt, Step};
 use super::record::behind;
 use super::search::{Look, Seen};
 use crate::support::key::slices::{SLICE, SliceKey};
@@ -71,9 +71,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let media = self.pool.media();
         let Stand { mut from, child, depth } = stand;
         if child != 0 {
-            let node = self.memory.node(child);
-            let node = node.map_err(|error| from.at.judge(media, from.version, error))?;
-            let at = At { node, offset: child };
+            let at = self.reach(from, child)?;
             let version = at.stable(media);
             if !from.at.is_current(media, from.version) {
                 return Err(Halt::Retry);

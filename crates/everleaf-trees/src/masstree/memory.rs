@@ -1,25 +1,51 @@
 //! Memory for nodes and records: arenas, which threads take from one at a time, over runs of the
 //! pool.
 //!
-//! An arena has a list of free blocks for each size, and a run that was not handed out yet. What
-//! was freed may be handed out at once, although another thread still looks at it: it loads words,
-//! which are defined whatever they hold, and finds by versions that what it read does not count.
-//! The version of a node is in a word that no other use of the block writes, and only grows; the
-//! words by which a block is listed mean nothing to readers.
+//! An arena has a list of free blocks for each size, and a run that was not handed out yet. In the
+//! transient tree what was freed may be handed out at once, although another thread still looks at
+//! it: it loads words, which are defined whatever they hold, and finds by versions that what it
+//! read does not count. The version of a node is in a word that no other use of the block writes,
+//! and only grows; the words by which a block is listed mean nothing to readers.
+//!
+//! # The durable tree
+//! After a crash the memory is what it was at the end of the last epoch that ended. Everything of
+//! it is a line with undo words and a stamp: they are written before the first change in an epoch,
+//! and after a crash the line is what they say if the epoch of the stamp has failed.
+//! ```text
+//! A1  undo words := the words                order
+//!     Crash: the stamp is an old one, which did not fail, or whose undo says the same.
+//! A2  stamp := the epoch                     order
+//!     Crash: the undo words are what the words are.
+//! A3  the words change
+//!     Crash: the epoch has failed; the undo words count.
+//! ```
+//! * A block is freed to the list of the *pending*; these are handed out when the epoch in which
+//!   they were freed has ended. So what is handed out was free when the epoch began: its content
+//!   needs no undo.
+//! * Handing a block out writes its undo word, so that it may be freed again in the same epoch.
+//! * The last pending block leads to nothing: the list ends there whatever it says. So pending
+//!   blocks are put before the others by one store to it.
+//! * A run of the pool is never given back by a crash. Its first line says whether an arena took
+//!   it; where that was undone, it is free.
+//! * Lists and runs are recovered when the pool is opened, blocks when they are handed out.
+//!
+//! Notes say which lines were changed in an epoch; they are flushed at its end, one flush a line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::IndexError;
-use everleaf_pmem::{LINE, Media, PPtr, site};
+use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Worker};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::epochs::{Epochs, Left};
 use super::layout::{
-    Anchor, Arena, Block, FreeList, KIND, Meta, NODE_BYTES, Node, Permutation, RunHead, SIZES,
-    Stamp, Version, class_for,
+    Anchor, Arena, Block, FreeList, Fresh, KIND, Meta, NODE_BYTES, NODE_LINES, Node, Permutation,
+    RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
 };
+use super::log::{self, Segment};
 
 /// Address space of a pool for which there is one arena more.
 const BYTES_OF_ARENA: u64 = 16 << 20;
@@ -32,32 +58,73 @@ const LARGEST_RUN: u64 = 1 << 20;
 /// A run is this part of what there is.
 const RUN_DIVISOR: u64 = 8;
 
-/// An arena, for the thread that holds it.
-#[derive(Debug)]
+/// Lines of one object that were changed in this epoch: where it is, and how many; 0: those of a
+/// node that its stamp tells.
+type Note = (u64, u32);
+
+/// What a thread works with that holds it: an arena, notes, and a part of the external log.
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     arena: u64,
+    notes: Vec<Note>,
+    log: Option<Segment>,
+    full: Vec<Segment>,
 }
 
 /// The memory of a tree.
-pub(super) struct Memory<M: Media> {
+pub(super) struct Memory<M: Media, const DURABLE: bool> {
     pool: Arc<Pool<M>>,
+    pub epochs: Epochs<M>,
     slots: Box<[CachePadded<Mutex<Slot>>]>,
     worker: Mutex<Worker<M>>,
+    /// Runs that no arena took.
+    spare_runs: Mutex<Vec<Run>>,
+    /// Segments of the log that no slot has.
+    segments: Mutex<Vec<Segment>>,
+    segment_count: AtomicU64,
     /// Bytes of all runs.
     bytes: AtomicU64,
 }
 
-impl<M: Media> Memory<M> {
-    /// Makes the arenas and an empty root behind them, if there are none yet; returns the root's
-    /// place as well. What a cut attempt has left is free memory.
+impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
+    /// The memory of a fresh or an opened pool, and the place of the root. A pool of the transient
+    /// tree is always a fresh one.
+    pub fn open(pool: &Arc<Pool<M>>, left: Left) -> Result<(Self, u64), IndexError> {
+        let mut worker = pool.worker()?;
+        let anchor = pool.index_root::<Anchor>()?;
+        if !DURABLE || pool.media().load(&anchor.arenas) == 0 {
+            Self::make_base(pool, &mut worker)?;
+        }
+        let base = pool.media().load(&anchor.arenas);
+        let count = pool.media().load(&anchor.arena_count);
+        if !(1..=MOST_ARENAS).contains(&count) {
+            return Err(IndexError::Corrupt { offset: base, what: "its number of arenas" });
+        }
+        let slots = (0..count).map(|arena| base + arena * size_of::<Arena>() as u64);
+        let slot = |arena| CachePadded::new(Mutex::new(Slot { arena, ..Slot::default() }));
+        let segments = log::segments(pool)?;
+        let memory = Self {
+            pool: Arc::clone(pool),
+            epochs: Epochs::begin(pool, left),
+            slots: slots.map(slot).collect(),
+            worker: Mutex::new(worker),
+            spare_runs: Mutex::default(),
+            segment_count: AtomicU64::new(segments.len() as u64),
+            segments: Mutex::new(segments),
+            bytes: AtomicU64::new(0),
+        };
+        memory.recover(base)?;
+        Ok((memory, base + count * size_of::<Arena>() as u64))
+    }
+
+    /// Makes the arenas and an empty root behind them. What a cut attempt has left is free memory.
     ///
     /// ```text
     /// N1  a run with the arenas and the root   its lines, fence   Crash: nothing leads to the run.
     /// N2  COMMIT the anchor                    flush, fence
     /// ```
-    pub fn create(pool: &Arc<Pool<M>>) -> Result<(Self, u64), IndexError> {
+    fn make_base(pool: &Arc<Pool<M>>, worker: &mut Worker<M>) -> Result<(), IndexError> {
         let count = (pool.media().region().max_len() / BYTES_OF_ARENA).clamp(1, MOST_ARENAS);
-        let mut worker = pool.worker()?;
         for run in pool.runs(KIND)? {
             worker.free_run(KIND, run.offset)?;
         }
@@ -65,20 +132,56 @@ impl<M: Media> Memory<M> {
         let run = worker.alloc_run(KIND, root + NODE_BYTES, |pool, run| {
             clear(pool, run.offset, root + NODE_BYTES);
             if let Some(node) = pool.media().region().get::<Node>(PPtr::at(run.offset + root)) {
-                write_empty_border(pool.media(), node, Version::fresh(true));
+                write_empty_border::<M, DURABLE>(pool.media(), node, Version::fresh(true));
                 pool.media().flush_object(site!("masstree.create.N1.root"), node);
             }
             Ok(())
         })?;
         let anchor = pool.index_root::<Anchor>()?;
+        pool.media().store(&anchor.ended[0], pool.durable_epoch()?);
+        pool.media().store(&anchor.ended[1], 0);
         pool.media().store(&anchor.arena_count, count);
+        pool.media().order(site!("masstree.create.N2.order"));
         pool.media().store(&anchor.arenas, run.offset);
         pool.media().flush(site!("masstree.create.N2.anchor"), &anchor.arenas);
         pool.media().fence(site!("masstree.create.N2.fence"));
-        let slots = (0..count).map(|arena| run.offset + arena * size_of::<Arena>() as u64);
-        let slots = slots.map(|arena| CachePadded::new(Mutex::new(Slot { arena }))).collect();
-        let (pool, bytes) = (Arc::clone(pool), AtomicU64::new(run.bytes));
-        Ok((Self { pool, slots, worker: Mutex::new(worker), bytes }, run.offset + root))
+        Ok(())
+    }
+
+    /// Takes back what was done to lists and runs in failed epochs. Nothing is flushed: it is taken
+    /// back again if it is lost. The stamps stay until the next change.
+    fn recover(&self, base: u64) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let undo = |stamp: &PCell<Stamp>, words: &[[&PCell; 2]]| {
+            if DURABLE && self.epochs.has_failed(media.load(stamp).epoch()) {
+                words.iter().for_each(|[word, undo]| media.store(word, media.load(undo)));
+            }
+        };
+        for slot in &self.slots {
+            let arena = self.arena(&slot.lock())?;
+            let fresh = &arena.fresh;
+            undo(&fresh.stamp, &[[&fresh.at, &fresh.at_undo], [&fresh.end, &fresh.end_undo]]);
+            for list in &arena.lists {
+                let (head, pending) = (&list.head, &list.pending);
+                let words = [
+                    [head, &list.head_undo],
+                    [pending, &list.pending_undo],
+                    [&list.tail, &list.tail_undo],
+                ];
+                undo(&list.stamp, &words);
+            }
+        }
+        for run in self.pool.runs(KIND)? {
+            self.bytes.fetch_add(run.bytes, Ordering::Relaxed);
+            if run.offset != base {
+                let head = self.pool.node::<RunHead>(PPtr::at(run.offset))?;
+                undo(&head.stamp, &[[&head.taken, &head.taken_undo]]);
+                if media.load(&head.taken) == 0 {
+                    self.spare_runs.lock().push(run);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Bytes taken from the pool.
@@ -93,7 +196,7 @@ impl<M: Media> Memory<M> {
 
     /// An arena that no other thread has. It is held for no longer than it takes to hand a block
     /// out.
-    fn lock_slot(&self) -> MutexGuard<'_, Slot> {
+    pub fn lock_slot(&self) -> MutexGuard<'_, Slot> {
         let here = 0u8;
         // Threads have stacks of their own: where this one's lies spreads them.
         let stack = (&raw const here).addr() as u64 >> 16;
@@ -126,19 +229,24 @@ impl<M: Media> Memory<M> {
         let class =
             class_for(bytes).ok_or(IndexError::Corrupt { offset: 0, what: "its length" })?;
         let media = self.pool.media();
-        let slot = self.lock_slot();
+        let mut slot = self.lock_slot();
         let arena = self.arena(&slot)?;
-        let list = &arena.lists[class];
+        let (list, line) = (&arena.lists[class], Arena::place_of(slot.arena, class));
+        self.touch_list(&mut slot, line, list)?;
         let head = media.load(&list.head);
         if head != 0 {
-            media.store(&list.head, media.load(&self.block(head)?.free_next));
+            let block = self.block(head)?;
+            self.touch_block(&mut slot, head, block);
+            media.store(&list.head, media.load(&block.free_next));
+            self.handed_out(&mut slot, head, block, bytes);
             return Ok(head);
         }
         let fresh = &arena.fresh;
+        self.touch_fresh(&mut slot, fresh);
         let (mut at, mut end) = (media.load(&fresh.at), media.load(&fresh.end));
         if end - at < SIZES[class] {
-            self.list_rest(arena, at, end)?;
-            let run = self.new_run(SIZES[class]);
+            self.list_rest(&mut slot, arena, at, end)?;
+            let run = self.new_run(&mut slot, SIZES[class]);
             // What is left of the old run is listed; it must not be handed out again.
             (at, end) = match &run {
                 Ok(run) => (run.offset + size_of::<RunHead>() as u64, run.offset + run.bytes),
@@ -152,45 +260,89 @@ impl<M: Media> Memory<M> {
         let block = self.block(at)?;
         media.store(&block.version, Version::fresh(false));
         media.store(&block.stamp, Stamp::of(0));
+        self.handed_out(&mut slot, at, block, bytes);
         Ok(at)
     }
 
-    /// Gives a block back that was allocated with as many bytes.
+    /// Gives a block back that was allocated with as many bytes. In the durable tree its stamp is
+    /// of this run.
     pub fn free(&self, offset: u64, bytes: u64) -> Result<(), IndexError> {
         let class = class_for(bytes).ok_or(IndexError::Corrupt { offset, what: "its length" })?;
-        let slot = self.lock_slot();
-        self.push(&self.arena(&slot)?.lists[class], offset)
+        let mut slot = self.lock_slot();
+        let arena = self.arena(&slot)?;
+        self.push(&mut slot, arena, class, offset)
     }
 
-    fn push(&self, list: &FreeList, offset: u64) -> Result<(), IndexError> {
-        let media = self.pool.media();
-        media.store(&self.block(offset)?.free_next, media.load(&list.head));
-        media.store(&list.head, offset);
+    fn push(
+        &self,
+        slot: &mut Slot,
+        arena: &Arena,
+        class: usize,
+        offset: u64,
+    ) -> Result<(), IndexError> {
+        let (media, list) = (self.pool.media(), &arena.lists[class]);
+        let block = self.block(offset)?;
+        if !DURABLE {
+            media.store(&block.free_next, media.load(&list.head));
+            media.store(&list.head, offset);
+            return Ok(());
+        }
+        let line = Arena::place_of(slot.arena, class);
+        self.touch_list(slot, line, list)?;
+        let pending = media.load(&list.pending);
+        media.store(&block.free_next, pending);
+        slot.notes.push((offset, 1));
+        if pending == 0 {
+            media.store(&list.tail, offset);
+        }
+        media.store(&list.pending, offset);
         Ok(())
     }
 
     /// Lists what is left of a run that is too short for what is wanted.
-    fn list_rest(&self, arena: &Arena, mut at: u64, end: u64) -> Result<(), IndexError> {
+    fn list_rest(
+        &self,
+        slot: &mut Slot,
+        arena: &Arena,
+        mut at: u64,
+        end: u64,
+    ) -> Result<(), IndexError> {
         while let Some(class) = SIZES.partition_point(|size| *size <= end - at).checked_sub(1) {
             let block = self.block(at)?;
             self.pool.media().store(&block.version, Version::fresh(false));
-            self.push(&arena.lists[class], at)?;
+            self.pool.media().store(&block.stamp, Stamp::of(0));
+            self.push(slot, arena, class, at)?;
             at += SIZES[class];
         }
         Ok(())
     }
 
     /// A run with room for a block of `bytes`; of the least size if the pool has no more.
-    fn new_run(&self, bytes: u64) -> Result<Run, IndexError> {
+    fn new_run(&self, slot: &mut Slot, bytes: u64) -> Result<Run, IndexError> {
+        let run = match self.spare_run(bytes) {
+            Some(run) => run,
+            None => self.run_of_pool(bytes)?,
+        };
+        if DURABLE {
+            let head = self.pool.node::<RunHead>(PPtr::at(run.offset))?;
+            self.touch(slot, run.offset, &head.stamp, &[[&head.taken, &head.taken_undo]]);
+            self.pool.media().store(&head.taken, 1);
+        }
+        Ok(run)
+    }
+
+    fn spare_run(&self, bytes: u64) -> Option<Run> {
+        let mut spare = self.spare_runs.lock();
+        let fits = |run: &Run| run.bytes >= bytes + LINE as u64;
+        let at = spare.iter().position(fits)?;
+        Some(spare.swap_remove(at))
+    }
+
+    fn run_of_pool(&self, bytes: u64) -> Result<Run, IndexError> {
         let least = (bytes + LINE as u64).next_multiple_of(LEAST_RUN);
         let usual = (self.bytes() / RUN_DIVISOR).clamp(LEAST_RUN, LARGEST_RUN);
         let mut wish = usual.next_multiple_of(LEAST_RUN).max(least);
-        let mut worker = loop {
-            match self.worker.try_lock() {
-                Some(worker) => break worker,
-                None => self.pool.media().relax(),
-            }
-        };
+        let mut worker = self.lock_worker();
         loop {
             match worker.alloc_run(KIND, wish, |pool, run| {
                 clear(pool, run.offset, LINE as u64);
@@ -206,11 +358,21 @@ impl<M: Media> Memory<M> {
         }
     }
 
+    fn lock_worker(&self) -> MutexGuard<'_, Worker<M>> {
+        loop {
+            match self.worker.try_lock() {
+                Some(worker) => return worker,
+                None => self.pool.media().relax(),
+            }
+        }
+    }
+
     /// A new border node, empty and as yet seen by no thread.
     pub fn alloc_border(&self) -> Result<u64, IndexError> {
         let offset = self.alloc(NODE_BYTES)?;
         let (node, media) = (self.node(offset)?, self.pool.media());
-        write_empty_border(media, node, media.load(&node.version).reborn(true));
+        let version = media.load(&node.version).reborn(true);
+        write_empty_border::<M, DURABLE>(media, node, version);
         Ok(offset)
     }
 
@@ -239,15 +401,187 @@ impl<M: Media> Memory<M> {
                 visit(at, end - at);
             }
             for (list, size) in arena.lists.iter().zip(SIZES) {
-                let (mut block, mut left) = (media.load(&list.head), self.bytes() / size);
+                let tail = media.load(&list.tail);
+                for (first, last) in [(&list.head, 0), (&list.pending, tail)] {
+                    let (mut block, mut left) = (media.load(first), self.bytes() / size);
+                    while block != 0 {
+                        visit(block, size);
+                        let circle = IndexError::Corrupt { offset: block, what: "a free list" };
+                        left = left.checked_sub(1).ok_or(circle)?;
+                        block = if block == last { 0 } else { self.next_free(block)? };
+                    }
+                }
+            }
+        }
+        for run in self.spare_runs.lock().iter() {
+            visit(run.offset + LINE as u64, run.bytes - LINE as u64);
+        }
+        Ok(())
+    }
+
+    /// What comes behind a free block.
+    fn next_free(&self, offset: u64) -> Result<u64, IndexError> {
+        let (media, block) = (self.pool.media(), self.block(offset)?);
+        let failed = DURABLE && self.epochs.has_failed(media.load(&block.stamp).epoch());
+        Ok(media.load(if failed { &block.free_undo } else { &block.free_next }))
+    }
+
+    // ---- undo, of the durable tree
+    // --------------------------------------------------------------------------------------------
+
+    /// A1 and A2 of a line with these words and their undo words. What was undone of an epoch that
+    /// failed is in the words already.
+    fn touch(&self, slot: &mut Slot, line: u64, stamp: &PCell<Stamp>, words: &[[&PCell; 2]]) {
+        if !DURABLE {
+            return;
+        }
+        let (media, epoch) = (self.pool.media(), self.epochs.current());
+        if media.load(stamp).epoch() == epoch {
+            return;
+        }
+        words.iter().for_each(|[word, undo]| media.store(undo, media.load(word)));
+        media.order(site!("masstree.memory.A1.order"));
+        media.store(stamp, Stamp::of(epoch));
+        media.order(site!("masstree.memory.A2.order"));
+        slot.notes.push((line, 1));
+    }
+
+    fn touch_fresh(&self, slot: &mut Slot, fresh: &Fresh) {
+        let words = [[&fresh.at, &fresh.at_undo], [&fresh.end, &fresh.end_undo]];
+        let line = slot.arena;
+        self.touch(slot, line, &fresh.stamp, &words);
+    }
+
+    /// The same of a free block.
+    fn touch_block(&self, slot: &mut Slot, offset: u64, block: &Block) {
+        let media = self.pool.media();
+        if !DURABLE {
+            return;
+        }
+        if self.epochs.has_failed(media.load(&block.stamp).epoch()) {
+            media.store(&block.free_next, media.load(&block.free_undo));
+        }
+        self.touch(slot, offset, &block.stamp, &[[&block.free_next, &block.free_undo]]);
+    }
+
+    /// The same of a list. What was freed in epochs that have ended can be handed out.
+    fn touch_list(&self, slot: &mut Slot, line: u64, list: &FreeList) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        if !DURABLE || media.load(&list.stamp).epoch() == self.epochs.current() {
+            return Ok(());
+        }
+        let words = [
+            [&list.head, &list.head_undo],
+            [&list.pending, &list.pending_undo],
+            [&list.tail, &list.tail_undo],
+        ];
+        self.touch(slot, line, &list.stamp, &words);
+        let pending = media.load(&list.pending);
+        if pending != 0 {
+            let tail = media.load(&list.tail);
+            let block = self.block(tail)?;
+            self.touch_block(slot, tail, block);
+            media.store(&block.free_next, media.load(&list.head));
+            media.store(&list.head, pending);
+            media.store(&list.pending, 0);
+        }
+        Ok(())
+    }
+
+    /// Gives everything that is free a stamp of this epoch. No other operation may run meanwhile.
+    pub fn touch_all(&self) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        for slot in &self.slots {
+            let slot = &mut *slot.lock();
+            let arena = self.arena(slot)?;
+            self.touch_fresh(slot, &arena.fresh);
+            for (class, list) in arena.lists.iter().enumerate() {
+                let line = Arena::place_of(slot.arena, class);
+                self.touch_list(slot, line, list)?;
+                let (mut block, mut left) = (media.load(&list.head), self.bytes() / SIZES[class]);
                 while block != 0 {
-                    visit(block, size);
+                    self.touch_block(slot, block, self.block(block)?);
                     let circle = IndexError::Corrupt { offset: block, what: "a free list" };
                     left = left.checked_sub(1).ok_or(circle)?;
                     block = media.load(&self.block(block)?.free_next);
                 }
             }
         }
+        let (base, _) = self.base()?;
+        for run in self.pool.runs(KIND)?.into_iter().filter(|run| run.offset != base) {
+            let head = self.pool.node::<RunHead>(PPtr::at(run.offset))?;
+            let words = [[&head.taken, &head.taken_undo]];
+            self.touch(&mut self.lock_slot(), run.offset, &head.stamp, &words);
+        }
+        Ok(())
+    }
+
+    /// A block that was free when the epoch began: its content needs no undo.
+    fn handed_out(&self, slot: &mut Slot, offset: u64, block: &Block, bytes: u64) {
+        if DURABLE {
+            self.pool.media().store(&block.stamp, Stamp::logged(self.epochs.current()));
+            slot.notes.push((offset, bytes.div_ceil(LINE as u64) as u32));
+        }
+    }
+
+    /// Notes that lines were changed.
+    pub fn note(&self, offset: u64, lines: u32) {
+        self.lock_slot().notes.push((offset, lines));
+    }
+
+    /// Copies a node to the external log.
+    pub fn log(&self, node: &Node, offset: u64) -> Result<(), IndexError> {
+        let slot = &mut *self.lock_slot();
+        if !slot.log.as_ref().is_some_and(Segment::has_room) {
+            let spare = self.segments.lock().pop();
+            let segment = match spare {
+                Some(segment) => segment,
+                None => {
+                    let count = self.segment_count.load(Ordering::Relaxed) as usize;
+                    let segment = Segment::add(&mut self.lock_worker(), count)?;
+                    self.segment_count.fetch_add(1, Ordering::Relaxed);
+                    segment
+                }
+            };
+            slot.full.extend(slot.log.replace(segment));
+        }
+        match &mut slot.log {
+            Some(segment) => segment.write(&self.pool, node, offset, self.epochs.current()),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends an epoch, unless another thread has.
+    pub fn end_epoch(&self, epoch: u64, keys: impl FnOnce() -> u64) -> Result<(), IndexError> {
+        let write_back = |_| {
+            for slot in &self.slots {
+                let slot = &mut *slot.lock();
+                slot.notes.drain(..).try_for_each(|note| self.write_back(note))?;
+            }
+            Ok(keys())
+        };
+        // Nobody writes to the log before the gates open.
+        self.epochs.end(epoch, write_back, || {
+            for slot in &self.slots {
+                let slot = &mut *slot.lock();
+                slot.full.extend(slot.log.take());
+                slot.full.iter_mut().for_each(Segment::empty);
+                self.segments.lock().append(&mut slot.full);
+            }
+        })
+    }
+
+    /// E1 of one object.
+    fn write_back(&self, (offset, lines): Note) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let of_stamp = match lines {
+            0 => Some(media.load(&self.block(offset)?.stamp)),
+            _ => None,
+        };
+        let count = if lines == 0 { NODE_LINES } else { lines as usize };
+        let is_changed = |line: &usize| of_stamp.is_none_or(|stamp| stamp.has_line(*line));
+        let lines = (0..count).filter(is_changed).map(|line| offset + (line * LINE) as u64);
+        media.flush_lines(site!("masstree.epoch.E1.lines"), lines);
         Ok(())
     }
 
@@ -270,15 +604,20 @@ fn clear<M: Media>(pool: &Pool<M>, offset: u64, bytes: u64) {
 
 /// An empty border node. The version comes last: it is what lets readers that know the place from
 /// before see that it is another node.
-fn write_empty_border<M: Media>(media: &M, node: &Node, version: Version) {
-    write_empty_words(media, node);
+fn write_empty_border<M: Media, const DURABLE: bool>(media: &M, node: &Node, version: Version) {
+    write_empty_words::<M, DURABLE>(media, node);
     media.store(&node.version, version);
 }
 
 /// The words of an empty border node with nothing to its right, but for its version.
-pub(super) fn write_empty_words<M: Media>(media: &M, node: &Node) {
+pub(super) fn write_empty_words<M: Media, const DURABLE: bool>(media: &M, node: &Node) {
     media.store(&node.meta, Meta::border());
     media.store(&node.perm_undo, Permutation::EMPTY);
     media.store(&node.perm, Permutation::EMPTY);
     media.store(&node.next, PPtr::NULL);
+    if DURABLE {
+        for half in [0, 1] {
+            media.store(node.undo_of_half(half), ValueUndo::NONE);
+        }
+    }
 }

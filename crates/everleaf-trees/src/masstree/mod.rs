@@ -1,8 +1,9 @@
-//! Masstree: a trie of B+-trees, in DRAM.
+//! Masstree: a trie of B+-trees, in DRAM or durable at the ends of epochs.
 //!
 //! After Mao, Kohler, Morris: "Cache Craftiness for Fast Multicore Key-Value Storage", EuroSys
-//! 2012, as the basis of Cohen, Aksun, Avni, Larus: "Fine-Grain Checkpointing with In-Cache-Line
-//! Logging", ASPLOS 2019, whose durable tree has the same nodes.
+//! 2012, and Cohen, Aksun, Avni, Larus: "Fine-Grain Checkpointing with In-Cache-Line Logging",
+//! ASPLOS 2019. `masstree-transient` is the first one; the durable tree is the second, the same
+//! code with undo.
 //!
 //! # The idea
 //! A key is cut into slices of eight bytes, which compare as numbers. A *layer* is a B+-tree over
@@ -24,11 +25,30 @@
 //!   thread that a reader waits for waits itself.
 //! * L3: a version changes where words are changed that must be seen together, and where a slot is
 //!   taken that was an entry since: not in most insertions, removals and updates.
-//! * L4: a node, once freed, is free at once, and its memory soon another node or a record. Readers
+//! * L4: a node, once freed, is free, and its memory soon another node or a record. Readers
 //!   that still look at it load words, which are defined whatever they hold; the word of the
 //!   version belongs to versions for ever and only grows, so they find that what they read does not
 //!   count. Of a record this is told by the entry that led to it.
 //! * L5: a scan locks the border node whose entries it shows, and nothing else.
+//!
+//! # The durable tree
+//! Time is divided into epochs. After a crash the tree is what it was when the last epoch ended.
+//! No operation flushes or fences for that, but where a node is copied to the external log. What
+//! an epoch changed can be undone:
+//! * A border node has an undo word for its permutation, in the line of the permutation, and one
+//!   for a value in each of its two lines of values. They are written before the change, and stand
+//!   in its line: so they are durable no later, without a flush (`undo`, U1 to U4).
+//! * A node that changes more than that, and each inner node, is copied to the external log before
+//!   its first such change in the epoch (`log`, X1, X2).
+//! * Memory that is handed out in an epoch was free when it began, so what is written there needs
+//!   no undo; the lists of what is free have undo words in their lines (`memory`, A1 to A3).
+//! * An epoch ends when all lines that it changed are flushed, then by one store of its number
+//!   (`epochs`, E1 to E3).
+//! * Where a crash is found, the log is applied, and the epoch joins those that failed (F1 to F3).
+//!   Everything else is undone when it is first looked at (`recover`, R1 to R3).
+//!
+//! What a thread reads or has written may be taken back by a crash until the epoch has ended;
+//! `sync` ends one. Locks and versions mean nothing after a crash.
 //!
 //! # Invariants
 //! * I1: keys of a node ascend strictly, and lie between the keys that lead to it.
@@ -51,32 +71,69 @@
 //!   record. So a layer comes by one store, without a state in between.
 //! * **A record holds value and rest of the key**: one miss for both, and nodes have no place for
 //!   suffixes.
-//! * **Memory is reclaimed by versions** instead of epochs: readers announce nothing (L4).
+//! * **Memory is reclaimed by versions**: readers announce nothing, and no reader keeps an epoch
+//!   from ending (L4).
 //! * **Nodes go when they are empty**, and inner nodes when they have no child left; they are not
 //!   merged before. (Masstree does the same with border nodes.)
 //!
+//! # Deviations from the durable Masstree, and why
+//! Errors of its listings:
+//! * The node's epoch is written last of the undo words and before the change, in listing 3 as in
+//!   its text: a permutation that changes first has no undo.
+//! * An undo entry of a value is filled whenever its line has none of this epoch. In listing 3 the
+//!   second line of a node that was touched in the epoch never gets one.
+//! * Recovery decides about the undo entries before it overwrites the node's epoch, of which they
+//!   take their high bits; listing 4 has lost them by then.
+//! * Recovery refreshes the undo word of the permutation, else a crash later in the same epoch
+//!   would bring an old one back.
+//! * Seven entries a line have numbers of 3 bits, and 7 is none; numbers to 13 and -1 do not fit
+//!   the 4 signed bits of listing 2.
+//! * Undo entries whose epoch has other high bits than the node's new one are cleared: by the log
+//!   where the node changes, by flushes and a fence before the new epoch where it is recovered.
+//!   Later they would be taken for entries of another epoch, which may have failed. For the same
+//!   reason a node that was recovered so gets no new ones before its new epoch has ended.
+//!
+//! Chosen otherwise:
+//! * An insertion needs the log only where its slot was live when the epoch began (the undo word of
+//!   the permutation says so), not after any removal.
+//! * Values have 64 bits. An undo entry holds 45, of any alignment: all offsets. Larger ones go to
+//!   the log.
+//! * An entry that becomes a layer is one word; its undo entry suffices.
+//! * An entry of the log is whole if each of its six lines ends with the epoch: one fence, and
+//!   nothing that says how long the log is.
+//! * The lines that an epoch changed are noted and flushed one by one, instead of the whole cache
+//!   (`wbinvd` is for the kernel). Writers wait meanwhile.
+//! * The number of an epoch has 48 bits. Failed epochs stand in the index's page; when it is nearly
+//!   full all nodes are recovered, and it begins anew.
+//! * The header of a block is the first line of a node, with 16 bytes for the list and 8 for the
+//!   epoch that its other undo words share; the compact form would save nothing there.
+//!
 //! # Map of the files
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
-//! (versions, locks, searching one node) · `memory` (blocks) · `record` · `search` `many` `scan`
-//! `insert` `layers` `split` `update` `remove` (one operation each) · `check` (I1 to I7) ·
-//! `parameters`.
+//! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
+//! `record` · `search` `many` `scan` `insert` `layers` `split` `update` `remove` (one operation
+//! each) · `recover` · `check` (I1 to I7) · `parameters`.
 
 mod check;
 pub(crate) mod engine;
+mod epochs;
 mod insert;
 mod layers;
 mod layout;
+mod log;
 mod many;
 mod memory;
 mod node;
 mod parameters;
 mod record;
+mod recover;
 mod remove;
 mod scan;
 mod search;
 mod split;
 #[cfg(test)]
 mod tests;
+mod undo;
 mod update;
 
 use std::marker::PhantomData;
@@ -86,14 +143,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, Index, IndexError,
+    IndexStatistics, Visit,
 };
 use everleaf_pmem::{Media, Site, declared_sites};
-use everleaf_pool::{Audit, Pool};
+use everleaf_pool::{Audit, Pool, PoolError};
 
 pub use engine::Variant;
-pub use parameters::{Parameters, create};
+pub use parameters::{Parameters, create, open};
 
 use crate::support::count::Count;
 use crate::support::key::slices::SliceKey;
@@ -102,12 +159,15 @@ use memory::Memory;
 use node::{Halt, Step};
 
 /// Every barrier of the index.
-pub const SITES: &[Site] = declared_sites!["memory.rs"];
+pub const SITES: &[Site] =
+    declared_sites!["epochs.rs", "log.rs", "memory.rs", "recover.rs", "undo.rs"];
 
 /// A Masstree that many threads share.
 struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {
     pool: Arc<Pool<M>>,
-    memory: Memory<M>,
+    memory: Memory<M, DURABLE>,
+    /// Whether the first change of a node in an epoch is undone by words of its own.
+    logs_in_line: bool,
     /// Where the root of the first layer is.
     root: u64,
     /// Entries of a border node, and keys of an inner one, beyond which it is split.
@@ -123,32 +183,68 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Entries that a border node has room for.
     const SLOTS: usize = if DURABLE { DURABLE_WIDTH } else { WIDTH };
 
-    fn create(pool: &Arc<Pool<M>>, parameters: Parameters) -> Result<Self, IndexError> {
-        let (memory, root) = Memory::create(pool)?;
-        Ok(Self {
+    /// Over a pool that is fresh, or was left cleanly or by a crash. A transient tree is always
+    /// made anew.
+    fn open(
+        pool: &Arc<Pool<M>>,
+        parameters: Parameters,
+        crashed: bool,
+    ) -> Result<Self, IndexError> {
+        let left = recover::take_over(pool, DURABLE && crashed)?;
+        let (keys, is_nearly_full) = (left.keys, left.is_nearly_full());
+        let (memory, root) = Memory::open(pool, left)?;
+        let mut tree = Self {
             pool: Arc::clone(pool),
             memory,
+            logs_in_line: parameters.logs_in_line,
             root,
             leaf_slots: (parameters.leaf_slots as usize).min(Self::SLOTS),
             inner_keys: parameters.inner_keys as usize,
-            keys: Count::new(0),
+            keys: Count::new(if DURABLE { keys } else { 0 }),
             restarts: CachePadded::default(),
             key_kind: PhantomData,
-        })
+        };
+        if DURABLE && is_nearly_full {
+            tree.recover_all()?;
+            tree.end_epoch(tree.memory.epochs.current())?;
+            tree.memory.epochs.forget()?;
+        }
+        Ok(tree)
+    }
+
+    /// Ends an epoch, unless another thread has.
+    fn end_epoch(&self, epoch: u64) -> Result<(), IndexError> {
+        if DURABLE { self.memory.end_epoch(epoch, || self.keys.get()) } else { Ok(()) }
     }
 
     fn expect_one_word(words: usize) -> Result<(), IndexError> {
         if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
     }
 
-    /// Does an operation, again and again until no other thread is in its way.
+    /// Does an operation that changes something, again and again until no other thread is in its
+    /// way. An attempt is of one epoch; none ends while a thread waits for a lock for long.
+    /// Where the pool is full, what was freed in this epoch may be enough: it is ended once.
     #[inline(always)]
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Step<T>) -> Result<T, IndexError> {
+        let mut relieved = false;
         loop {
+            let pin = DURABLE.then(|| self.memory.epochs.pin());
             match attempt() {
                 Ok(done) => return Ok(done),
-                Err(Halt::Retry) => self.restarted(),
-                Err(Halt::Failed(error)) => return Err(error),
+                Err(Halt::Retry) => {
+                    drop(pin);
+                    self.restarted();
+                }
+                Err(Halt::Failed(error)) => {
+                    let is_full = matches!(error, IndexError::Pool(PoolError::PoolFull { .. }));
+                    if !DURABLE || relieved || !is_full || self.memory.epochs.is_guarded() {
+                        return Err(error);
+                    }
+                    relieved = true;
+                    let epoch = self.memory.epochs.current();
+                    drop(pin);
+                    self.end_epoch(epoch)?;
+                }
             }
         }
     }
@@ -179,8 +275,21 @@ fn hand_over(found: Option<u64>, place: &mut [u64]) -> bool {
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DURABLE> {
     fn contract(&self) -> Contract {
-        // Nothing of it survives: there is nothing to wait for.
-        Contract::Strict
+        // Of the transient tree nothing survives: there is nothing to wait for.
+        if DURABLE { Contract::Buffered } else { Contract::Strict }
+    }
+
+    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
+        Ok(if DURABLE { self.memory.epochs.guard() } else { EpochGuard::none() })
+    }
+
+    /// Ends the epoch. Callers that come meanwhile wait for one end together.
+    fn sync(&self) -> Result<(), IndexError> {
+        self.end_epoch(self.memory.epochs.current())
+    }
+
+    fn close(&self) -> Result<(), IndexError> {
+        self.sync()
     }
 
     fn value_words(&self) -> usize {

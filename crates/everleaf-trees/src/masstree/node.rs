@@ -22,6 +22,16 @@ pub(super) enum Halt {
     Failed(IndexError),
 }
 
+impl Halt {
+    /// Of something that may be left undone where there is no room for a log.
+    pub fn left_undone(self) -> Self {
+        match self {
+            Self::Failed(IndexError::Pool(PoolError::PoolFull { .. })) => Self::Retry,
+            other => other,
+        }
+    }
+}
+
 /// The outcome of a step.
 pub(super) type Step<T> = Result<T, Halt>;
 

@@ -21,18 +21,21 @@ pub struct Parameters {
     pub leaf_slots: u64,
     /// Keys in an inner node, 3 to 15.
     pub inner_keys: u64,
+    /// Whether the first change of a node in an epoch is undone by words in the node's own lines
+    /// (InCLL), not by the external log. Of the durable tree.
+    pub logs_in_line: bool,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { leaf_slots: WIDTH as u64, inner_keys: WIDTH as u64 }
+        Self { leaf_slots: WIDTH as u64, inner_keys: WIDTH as u64, logs_in_line: true }
     }
 }
 
 impl Parameters {
     /// As they stand in the header of a pool.
     pub const fn pack(self) -> [u64; 8] {
-        [self.leaf_slots, self.inner_keys, 0, 0, 0, 0, 0, 0]
+        [self.leaf_slots, self.inner_keys, !self.logs_in_line as u64, 0, 0, 0, 0, 0]
     }
 
     /// From the header of a pool.
@@ -40,7 +43,8 @@ impl Parameters {
     /// # Errors
     /// [`IndexError::Parameter`] for what is not on offer.
     pub fn unpack(packed: [u64; 8]) -> Result<Self, IndexError> {
-        let parameters = Self { leaf_slots: packed[0], inner_keys: packed[1] };
+        let [leaf_slots, inner_keys, without_logs, ..] = packed;
+        let parameters = Self { leaf_slots, inner_keys, logs_in_line: without_logs == 0 };
         parameters.validate()?;
         Ok(parameters)
     }
@@ -85,5 +89,41 @@ impl Parameters {
 /// ```
 pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
-    Ok(Box::new(Masstree::<K, M, false>::create(pool, parameters)?))
+    Ok(Box::new(Masstree::<K, M, false>::open(pool, parameters, false)?))
+}
+
+/// Makes or opens a durable tree, in a pool whose format has its [`Parameters`]. After a crash it
+/// is what it was at the end of the last epoch that ended; `sync` ends one.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::U64Keys;
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::{Format, KeyType, Pool};
+/// use everleaf_trees::masstree::{Parameters, open};
+///
+/// let parameters = Parameters::default().pack();
+/// let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
+/// let media = Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
+/// let pool = Pool::create(media, &format)?;
+/// let tree = open::<U64Keys, _>(&pool, false)?;
+/// tree.insert(7, 70)?;
+/// tree.sync()?;
+/// tree.insert(8, 80)?;
+/// drop(tree);
+/// // As after a crash: the epoch of the second key has not ended.
+/// let tree = open::<U64Keys, _>(&pool, true)?;
+/// assert_eq!((tree.get(7)?, tree.get(8)?), (Some(70), None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open<K: SliceKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    crashed: bool,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = Parameters::unpack(pool.format().parameters)?;
+    Ok(Box::new(Masstree::<K, M, true>::open(pool, parameters, crashed)?))
 }

@@ -35,6 +35,19 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
     }
 
+    /// The record that an entry of a locked node leads to. Recovers it, if this is the first look
+    /// at it in this run.
+    #[inline]
+    pub(super) fn own_record(&self, offset: u64) -> Result<Record<'_>, IndexError> {
+        if DURABLE {
+            let block = self.memory.block(offset)?;
+            if self.is_unseen(&block.stamp) {
+                self.recover_record(offset, block)?;
+            }
+        }
+        self.record(offset)
+    }
+
     /// Writes a record that no thread sees yet; its place.
     pub(super) fn new_record(&self, suffix: &[u8], value: u64) -> Result<u64, IndexError> {
         let media = self.pool.media();
@@ -52,7 +65,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Gives a record back that no entry leads to any more.
     pub(super) fn free_record(&self, offset: u64) -> Result<(), IndexError> {
-        let record = self.record(offset)?;
+        let record = self.own_record(offset)?;
         self.memory.free(offset, RECORD_HEAD + record.length as u64)
     }
 }

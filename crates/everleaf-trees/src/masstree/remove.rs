@@ -41,8 +41,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 Entry::Value(slot) => {
                     (media.load(place.locked.node().value::<DURABLE>(slot)), None)
                 }
-                Entry::Record(offset) => (self.record(offset)?.value(media), Some(offset)),
+                Entry::Record(offset) => (self.own_record(offset)?.value(media), Some(offset)),
             };
+            self.touch(place.locked.at)?;
             self.drop_entry(&place.locked, place.position);
             self.keys.add(place.locked.at.offset, -1);
             if let Some(offset) = record {
@@ -56,6 +57,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         })
     }
 
+    /// Of a node that was [touched](Self::touch).
     fn drop_entry(&self, locked: &Locked<'_, M>, position: usize) {
         let (media, node) = (self.pool.media(), locked.node());
         locked.mark_recycled();
@@ -125,6 +127,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             locks.push(parent);
         };
         let left = if keys > 0 { self.lock_left(empty, slice)? } else { None };
+        for changed in left.iter().chain([&parent]) {
+            self.log(changed.at).map_err(Halt::left_undone)?;
+        }
         empty.locked.mark_deleted();
         locks.iter().for_each(Locked::mark_deleted);
         let gone = locks.iter().map(|locked| locked.at.offset).collect();
@@ -134,7 +139,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
         if keys == 0 {
             // The root had nothing else below it.
-            write_empty_words(media, parent.node());
+            write_empty_words::<M, DURABLE>(media, parent.node());
             parent.change_kind(true);
             return Ok(Unlinked { gone, locks, layer: Some(parent) });
         }
@@ -190,6 +195,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             if word.and_then(|word| layer_of(LONGER, word)) != Some(offset) {
                 return Ok(None);
             }
+            self.touch(locked.at).map_err(Halt::left_undone)?;
             empty.locked.mark_deleted();
             self.drop_entry(&locked, position);
             drop(empty);

@@ -251,7 +251,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         match onward {
             None | Some(Onward::Layer(_)) => Ok(self.show(slice, word)),
             Some(Onward::Record(offset)) => {
-                let record = tree.record(offset)?;
+                let record = tree.own_record(offset)?;
                 if let Some((_, Equal::Within(rest, inclusive))) = edge {
                     let order = record.compare(media, rest);
                     let order = if self.forward { order } else { order.reverse() };
@@ -281,7 +281,9 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
             if next.is_null() {
                 return Ok(Next::End);
             }
-            let at = tree.enter(next.offset())?;
+            let here = stand.locked.at;
+            let from = Seen { at: here, version: media.load(&here.node.version) };
+            let at = tree.reach(from, next.offset())?;
             return Ok(Next::Border(Seen { at, version: at.stable(media) }));
         }
         // The root of a layer stays while a node of the layer is locked.
@@ -318,7 +320,9 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
     /// Goes on to the layer behind the entry that comes next.
     fn enter_layer(&mut self, mut stand: Stand<'t, M>, slice: u64, offset: u64) -> Step<Seen<'t>> {
         let media = self.tree.pool.media();
-        let at = self.tree.enter(offset)?;
+        let here = stand.locked.at;
+        let from = Seen { at: here, version: media.load(&here.node.version) };
+        let at = self.tree.reach(from, offset)?;
         let next = Seen { at, version: at.stable(media) };
         self.step(&mut stand);
         let (border, perm) = (stand.locked.at, stand.perm);

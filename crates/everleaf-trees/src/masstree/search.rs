@@ -59,10 +59,47 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         Ok(at)
     }
 
+    /// The same of a node that one leads to which was seen like this. Recovers it, if this is the
+    /// first look at it in this run.
+    #[inline(always)]
+    pub(super) fn reach<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<At<'t>> {
+        let media = self.pool.media();
+        let at = self.enter(offset).map_err(|error| from.at.judge(media, from.version, error))?;
+        if DURABLE && self.is_unseen(&at.node.stamp) {
+            // What no node leads to any more may be anything by now.
+            if !from.at.is_current(media, from.version) {
+                return Err(Halt::Retry);
+            }
+            self.recover_node(at)?;
+        }
+        Ok(at)
+    }
+
+    /// Recovers a record, if this is the first look at it in this run. As in
+    /// [`reach`](Self::reach).
+    #[inline(always)]
+    fn reach_record(&self, from: Seen<'_>, offset: u64) -> Step<()> {
+        let media = self.pool.media();
+        if DURABLE {
+            let block = self.memory.block(offset);
+            let block = block.map_err(|error| from.at.judge(media, from.version, error))?;
+            if self.is_unseen(&block.stamp) {
+                if !from.at.is_current(media, from.version) {
+                    return Err(Halt::Retry);
+                }
+                self.recover_record(offset, block)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The root of the first layer.
     #[inline(always)]
     pub(super) fn top(&self) -> Result<Seen<'_>, IndexError> {
         let at = self.enter(self.root)?;
+        if DURABLE && self.is_unseen(&at.node.stamp) {
+            self.recover_node(at)?;
+        }
         Ok(Seen { at, version: at.stable(self.pool.media()) })
     }
 
@@ -73,8 +110,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let meta = media.load(&node.meta);
         let index = from.at.child_for(media, meta.keys(), slice);
         let low = if index > 0 { media.load(node.key(index - 1)) } else { 0 };
-        let child = self.enter(media.load(node.child(index)).offset());
-        let at = child.map_err(|error| from.at.judge(media, from.version, error))?;
+        let at = self.reach(from, media.load(node.child(index)).offset())?;
         let version = at.stable(media);
         if !from.at.is_current(media, from.version) || version.is_deleted() {
             return Err(Halt::Retry);
@@ -106,9 +142,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// has been seen like this, or is locked. Whether the entry still holds it is to be asked next.
     #[inline]
     pub(super) fn layer<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<Seen<'t>> {
-        let media = self.pool.media();
-        let at = self.enter(offset).map_err(|error| from.at.judge(media, from.version, error))?;
-        Ok(Seen { at, version: at.stable(media) })
+        let at = self.reach(from, offset)?;
+        Ok(Seen { at, version: at.stable(self.pool.media()) })
     }
 
     /// The value of a key.
@@ -159,10 +194,13 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             return if current { Ok(Look::Found(Some(word))) } else { Err(Halt::Retry) };
         }
         let seen = match Onward::of(word) {
-            Onward::Record(offset) => self.record(offset).map(|record| {
-                let same = record.is(media, behind);
-                Look::Found(same.then(|| record.value(media)))
-            }),
+            Onward::Record(offset) => {
+                self.reach_record(border, offset)?;
+                self.record(offset).map(|record| {
+                    let same = record.is(media, behind);
+                    Look::Found(same.then(|| record.value(media)))
+                })
+            }
             Onward::Layer(offset) => self.layer(border, offset).map(Look::Layer).or_else(|halt| {
                 match halt {
                     Halt::Failed(error) => Err(error),
@@ -269,7 +307,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         match Onward::of(media.load(place.locked.node().value::<DURABLE>(slot))) {
             Onward::Layer(_) => Err(Halt::Retry), // It came before the lock did.
             Onward::Record(offset) => {
-                let same = self.record(offset)?.is(media, place.behind);
+                let same = self.own_record(offset)?.is(media, place.behind);
                 Ok(if same { Entry::Record(offset) } else { Entry::Other(slot, offset) })
             }
         }

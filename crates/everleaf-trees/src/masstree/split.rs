@@ -43,6 +43,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let appends = place.position + 1 == entries.len() && media.load(&node.next).is_null();
         let Some(cut) = cut(&entries, appends) else {
             // All entries have one slice. There are no more than ten of them, so there is room.
+            self.touch_free_slot(place.locked.at, media.load(&node.perm))?;
             self.put_entry(&place.locked, place.position, entry);
             return Ok(());
         };
@@ -86,6 +87,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         self.fill(left, &entries[..cut])?;
         self.fill(right, &entries[cut..])?;
         media.store(&self.memory.node(left)?.next, PPtr::at(right));
+        self.log(locked.at)?;
         locked.mark_changing();
         let children = [left, right];
         self.write_inner(locked.at, &[entries[cut].slice], &children);
@@ -106,6 +108,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let levels = self.lock_above(place, made)?;
         self.fill(right, &entries[cut..])?;
         let (node, right_node) = (place.locked.node(), self.memory.node(right)?);
+        self.log(place.locked.at)?;
+        levels.iter().try_for_each(|level| self.log(level.locked.at))?;
         place.locked.mark_changing();
         levels.iter().for_each(|level| level.locked.mark_changing());
         media.store(&right_node.next, media.load(&node.next));

@@ -19,7 +19,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             let place = self.locate(key)?;
             match self.entry(&place)? {
                 Entry::Absent | Entry::Other(..) => Ok(None),
-                Entry::Value(slot) => Ok(Some(self.update_slot(&place, slot, value))),
+                Entry::Value(slot) => Ok(Some(self.update_slot(&place, slot, value)?)),
                 Entry::Record(offset) => Ok(Some(self.update_record(offset, value)?)),
             }
         })
@@ -27,13 +27,21 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Replaces the value in a slot.
     #[inline(always)]
-    pub(super) fn update_slot(&self, place: &Place<'_, '_, M>, slot: usize, value: u64) -> u64 {
-        self.swap(place.locked.node().value::<DURABLE>(slot), value)
+    pub(super) fn update_slot(
+        &self,
+        place: &Place<'_, '_, M>,
+        slot: usize,
+        value: u64,
+    ) -> Step<u64> {
+        self.touch_value(place.locked.at, slot)?;
+        Ok(self.swap(place.locked.node().value::<DURABLE>(slot), value))
     }
 
     /// Replaces the value in the record of the key.
     pub(super) fn update_record(&self, offset: u64, value: u64) -> Step<u64> {
-        Ok(self.swap(&self.record(offset)?.head.value, value))
+        let record = self.own_record(offset)?;
+        self.touch_record(offset, record.head);
+        Ok(self.swap(&record.head.value, value))
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Tests of the module: against the model, with several threads, at the edges of slices.
 
+mod crash;
+mod durable;
 mod edges;
 mod model;
 mod threads;
@@ -32,7 +34,7 @@ pub(super) fn assert_sound<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dy
 
 /// Sizes of nodes that tests use.
 pub(super) const SIZES: [Parameters; 3] = [
-    Parameters { leaf_slots: 3, inner_keys: 3 },
-    Parameters { leaf_slots: 8, inner_keys: 4 },
-    Parameters { leaf_slots: 15, inner_keys: 15 },
+    Parameters { leaf_slots: 3, inner_keys: 3, logs_in_line: true },
+    Parameters { leaf_slots: 8, inner_keys: 4, logs_in_line: true },
+    Parameters { leaf_slots: 15, inner_keys: 15, logs_in_line: true },
 ];

@@ -10,7 +10,7 @@ use super::{SIZES, assert_sound, pool};
 use crate::support::key::SliceKey;
 
 /// Keys of numbers, some of which are alike for many slices.
-trait TestKey: SliceKey {
+pub(super) trait TestKey: SliceKey {
     fn make(number: u16) -> Self::Owned;
 }
 

@@ -116,7 +116,7 @@ fn threads_find_what_stays_while_layers_come_and_go() {
 #[test]
 fn a_lock_that_another_thread_has_is_not_given_back() {
     let pool = pool(Parameters::default(), 1 << 20);
-    let tree = Masstree::<U64Keys, _, false>::create(&pool, Parameters::default()).unwrap();
+    let tree = Masstree::<U64Keys, _, false>::open(&pool, Parameters::default(), false).unwrap();
     let (media, top) = (pool.media(), tree.top().unwrap());
     let locked = top.at.lock(media, top.version).unwrap();
     assert!(top.at.try_lock(media).is_none());

@@ -1,0 +1,144 @@
+//! What a crash left of a node or a record is brought back when a thread first looks at it, under
+//! one of some locks that are chosen by its place: its own lock means nothing after a crash. The
+//! stamp of what was looked at is of this run, so that is asked with the first word of a look.
+//!
+//! ```text
+//! state of a border node                    action
+//! stamp of an epoch that failed             perm := perm_undo
+//! undo entry of an epoch that failed        the value := what the entry has
+//! undo entry whose epoch has other high     R1: lines 3 and 4 flushed, fence, before the stamp
+//!   bits than the new stamp                     changes: else the entry would be of another epoch;
+//!                                               in this epoch the node has no new entries: the old
+//!                                               stamp may be durable beside them
+//! any                                       R2: the undo words say what is there now   order
+//!                                           R3: an unlocked version, the stamp of this epoch
+//! ```
+//! Lost in a crash, all of this is done again: until R3 by the old stamp, then by the new one,
+//! whose epoch has failed as well and whose undo words say the same.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PCell, site};
+use everleaf_pool::Pool;
+
+use super::Masstree;
+use super::epochs::Left;
+use super::layout::{Block, LONGER, Onward, Stamp, ValueUndo, Version};
+use super::log;
+use super::node::At;
+use crate::support::key::slices::SliceKey;
+
+/// What is done before the tree is served: where the pool was left, and after a crash the external
+/// log of the epoch that failed.
+pub(super) fn take_over<M: Media>(pool: &Pool<M>, crashed: bool) -> Result<Left, IndexError> {
+    let mut left = Left::of(pool)?;
+    if crashed {
+        log::apply(pool, left.next)?;
+        left.fail(pool)?;
+    }
+    Ok(left)
+}
+
+impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
+    /// Whether something was not looked at in this run.
+    #[inline(always)]
+    pub(super) fn is_unseen(&self, stamp: &PCell<Stamp>) -> bool {
+        self.pool.media().load(stamp).epoch() < self.memory.epochs.first()
+    }
+
+    /// Brings a node back, see the page of this file.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn recover_node(&self, at: At<'_>) -> Result<(), IndexError> {
+        let (media, node, epochs) = (self.pool.media(), at.node, &self.memory.epochs);
+        let _locked = epochs.recovery_lock(at.offset);
+        let (stamp, epoch) = (media.load(&node.stamp), epochs.current());
+        if stamp.epoch() >= epochs.first() {
+            return Ok(());
+        }
+        let is_border = media.load(&node.meta).is_border();
+        let what = "a node is of no kind";
+        let is_border = is_border.ok_or(IndexError::Corrupt { offset: at.offset, what })?;
+        let crosses = is_border && !ValueUndo::in_common(stamp.epoch(), epoch);
+        if is_border {
+            if epochs.has_failed(stamp.epoch()) {
+                media.store(&node.perm, media.load(&node.perm_undo));
+            }
+            let had_entries = [0, 1].map(|half| self.recover_value(at, half, stamp.epoch()));
+            if crosses && had_entries != [false; 2] {
+                for half in [0, 1] {
+                    let entry = node.undo_of_half(half);
+                    media.flush(site!("masstree.recover.R1.line"), entry);
+                }
+                media.fence(site!("masstree.recover.R1.fence"));
+            }
+            media.store(&node.perm_undo, media.load(&node.perm));
+            media.order(site!("masstree.recover.R2.order"));
+        }
+        media.store(&node.version, Version::fresh(is_border));
+        let new = Stamp::of(epoch).with_line(3).with_line(4);
+        media.store(&node.stamp, if crosses { new.crossed() } else { new });
+        self.memory.note(at.offset, 0);
+        Ok(())
+    }
+
+    /// Brings back the value of an undo entry; whether there was one.
+    fn recover_value(&self, at: At<'_>, half: usize, beside: u64) -> bool {
+        let media = self.pool.media();
+        let cell = at.node.undo_of_half(half);
+        let undo = media.load(cell);
+        let Some((slot, value)) = undo.entry(half) else { return false };
+        if self.memory.epochs.has_failed(undo.epoch(beside)) {
+            media.store(at.node.value::<DURABLE>(slot), value);
+            media.order(site!("masstree.recover.R2.value"));
+        }
+        media.store(cell, ValueUndo::NONE);
+        true
+    }
+
+    /// The same of a record.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn recover_record(&self, offset: u64, record: &Block) -> Result<(), IndexError> {
+        let (media, epochs) = (self.pool.media(), &self.memory.epochs);
+        let _locked = epochs.recovery_lock(offset);
+        let (stamp, epoch) = (media.load(&record.stamp), epochs.current());
+        if stamp.epoch() >= epochs.first() {
+            return Ok(());
+        }
+        if epochs.has_failed(stamp.epoch()) {
+            media.store(&record.value, media.load(&record.value_undo));
+        }
+        media.store(&record.value_undo, media.load(&record.value));
+        media.order(site!("masstree.recover.R2.record"));
+        media.store(&record.stamp, Stamp::of(epoch));
+        self.memory.note(offset, 1);
+        Ok(())
+    }
+
+    /// Looks at everything, so that nothing has a stamp of a failed epoch when this epoch has
+    /// ended. No other operation may run meanwhile.
+    pub(super) fn recover_all(&self) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let mut nodes = vec![self.root];
+        while let Some(offset) = nodes.pop() {
+            let at = At { node: self.memory.node(offset)?, offset };
+            if self.is_unseen(&at.node.stamp) {
+                self.recover_node(at)?;
+            }
+            if media.load(&at.node.meta).is_border() != Some(true) {
+                nodes.extend(self.contents(at).1);
+                continue;
+            }
+            let longer = self.entries(at).into_iter().filter(|entry| entry.code == LONGER);
+            for entry in longer {
+                match Onward::of(entry.word) {
+                    Onward::Layer(root) => nodes.push(root),
+                    Onward::Record(record) => {
+                        self.own_record(record)?;
+                    }
+                }
+            }
+        }
+        self.memory.touch_all()
+    }
+}
