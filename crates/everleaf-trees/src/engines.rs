@@ -10,7 +10,7 @@ use everleaf_pool::Pool;
 
 use crate::engine::{EngineEntry, EngineParameters, Needs, Opening, Residence, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::{fptree, masstree, sorted};
+use crate::{fptree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -139,6 +139,17 @@ engines! {
             most_value_words: 14,
             sites: fptree::sites(fptree::Variant::PTree),
             needs: fptree::engine::PTREE_NEEDS,
+        }
+        /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
+        NvTree = nvtree::Variant::Serial, {
+            name: "nvtree",
+            residence: Residence::Pool,
+            parameters: nvtree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 14,
+            sites: nvtree::sites(nvtree::Variant::Serial),
+            needs: nvtree::engine::NEEDS,
         }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
@@ -391,7 +402,7 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, circtree, circtree-ls, fastfair";
+            fptree-c, ptree, nvtree, circtree, circtree-ls, fastfair";
         for name in ["bogus", "masstree", "nvtree-c", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));

@@ -7,6 +7,7 @@ mod engine;
 mod engines;
 pub mod fptree;
 pub mod masstree;
+pub mod nvtree;
 pub mod sorted;
 pub mod support;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use everleaf_pmem::undeclared_sites;
 
-use crate::{fptree, masstree, sorted};
+use crate::{fptree, masstree, nvtree, sorted};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
@@ -18,6 +18,7 @@ fn every_barrier_is_declared_once_and_is_in_the_list_of_its_tree() {
         sorted::sites(sorted::Variant::CircTree),
         sorted::sites(sorted::Variant::FastFair),
         masstree::SITES,
+        nvtree::sites(nvtree::Variant::Serial),
     ];
     assert_eq!(undeclared_sites(Path::new(SOURCES), &lists).unwrap(), Vec::<String>::new());
 }

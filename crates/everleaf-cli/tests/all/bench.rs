@@ -663,7 +663,7 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
     let table = bench.ok(given);
     assert!(
         table.starts_with("fptree-4")
-            && table.contains("left out: nvtree")
+            && table.contains("left out: wbtree")
             && table.contains("what the paper says"),
         "{table}"
     );

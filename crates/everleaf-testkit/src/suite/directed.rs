@@ -5,15 +5,18 @@
 use everleaf::Engine;
 
 use super::case::Case;
-use super::sorted;
+use super::{appended, sorted};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    let mut cases =
-        if sorted::has_sorted_nodes(engine) { sorted::sorted(engine) } else { trees(engine) };
+    let mut cases = match () {
+        () if sorted::has_sorted_nodes(engine) => sorted::sorted(engine),
+        () if appended::has_appended_leaves(engine) => appended::appended(engine),
+        () => trees(engine),
+    };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
     if engine.is_concurrent() {

@@ -45,6 +45,11 @@ fn every_barrier_of_the_concurrent_fptree_is_reached_and_needed() {
 }
 
 #[test]
+fn every_barrier_of_the_nv_tree_is_reached_and_needed() {
+    suffices(Engine::NvTree);
+}
+
+#[test]
 fn every_barrier_of_circ_tree_is_reached_and_needed() {
     suffices(Engine::CircTree);
 }

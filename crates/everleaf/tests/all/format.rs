@@ -14,6 +14,7 @@ fn with_tables(page: &str) -> String {
         .into_iter()
         .chain(everleaf_trees::fptree::layouts())
         .chain(everleaf_trees::sorted::layouts())
+        .chain(everleaf_trees::nvtree::layouts())
     {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);

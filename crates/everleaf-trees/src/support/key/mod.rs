@@ -250,6 +250,12 @@ impl KeyHash {
         (self.0 >> 56) as u8
     }
 
+    /// 56 bits to tell the keys of a leaf apart, where there is room for so many.
+    #[inline(always)]
+    pub const fn tag(self) -> u64 {
+        self.0 >> 8
+    }
+
     /// A number below `places`, independent of the fingerprint.
     #[inline(always)]
     pub const fn place(self, places: usize) -> usize {

@@ -1,0 +1,102 @@
+//! Exact numbers: flushes and fences.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everleaf_index::{Index, U64Keys};
+use everleaf_pmem::{Counted, Cpu, Hardware, Region, Site};
+use everleaf_pool::{Pool, Shutdown};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::super::open;
+use super::{Parameters, assert_sound, format_of};
+
+fn counted(leaf_slots: u64) -> (Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
+    let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let parameters = Parameters { leaf_slots, ..Parameters::default() };
+    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let tree = open::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
+    pool.media().reset();
+    (pool, tree)
+}
+
+/// Those of the tree, without those of the pool.
+fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
+    let own = barriers.iter().filter(|(site, _)| !site.name().starts_with("pool."));
+    own.map(|(_, count)| count).sum()
+}
+
+fn flushes_and_fences(pool: &Pool<Counted>) -> (u64, u64) {
+    let counts = pool.media().counts();
+    pool.media().reset();
+    (own(&counts.flushes), own(&counts.fences))
+}
+
+#[test]
+fn an_append_flushes_its_lines_and_the_count() {
+    let (pool, tree) = counted(32);
+    // Elements of 24 bytes: the third and the sixth of eight lie in two lines.
+    let expected = [2, 2, 3, 2, 2, 3, 2, 2];
+    for (key, flushes) in (0..).zip(expected) {
+        assert!(tree.insert(key, key).unwrap());
+        assert_eq!(flushes_and_fences(&pool), (flushes, 2), "key {key}");
+    }
+    assert_eq!(tree.update(0, 1).unwrap(), Some(0));
+    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(tree.remove(0).unwrap(), Some(1));
+    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert!(!tree.insert(1, 1).unwrap() && tree.update(0, 1).unwrap().is_none());
+    assert!(tree.get(1).unwrap().is_some());
+    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_sound(&pool, &*tree);
+}
+
+#[test]
+fn changes_of_the_list_of_leaves_have_one_commit_word() {
+    let (pool, tree) = counted(32);
+    let fill = |keys: std::ops::Range<u64>| {
+        keys.for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
+        flushes_and_fences(&pool);
+    };
+    fill(0..32);
+    // 16 and 17 elements: 6 and 7 lines, two heads, the word that leads there.
+    assert!(tree.insert(5, 5).unwrap());
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((16, 2), 2));
+    fill(32..47); // 17 and 15: the last leaf is full.
+    // Behind the last leaf.
+    assert!(tree.insert(1000, 1).unwrap());
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((3, 2), 3));
+    assert_eq!(tree.remove(1000).unwrap(), Some(1));
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((1, 1), 2));
+    assert_sound(&pool, &*tree);
+}
+
+/// Lines an insertion, for each size of the element array; rows of docs/trees/nvtree.md.
+fn lines_an_insertion(keys: u64) {
+    let seed = 24;
+    println!("{keys} uniform keys, seed {seed}");
+    for slots in [21, 32, 42, 85, 170] {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (pool, tree) = counted(slots);
+        (0..keys).for_each(|_| assert!(tree.insert(random.random(), 1).unwrap()));
+        assert_sound(&pool, &*tree);
+        let (flushes, fences) = flushes_and_fences(&pool);
+        let each = |count: u64| count as f64 / keys as f64;
+        println!("| {slots} | {:.3} | {:.3} |", each(flushes), each(fences));
+        assert!((2.6..3.0).contains(&each(flushes)), "{slots} elements, seed {seed}");
+        assert!((1.9..2.01).contains(&each(fences)), "{slots} elements, seed {seed}");
+    }
+}
+
+#[test]
+fn an_insertion_flushes_less_than_three_lines() {
+    lines_an_insertion(20_000);
+}
+
+#[test]
+#[ignore = "a minute: prints the rows of docs/trees/nvtree.md"]
+fn a_million_insertions_flush_less_than_three_lines_each() {
+    lines_an_insertion(1_000_000);
+}
