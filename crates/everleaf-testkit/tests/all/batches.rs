@@ -25,7 +25,7 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
     let prepare: String = (0..20).map(|i| format!("insert {} {i}\n", i * 10)).collect();
     let puts: Vec<String> = (0..100).map(|i| format!("upsert {} {}", i * 5, i + 1)).collect();
     let script = format!("{prepare}explore\nbatch {}\n", puts.join("; "));
-    for engine in [Engine::FpTree, Engine::FpTreeConcurrent] {
+    for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::NvTree] {
         let options = Options { recovery_depth: 0, ..options(3) };
         let report =
             explored(engine, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);

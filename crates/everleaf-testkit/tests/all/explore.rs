@@ -5,6 +5,10 @@ use everleaf::Engine;
 use everleaf_crash::{Options, Report, explore};
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
 
+/// Engines whose stores are explored.
+const TREES: [Engine; 5] =
+    [Engine::FpTree, Engine::FpTreeConcurrent, Engine::NvTree, Engine::CircTree, Engine::FastFair];
+
 fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> Report {
     let subject =
         EngineSubject::new(engine, EngineSubject::tiny_parameters(engine), level, scenario);
@@ -37,8 +41,7 @@ fn every_engine_survives_random_operations() {
 #[test]
 fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair]
-        {
+        for engine in TREES {
             explored(engine, Level::Store, Scenario::random(keys, 25, 13), false);
         }
     }
@@ -55,8 +58,7 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
     let script =
         format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair]
-        {
+        for engine in TREES {
             explored(engine, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
         }
     }

@@ -57,6 +57,7 @@ impl Recipe {
             Engine::FpTree,
             Engine::FpTreeConcurrent,
             Engine::PTree,
+            Engine::NvTree,
             Engine::CircTree,
             Engine::FastFair,
         ] {
