@@ -51,11 +51,17 @@ impl Node for LeafHead {
     const KIND: NodeKind = LEAVES;
 }
 
+/// Bytes of so many elements with values of one word.
+const fn array_bytes(slots: usize) -> usize {
+    Shape { slots, value_words: 1 }.element_index(slots) * WORD
+}
+
 const _: () = {
     // The head is one line: its words are flushed together before the leaf is published.
     assert!(size_of::<LeafHead>() == LINE && size_of::<ListHead>() == LINE);
     // The element arrays of the slides: 512 bytes to 4 KiB of elements of 24 bytes.
-    assert!(21 * 24 <= 512 && 42 * 24 <= 1024 && 85 * 24 <= 2048 && 170 * 24 <= 4096);
+    assert!(array_bytes(21) <= 512 && array_bytes(42) <= 1024);
+    assert!(array_bytes(85) <= 2048 && array_bytes(170) <= 4096);
     assert!(MAX_SLOTS <= u32::MAX as usize);
 };
 
