@@ -24,6 +24,11 @@ pub use run::{SuiteProgress, continue_suite, run_suite};
 /// scenarios.
 pub const ARGUED: &[(&str, &str)] = &[
     (
+        "nvtree.recover.R3.fence",
+        "before a record is freed to which a pointer still leads that was made null here, the one \
+        thread that is explored fences; the fence is for a tree that another thread uses then",
+    ),
+    (
         "swap fptree.recover.R4.fence",
         "what follows is the next repair, of something else, and a log that is still there after a \
         crash is retired again; that it is \
@@ -47,8 +52,9 @@ pub const ARGUED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Flushes that may find nothing to do, since they cannot know what the session before has flushed.
-pub const UNKNOWING: &[&str] = &["pool.rescue.lines"];
+/// Flushes and fences that may find nothing to do, since they cannot know what the session before
+/// has flushed, or that the caller had nothing to prepare in a run.
+pub const UNKNOWING: &[&str] = &["pool.rescue.lines", "pool.run.R1.fence"];
 
 /// The reason, if this mutant is [argued for](ARGUED).
 pub fn argument(mutant: Mutant) -> Option<&'static str> {

@@ -83,6 +83,7 @@ impl SuiteReport {
         let own = |site: &Site| site.name().starts_with("testkit.");
         let mut report = report;
         report.redundant_flushes.retain(|row| !UNKNOWING.contains(&row.site.name()));
+        report.redundant_fences.retain(|row| !UNKNOWING.contains(&row.site.name()));
         self.cases += 1;
         self.exhaustive_cases += usize::from(report.exhaustive);
         self.operations += report.operations;

@@ -45,13 +45,9 @@ pub(super) fn append<K: TreeKey, M: Media>(
     }
     let kind = if element.value.is_some() { Kind::Present } else { Kind::Removed };
     media.store(leaf.mark(slot), Mark::new(kind, tag_of::<K>(element.hash)));
-    match element.value {
-        Some(value) => {
-            leaf.store_value(media, slot, value);
-            leaf.flush_elements(media, site!("nvtree.append.P1.element"), slot..slot + 1);
-        }
-        None => leaf.flush_head_of(media, site!("nvtree.append.P1.removal"), slot),
-    }
+    let words = element.value.map_or(0, <[u64]>::len); // A removal has none.
+    leaf.store_value(media, slot, element.value.unwrap_or_default());
+    leaf.flush_element(media, site!("nvtree.append.P1.element"), slot, words);
     media.fence(site!("nvtree.append.P1.fence"));
     // P2 COMMIT: the count and the live keys in one word. Crash: the element is there or not.
     media.store(&leaf.head.fill, after);

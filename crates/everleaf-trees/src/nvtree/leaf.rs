@@ -118,11 +118,11 @@ impl<'p> Leaf<'p> {
         self.flush_words(media, site, start, end);
     }
 
-    /// Flushes the lines of an element's mark and key word.
+    /// Flushes the lines of an element's mark, its key word, and so many words of its value.
     #[inline(always)]
-    pub fn flush_head_of<M: Media>(&self, media: &M, site: Site, slot: usize) {
+    pub fn flush_element<M: Media>(&self, media: &M, site: Site, slot: usize, words: usize) {
         let start = self.shape.element_index(slot);
-        self.flush_words(media, site, start, start + 2);
+        self.flush_words(media, site, start, start + 2 + words);
     }
 
     /// Flushes the lines of the key words of ascending slots, each line once.
