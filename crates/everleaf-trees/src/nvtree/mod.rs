@@ -45,7 +45,7 @@
 //!   removals succeed in a full pool, insertions as long as their leaf has a dead element. Of
 //!   byte-string keys a new one needs a record.
 //! * **Ascending and skewed insertion.** See `inner`: a full parent makes its neighbours share its
-//!   entries, and a rebuild of all comes only after the tree has grown by half. Ascending keys
+//!   entries, and a rebuild of all comes only after the tree has grown by a quarter. Ascending keys
 //!   leave full leaves behind: behind the last leaf a new one is added, and nothing is copied.
 //!
 //! # Costs

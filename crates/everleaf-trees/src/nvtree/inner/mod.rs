@@ -18,11 +18,12 @@
 //! splits, at a cost that grows with the tree. Here the entries of as many neighbouring parents as
 //! necessary are spread evenly: the parents below one inner node, else those below its parent, and
 //! so on, of which the first is taken that is not too full (`spread`). How full it may be falls
-//! from level to level, to three quarters of the whole array; beyond that all is rebuilt, with
+//! from level to level, to five eighths of the whole array; beyond that all is rebuilt, with
 //! parents half full. So a part that was spread takes one place in `4 * levels` more, at least,
 //! before the part above it is spread: whatever the order of insertions, a split moves no more than
-//! `4 * fanout * levels^2` entries, amortised, and a rebuild comes only after the tree has grown by
-//! half. Parents that are emptied are filled up in the same way, with limits from below.
+//! `4 * fanout * levels^2` entries, amortised, if the fanout is 8 or more, and a rebuild comes only
+//! after the tree has grown by a quarter. Parents that are emptied are filled up in the same way,
+//! with limits from below.
 //!
 //! Map of the files: `keys` (an array of separators) · `spread` (redistribution and rebuild) ·
 //! `check` (what must hold).

@@ -9,8 +9,8 @@ use super::keys::{Keys, zeros};
 use super::{Inner, Level, no_array};
 use crate::support::key::{Kept, TreeKey};
 
-/// The whole array is rebuilt when more than this part of its places is taken: three quarters.
-const MOST_OF_ALL: (usize, usize) = (3, 4);
+/// The whole array is rebuilt when more than this part of its places is taken: five eighths.
+const MOST_OF_ALL: (usize, usize) = (5, 8);
 /// It is rebuilt when a parent is empty and less than this part is taken: an eighth.
 const LEAST_OF_ALL: (usize, usize) = (1, 8);
 
@@ -22,11 +22,12 @@ impl<K: TreeKey> Inner<K> {
         for level in 1..=top {
             let part = self.part(parent, level);
             let (parents, entries) = (part.len(), self.entries_in(part.clone()));
-            // Of the level: 1 for a parent alone, three quarters for all.
+            // Afterwards no parent may be full, so the limits begin below that. They are apart from
+            // level to level, else a part that was spread would be full at once, again and again.
             let (most, of) = MOST_OF_ALL;
-            let limit = parents * self.fanout * (of * top - (of - most) * level) / (of * top);
-            // Afterwards no parent is full.
-            if parents > 1 && entries < limit.min(parents * (self.fanout - 1)) {
+            let one = self.fanout - 1;
+            let limit = parents * (one * top - (one - self.fanout * most / of) * level) / top;
+            if parents > 1 && entries < limit {
                 self.spread(part);
                 return Ok(());
             }
