@@ -52,7 +52,7 @@ impl ScratchPool {
         match file.fill(|path| options.create(path)) {
             Ok(store) => Ok((Self { file, _folder: folder }, store)),
             Err(error) => {
-                file.leave(); // It may be somebody else's by now.
+                file.leave(); // It may be another process's by now.
                 Err(error.into())
             }
         }

@@ -3,7 +3,7 @@
 //! What a command makes for itself may go at any moment: a thread that waits for the signal removes
 //! it ([`swept`]). What becomes a file of the user's is made by the library, which removes it when
 //! its work is aborted: so the signal aborts the work ([`Ending`]). Either way the process then
-//! dies by the signal, so that whoever waits for it sees why.
+//! dies by the signal, so that the process that waits for it sees why.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ use crate::progress::{entries_bar, show_entries};
 /// as a full disk is, instead of killing the process. The signal is caught and not ignored:
 /// programs that this one starts find it as it was.
 pub fn survive_file_size_limit() -> Outcome {
-    let caught = Arc::new(AtomicBool::new(false)); // Nobody asks: the write itself reports it.
+    let caught = Arc::new(AtomicBool::new(false)); // Never asked: the write itself reports it.
     signal_hook::flag::register(SIGXFSZ, caught).map(drop).map_err(unusable)
 }
 

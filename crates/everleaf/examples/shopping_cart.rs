@@ -1,5 +1,5 @@
 //! A shop's carts: stock and carts in trees of their own, changed together or not at all; carts
-//! that nobody pays for expire.
+//! that are never paid for expire.
 //!
 //! `cargo run -p everleaf --example shopping_cart`
 

@@ -21,7 +21,7 @@ use crate::{CheckOutcome, Error, OwnedKey, StoreKey};
 
 /// Violations that are written out; what exceeds them is counted.
 const MAX_SENTENCES: usize = 1000;
-/// Entries between two calls of whoever watches.
+/// Entries between two calls of the callback.
 const STEP: u64 = 256;
 
 /// The index's own invariants are tested in one step; `watch` is called before it, and after each

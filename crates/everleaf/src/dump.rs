@@ -107,7 +107,8 @@ impl Store {
     }
 
     /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and
-    /// any engine. If that fails the store is empty again: nobody else may write to it meanwhile.
+    /// any engine. If that fails the store is empty again: no other thread
+    /// may write to it meanwhile.
     ///
     /// # Errors
     /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off,

@@ -72,7 +72,7 @@ pub fn restore(
 
 /// Not generic, so that it is compiled here, once.
 fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
-    let empty = Store::open(path)?; // Until the end: nobody else writes to what is to be replaced.
+    let empty = Store::open(path)?; // Until the end no other process writes to it.
     let path = fs::canonicalize(path).map_err(failed("finding", path))?;
     let metadata = fs::metadata(&path).map_err(failed("reading", &path))?;
     let statistics = empty.statistics()?;
@@ -90,8 +90,8 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
         .key_type(empty.key_type())
         .parameters(empty.backend().parameters());
     let options = options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
-    // The name is dropped before the pool, which is closed then: that can take long, and whoever
-    // has aborted the work may not wait for it.
+    // The name is dropped before the pool, which is closed then: that can take long, and a
+    // process that has aborted the work may not wait for it.
     let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);
     // If it fails there is no need to empty the pool: it goes.
     let progress = read_dump(&filled, input, watch)?;

@@ -160,7 +160,7 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// Long work was ended by whoever watched its progress. What it was making is not there, but
+    /// Long work was ended by the callback that watched it. What it was making is not there, but
     /// for what a stream has been given.
     #[error("it was stopped on request")]
     Aborted,

@@ -1,7 +1,7 @@
 //! Giving back the room of what has expired: at once, or by a thread.
 //!
 //! Reading treats an expired value as absent without removing it; writing the key frees it. What
-//! nobody writes any more is found here.
+//! no thread writes any more is found here.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -82,7 +82,7 @@ impl Sweeper {
         let thread = std::thread::spawn(move || {
             let still = || matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
             loop {
-                // What goes wrong here goes wrong for whoever writes next, and is told to him.
+                // What fails here fails for the next writer too, which gets the error.
                 let Some(backend) = Weak::upgrade(&backend) else { return };
                 let _ = sweep(&backend, &mut || still());
                 drop(backend);

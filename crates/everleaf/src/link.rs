@@ -54,7 +54,7 @@ pub(crate) use self::batch::Change;
 /// one.
 const KEY_LOCKS: usize = 1024;
 /// Workers that a store uses at a time: half of the pool's, the others are for its index.
-const SEATS: usize = 32;
+const POOLED_WORKERS: usize = 32;
 
 /// What the threads of an open store share.
 pub(crate) struct Live<M: Media, K: StoreKey> {
@@ -70,7 +70,7 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
 
 impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn new(index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
-        let workers = Workers::new(Arc::clone(&pool), SEATS);
+        let workers = Workers::new(Arc::clone(&pool), POOLED_WORKERS);
         let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
         let (batches, interrupted) = (RwLock::new(()), AtomicBool::new(false));
         Self { index, pool, workers, key_locks, batches, interrupted }
@@ -120,14 +120,14 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.shared(&self.batches)
     }
 
-    /// While this is held nobody scans.
+    /// While this is held no thread scans.
     fn lock_scans_out(&self) -> RwLockWriteGuard<'_, ()> {
         self.exclusive(&self.batches)
     }
 
     /// Takes a lock together with others. Blocking is fair: a writer that waits lets no more
     /// readers in, else those of a key that is always being read would keep it waiting for ever.
-    /// Under the explorer, which schedules, nobody may block.
+    /// Under the explorer, which schedules, no thread may block.
     fn shared<'l>(&self, lock: &'l RwLock<()>) -> RwLockReadGuard<'l, ()> {
         if M::SCHEDULED { self.wait_for(|| lock.try_read()) } else { lock.read() }
     }

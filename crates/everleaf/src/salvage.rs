@@ -139,8 +139,8 @@ impl Work<'_> {
         if K::TYPE == KeyType::Bytes { self.name_lost_trees() } else { Ok(()) }
     }
 
-    /// Gives a name to trees whose entry in the catalog could not be read: nobody would find what
-    /// is in them, but the tree that is made next, which would be given their number.
+    /// Gives a name to trees whose entry in the catalog could not be read. Without a name
+    /// the tree that is made next would be given their number, and what is in them.
     fn name_lost_trees(&mut self) -> Result<(), Error> {
         let catalog = self.new.catalog()?;
         let mut named = BTreeSet::new();

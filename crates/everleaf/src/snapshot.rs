@@ -1,8 +1,8 @@
 //! Snapshots: the state of one moment, read while others write.
 //!
-//! No engine keeps versions. So whoever is about to change a key, while there is a snapshot, first
-//! notes in DRAM what the key was: its *image*. A snapshot reads the index and then its images,
-//! which prevail.
+//! No engine keeps versions. So a writer that is about to change a key, while there is a snapshot,
+//! first notes in DRAM what the key was: its *image*. A snapshot reads the index and then its
+//! images, which prevail.
 //!
 //! S1: an image is there before the index changes, and both happen under the lock of the key. So
 //! who reads the index first and the images afterwards sees either the old value in the index, or
@@ -81,12 +81,12 @@ impl Images {
         }
     }
 
-    /// Forgets the images of keys up to this one, and keeps none of them any more: whoever reads
+    /// Forgets the images of keys up to this one, and keeps none of them any more: the reader
     /// has passed it and does not come back.
     pub(crate) fn pass(&self, key: &OwnedKey) {
         let mut guard = self.kept.lock();
         let kept = &mut *guard;
-        // One by one: whoever reads comes by every few hundred entries, and the images ahead may be
+        // One by one: the reader comes by every few hundred entries, and the images ahead may be
         // millions.
         while let Some(first) = kept.images.first_entry().filter(|first| first.key() <= key) {
             kept.bytes -= first.get().bytes(first.key());
@@ -189,7 +189,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Nobody may be writing (S2).
+    /// No thread may be writing (S2).
     pub(crate) fn begin(&self, now_ms: u64, limit_bytes: u64) -> Arc<Images> {
         let images = Arc::new(Images::new(now_ms, limit_bytes));
         let mut list = self.list.write();

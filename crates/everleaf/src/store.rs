@@ -266,7 +266,7 @@ impl Store {
         self.check_with(&mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`check`](Store::check), with somebody who watches, who must not call the store. The
+    /// As [`check`](Store::check), with a callback, which must not call the store. The
     /// index's own invariants are one step, which may be half of the work.
     ///
     /// # Errors

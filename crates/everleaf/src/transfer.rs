@@ -44,7 +44,7 @@ impl Progress {
     }
 }
 
-/// Whoever watches long work: called after each step of some hundred entries; `Break` ends the work
+/// Watches long work: called after each step of some hundred entries; `Break` ends the work
 /// with [`Error::Aborted`].
 pub type Watch<'w> = dyn FnMut(&Progress) -> ControlFlow<()> + 'w;
 

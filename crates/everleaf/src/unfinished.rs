@@ -42,7 +42,7 @@ impl Unfinished {
         &self.part
     }
 
-    /// Gives it its name, unless somebody else has taken that meanwhile.
+    /// Gives it its name, unless another process took it meanwhile.
     pub fn finish(self) -> Result<(), Error> {
         // A second link, because a renaming would replace what is there; not all file systems have
         // links.

@@ -75,7 +75,7 @@ impl View {
     /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show`
     /// returns. Writers of this key (and of some others, which share its lock) wait until `show`
     /// returns, so it must not call the store: a write would wait for itself, a read for a writer
-    /// that waits. A snapshot shows a copy, and keeps nobody waiting.
+    /// that waits. A snapshot shows a copy, and keeps no writer waiting.
     ///
     /// # Errors
     /// As [`get`](View::get).

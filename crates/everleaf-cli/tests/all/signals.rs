@@ -25,7 +25,7 @@ fn end(child: Child, signal: i32) {
     assert_eq!(send(child, signal).signal(), Some(signal));
 }
 
-/// Sends the signal to a process that nobody has waited for yet; how it ended.
+/// Sends the signal to a process that was not waited for yet; how it ended.
 fn send(mut child: Child, signal: i32) -> ExitStatus {
     let sent =
         Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();

@@ -8,7 +8,7 @@ use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
 use everleaf_pmem::{Media, Traced, site};
 
 /// A note, and a seal that may be there only if the note is. The note is flushed and left without a
-/// fence; whoever seals fences first.
+/// fence; the thread that seals fences first.
 struct Sealed {
     threads: u16,
 }

@@ -54,7 +54,7 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
     snapshots: Snapshots,
     counts: Counts,
     /// None once closed: the workers of the index and of the store must be gone before the pool is
-    /// marked clean, and whoever still has a tree of a closed store must not keep its file.
+    /// marked clean, and a thread that still has a tree of a closed store must not keep its file.
     live: ShardedLock<Option<Live<M, K>>>,
 }
 

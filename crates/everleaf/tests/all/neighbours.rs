@@ -28,7 +28,7 @@ fn a_writer_gets_its_turn_beside_readers_of_its_key() {
                 while !done.load(Ordering::Relaxed)
                     && reads.fetch_add(1, Ordering::Relaxed) < ENOUGH_READS
                 {
-                    // Others read meanwhile: there is hardly a moment when nobody does.
+                    // Others read meanwhile: there is hardly a moment when none does.
                     store
                         .get_with("key", |_| {
                             std::thread::sleep(std::time::Duration::from_micros(200))

@@ -2,7 +2,7 @@
 //! and what the sentence tells works.
 //!
 //! `fixtures/format-N.bin` is a pool that the last release of format N made, and
-//! `fixtures/format-N.dump` what its `everleaf dump` wrote. Whoever raises the format adds both.
+//! `fixtures/format-N.dump` what its `everleaf dump` wrote. Raising the format adds both.
 
 use std::fs::File;
 use std::ops::ControlFlow;

@@ -64,7 +64,7 @@ fn a_drop_that_meets_damage_does_not_keep_the_store_from_being_opened() {
         store.tree("herbs").is_err_and(|error| error.is_corruption()),
         "its name is free when it is gone"
     );
-    // Whoever removes what is damaged by its key can drop the rest.
+    // A caller that removes what is damaged by its key can drop the rest.
     assert!(store.drop_tree("herbs").is_err());
 }
 

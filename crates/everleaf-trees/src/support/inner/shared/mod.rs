@@ -5,7 +5,7 @@
 //! of the child, and then asks whether the node's word is still the same; if not it starts again.
 //! Until it has asked, what it read may be nonsense: numbers are checked before they are followed,
 //! loops are bounded. A *find_unvalidated* is one attempt of this whose last question is left to
-//! the caller, who asks it after he has read something of the child. What a descent returns comes
+//! the caller, which asks it after it has read something of the child. What a descent returns comes
 //! with a [`Ticket`]: as long as the bottom node's word has not changed, its child covers the key.
 //! (The upper bound of a node's last child stands further up, but falls only by a change of this
 //! node: a split of that child.)

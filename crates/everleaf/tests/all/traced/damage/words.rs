@@ -55,7 +55,7 @@ fn every_flipped_bit_of_header_allocator_and_records_is_found() {
                 assert!(found(&mut words, at, bit).0, "bit {bit} of word {at} of the header");
             }
         }
-        // The table describes itself in its first line, which nobody reads. Of the other lines: a
+        // The table describes itself in its first line, which is never read. Of the other lines: a
         // bit of every descriptor, and of every word of a bitmap that counts blocks; another one in
         // each.
         for at in TABLE_WORD + 8..TABLE_WORD + extent * 8 {
