@@ -12,6 +12,7 @@ use everleaf_pool::KeyType;
 
 use crate::batch::Write;
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::snapshot::Images;
 use crate::transfer::Watch;
 use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
@@ -67,6 +68,7 @@ pub trait Backend: Send + Sync {
     /// Stores a value, or removes the key, if the condition holds.
     fn write(
         &self,
+        life: &Life,
         key: Key<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
@@ -74,24 +76,33 @@ pub trait Backend: Send + Sync {
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
     /// Shows the value under the lock of the key; returns whether there is one.
-    fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error>;
+    fn get_with(
+        &self,
+        life: &Life,
+        key: Key<'_>,
+        show: &mut dyn FnMut(Found<'_>),
+    ) -> Result<bool, Error>;
     /// Shows the values of those keys that are present, with their positions.
     fn get_many(
         &self,
+        life: &Life,
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error>;
     /// Keys of one tree, expired ones included.
-    fn keys_in(&self, space: Space) -> Result<u64, Error>;
+    fn keys_in(&self, life: &Life, space: Space) -> Result<u64, Error>;
     /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
     /// must not call the store.
     fn scan(
         &self,
+        life: &Life,
         from: Bound<Key<'_>>,
         direction: Direction,
         expired: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), Error>;
+    /// Returns when all operations that had begun have ended.
+    fn wait_for_others(&self) -> Result<(), Error>;
     /// Begins to keep the values that writes replace, so that the state of this moment can be read.
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error>;
     fn end_snapshot(&self, images: &Arc<Images>);

@@ -7,6 +7,7 @@ use crate::backend::{Backend, Written};
 use crate::clock::to_ms;
 use crate::error::check_value;
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::{Error, Key, OwnedKey, Tree};
 
 /// When a write of a batch takes place.
@@ -21,6 +22,8 @@ pub(crate) enum Kind {
 /// One write of a batch. Its key is the index's.
 #[derive(Clone, Debug)]
 pub struct Write {
+    /// Of the tree that the key is of.
+    pub(crate) life: Life,
     pub(crate) key: OwnedKey,
     pub(crate) kind: Kind,
     pub(crate) value: Box<[u8]>,
@@ -54,6 +57,7 @@ pub struct Write {
 pub struct Batch {
     backend: Arc<dyn Backend>,
     space: Space,
+    life: Life,
     writes: Vec<Write>,
 }
 
@@ -61,11 +65,12 @@ pub struct Batch {
 pub struct BatchOn<'b> {
     batch: &'b mut Batch,
     space: Space,
+    life: Life,
 }
 
 impl Batch {
-    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space) -> Self {
-        Self { backend, space, writes: Vec::new() }
+    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: Life) -> Self {
+        Self { backend, space, life, writes: Vec::new() }
     }
 
     /// Makes what follows concern another tree of the same store.
@@ -89,11 +94,11 @@ impl Batch {
         if !std::ptr::addr_eq(Arc::as_ptr(&self.backend), Arc::as_ptr(tree.backend())) {
             return Err(Error::OtherStore);
         }
-        Ok(BatchOn { space: tree.space(), batch: self })
+        Ok(BatchOn { space: tree.space(), life: tree.life().clone(), batch: self })
     }
 
     fn here(&mut self) -> BatchOn<'_> {
-        BatchOn { space: self.space, batch: self }
+        BatchOn { space: self.space, life: self.life.clone(), batch: self }
     }
 
     /// Will store a value, in place of the one that there may be.
@@ -172,7 +177,8 @@ impl Batch {
     /// for all new values while the old ones are still there.
     ///
     /// # Errors
-    /// [`Error::is_full`] and all others: nothing was written. [`Error::Interrupted`]: damage was
+    /// [`Error::is_full`], [`Error::TreeDropped`] and all others: nothing was written.
+    /// [`Error::Interrupted`]: damage was
     /// met after the point of no return; opening the store again completes the batch.
     ///
     /// # Examples
@@ -210,7 +216,8 @@ impl BatchOn<'_> {
     ) -> Result<(), Error> {
         check_value(value)?;
         let key = self.space.encode(key)?.as_key().to_owned();
-        self.batch.writes.push(Write { key, kind, value: value.into(), expires_ms });
+        let (life, value) = (self.life.clone(), value.into());
+        self.batch.writes.push(Write { life, key, kind, value, expires_ms });
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use everleaf_pool::KeyType;
 
 use crate::keyspace::{CatalogEntry, Space};
+use crate::life::Life;
 use crate::view::View;
 use crate::{Error, Key, Scan, Store, Tree};
 
@@ -54,7 +55,7 @@ impl Store {
     pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree, Error> {
         let name = name.as_ref();
         let catalog = self.catalog()?;
-        let _names = self.names.lock();
+        let mut lives = self.lives.lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
             cut => {
@@ -71,7 +72,8 @@ impl Store {
         if entry.key_type != key_type {
             return Err(Error::WrongKeyType { expected: entry.key_type });
         }
-        Ok(Tree::new(Arc::clone(self.backend()), entry.space()))
+        let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
+        Ok(Tree::new(Arc::clone(self.backend()), entry.space(), life))
     }
 
     /// The tree of that name, if there is one.
@@ -91,9 +93,11 @@ impl Store {
     /// ```
     pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>, Error> {
         let Ok(catalog) = self.catalog() else { return Ok(None) };
+        let mut lives = self.lives.lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
-        let there = entry.filter(|entry| !entry.dropping);
-        Ok(there.map(|entry| Tree::new(Arc::clone(self.backend()), entry.space())))
+        let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
+        let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
+        Ok(Some(Tree::new(Arc::clone(self.backend()), entry.space(), life)))
     }
 
     /// The names of all trees, in order.
@@ -126,7 +130,8 @@ impl Store {
     /// Removes a tree with all that is in it; false if there is none. From the first moment on the
     /// tree is not there, at any crash point; its entries are then removed as by
     /// [`delete_range`](Tree::delete_range), by the next opening if a crash or an error comes in
-    /// between. Others must have stopped using it.
+    /// between. Handles of the tree, also those of other threads, give [`Error::TreeDropped`] from
+    /// then on, and never read or write a tree that is made later.
     ///
     /// # Errors
     /// As [`delete_range`](Tree::delete_range).
@@ -146,16 +151,21 @@ impl Store {
         let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
             return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
         };
-        let _names = self.names.lock();
+        let mut lives = self.lives.lock();
         let Some(bytes) = catalog.get(name)? else { return Ok(false) };
         let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
         catalog.put(name, &entry.to_bytes())?;
+        if let Some(life) = lives.remove(&entry.number) {
+            life.end();
+            self.backend().wait_for_others()?;
+        }
         self.finish_drop(name, entry)?;
         Ok(true)
     }
 
     fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<(), Error> {
-        Tree::new(Arc::clone(self.backend()), entry.space()).delete_in(Scan::all())?;
+        let keys = Tree::new(Arc::clone(self.backend()), entry.space(), Life::OF_STORE);
+        keys.delete_in(Scan::all())?;
         self.catalog()?.delete(name).map(drop)
     }
 
@@ -183,7 +193,9 @@ impl Store {
 
     pub(crate) fn catalog(&self) -> Result<Tree, Error> {
         match self.backend().key_type() {
-            KeyType::Bytes => Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog)),
+            KeyType::Bytes => {
+                Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog, Life::OF_STORE))
+            }
             KeyType::U64 => Err(Error::NoTrees),
         }
     }

@@ -22,6 +22,7 @@ use everleaf_index::Direction;
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
 use crate::batch::{Kind, Write as Removal};
+use crate::life::Life;
 use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
 use crate::transfer::{Everything, Progress, Watch, report, store_all};
 use crate::value_record::{KeyBytes, key_of_bytes};
@@ -130,8 +131,10 @@ impl Store {
     /// Removes everything, named trees and what has expired included.
     fn clear(&self) -> Result<(), Error> {
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let mut cursor = Cursor::new(Arc::clone(self.backend()), None, everything).with_expired();
+        let mut cursor = Cursor::new(Arc::clone(self.backend()), Life::OF_STORE, None, everything)
+            .with_expired();
         let removal = |entry: Fetched| Removal {
+            life: Life::OF_STORE,
             key: entry.key,
             kind: Kind::Delete,
             value: Box::default(),

@@ -139,6 +139,9 @@ pub enum Error {
     /// is written.
     #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
     Interrupted,
+    /// The tree of a handle was dropped.
+    #[error("the tree was dropped; ask the store for it by its name again")]
+    TreeDropped,
     /// A tree of one store, where one of another is wanted.
     #[error("the tree belongs to another store; use one of this store")]
     OtherStore,

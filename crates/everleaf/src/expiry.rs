@@ -12,6 +12,7 @@ use std::time::Duration;
 use everleaf_index::Direction;
 
 use crate::backend::{Backend, Condition};
+use crate::life::Life;
 use crate::scan::BATCH_ENTRIES;
 use crate::snapshot::is_expired;
 use crate::{Error, OwnedKey};
@@ -42,6 +43,7 @@ pub(crate) fn sweep(
         let (mut last, mut expired, mut looked_at) = (None, Vec::new(), 0);
         let now_ms = backend.now_ms();
         backend.scan(
+            &Life::OF_STORE,
             from.as_ref().map(OwnedKey::as_ref),
             Direction::Forward,
             true,
@@ -59,7 +61,9 @@ pub(crate) fn sweep(
         )?;
         swept.looked_at += looked_at as u64;
         for key in expired {
-            swept.removed += u64::from(backend.write(key.as_ref(), Condition::Expired, None)?.done);
+            let expired = Condition::Expired;
+            let written = backend.write(&Life::OF_STORE, key.as_ref(), expired, None)?;
+            swept.removed += u64::from(written.done);
         }
         match last {
             Some(last) if go_on() => from = Bound::Excluded(last),

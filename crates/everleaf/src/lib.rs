@@ -67,6 +67,7 @@ mod error;
 mod expiry;
 mod key;
 mod keyspace;
+mod life;
 mod link;
 mod options;
 pub mod registry;

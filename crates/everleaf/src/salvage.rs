@@ -15,6 +15,7 @@ use everleaf_pool::{KeyType, Opened, Pool, PoolError, Shutdown, open_damaged_fil
 
 use crate::backend::Condition;
 use crate::keyspace::{CatalogEntry, Space};
+use crate::life::Life;
 use crate::link::{Live, value_record};
 use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::transfer::{Progress, Watch, report, store_all};
@@ -152,6 +153,7 @@ impl Work<'_> {
             let from = Space::Named(number, KeyType::Bytes).encode_bound(Bound::Unbounded, true)?;
             let mut found = None;
             self.new.backend().scan(
+                &Life::OF_STORE,
                 from.as_ref().map(OwnedKey::as_ref),
                 Direction::Forward,
                 true,
@@ -255,7 +257,8 @@ impl Work<'_> {
         else {
             return Ok(());
         };
-        let written = self.new.backend().write(key, Condition::Absent, Some(found.found()))?;
+        let (backend, value) = (self.new.backend(), Some(found.found()));
+        let written = backend.write(&Life::OF_STORE, key, Condition::Absent, value)?;
         if written.done {
             self.salvaged.from_records += 1;
             self.progress.add(&Fetched {

@@ -9,6 +9,7 @@ use everleaf_index::Direction;
 
 use crate::backend::Backend;
 use crate::keyspace::successor;
+use crate::life::Life;
 use crate::snapshot::Images;
 use crate::view::View;
 use crate::{Error, Key, OwnedKey};
@@ -148,6 +149,7 @@ pub(crate) struct Fetched {
 /// What is left of a range, in keys of the index; it shrinks from both ends.
 pub(crate) struct Cursor {
     backend: Arc<dyn Backend>,
+    life: Life,
     images: Option<Arc<Images>>,
     /// What has not been fetched yet.
     lower: Bound<OwnedKey>,
@@ -165,11 +167,13 @@ impl Cursor {
     /// `images` is the snapshot that is read, if one is.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
+        life: Life,
         images: Option<Arc<Images>>,
         (lower, upper): (Bound<OwnedKey>, Bound<OwnedKey>),
     ) -> Self {
         Self {
             backend,
+            life,
             expired: images.is_some(),
             images,
             lower,
@@ -207,7 +211,7 @@ impl Cursor {
             if forward { (&self.lower, &self.upper) } else { (&self.upper, &self.lower) };
         let mut batch: Vec<Fetched> = Vec::new();
         let (mut bytes, mut reached_stop, mut disordered) = (0, true, false);
-        self.backend.scan(borrowed(start), end, self.expired, &mut |key, found| {
+        self.backend.scan(&self.life, borrowed(start), end, self.expired, &mut |key, found| {
             if !passes(stop, key, !forward) {
                 return ControlFlow::Break(());
             }

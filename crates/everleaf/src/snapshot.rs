@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use crate::backend::{Backend, Found};
+use crate::life::Life;
 use crate::scan::Fetched;
 use crate::view::View;
 use crate::{Error, Key, OwnedKey, Tree};
@@ -247,18 +248,22 @@ impl Snapshot {
         limit_bytes: u64,
     ) -> Result<Self, Error> {
         let images = backend.begin_snapshot(limit_bytes)?;
-        Ok(Self { view: View::new(Arc::clone(backend), space, Some(Arc::clone(&images))), images })
+        let of_view = Some(Arc::clone(&images));
+        Ok(Self { view: View::new(Arc::clone(backend), space, Life::OF_STORE, of_view), images })
     }
 
     /// A named tree as it was then; `tree` is what it is now.
     ///
     /// # Errors
-    /// [`Error::OtherStore`].
+    /// [`Error::OtherStore`], [`Error::TreeDropped`].
     pub fn of(&self, tree: &Tree) -> Result<View, Error> {
         if !std::ptr::addr_eq(Arc::as_ptr(self.view.backend()), Arc::as_ptr(tree.backend())) {
             return Err(Error::OtherStore);
         }
-        Ok(View::new(Arc::clone(tree.backend()), tree.space(), Some(Arc::clone(&self.images))))
+        // Of a tree that is dropped later the snapshot still has what was in it.
+        tree.life().check()?;
+        let (backend, images) = (Arc::clone(tree.backend()), Arc::clone(&self.images));
+        Ok(View::new(backend, tree.space(), Life::OF_STORE, Some(images)))
     }
 
     /// Bytes of DRAM that it has gathered.

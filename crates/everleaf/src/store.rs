@@ -1,5 +1,6 @@
 //! The store itself.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::{ControlFlow, Deref};
 use std::path::Path;
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use crate::backend::Backend;
 use crate::expiry::{self, Sweeper, Swept};
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 use crate::{
     Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Statistics, Tree, Watch,
@@ -23,8 +25,8 @@ use crate::{
 /// were made of a store are closed with it: what they are asked then is [`Error::Closed`].
 pub struct Store {
     tree: Tree,
-    /// Held while the names of the trees change.
-    pub(crate) names: Mutex<()>,
+    /// Held while the names of the trees change: the lives of those that were asked for, by number.
+    pub(crate) lives: Mutex<HashMap<u16, Life>>,
     sweeper: Mutex<Option<Sweeper>>,
 }
 
@@ -95,7 +97,8 @@ impl Store {
 
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
-        Self { tree: Tree::new(backend, space), names: Mutex::new(()), sweeper: Mutex::new(None) }
+        let tree = Tree::new(backend, space, Life::OF_STORE);
+        Self { tree, lives: Mutex::default(), sweeper: Mutex::new(None) }
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {

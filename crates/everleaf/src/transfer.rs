@@ -10,6 +10,7 @@ use everleaf_index::Direction;
 
 use crate::backend::Backend;
 use crate::batch::{Kind, Write};
+use crate::life::Life;
 use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
 use crate::snapshot::Images;
 use crate::unfinished::Unfinished;
@@ -67,6 +68,7 @@ impl<'b> Everything<'b> {
         let images = backend.begin_snapshot(IMAGES_BYTES)?;
         let cursor = Cursor::new(
             Arc::clone(backend),
+            Life::OF_STORE,
             Some(Arc::clone(&images)),
             (Bound::Unbounded, Bound::Unbounded),
         );
@@ -92,6 +94,7 @@ impl Drop for Everything<'_> {
 /// Stores entries, all or none.
 pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Result<(), Error> {
     let write = |entry: Fetched| Write {
+        life: Life::OF_STORE,
         key: entry.key,
         kind: Kind::Put,
         value: entry.value.into_boxed_slice(),

@@ -11,6 +11,7 @@ use crate::batch::{Batch, Kind, Write};
 use crate::clock::to_ms;
 use crate::error::check_value;
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::scan::{BATCH_ENTRIES, Entry};
 use crate::view::View;
 use crate::{Error, Key, OwnedKey, Scan};
@@ -29,8 +30,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space) -> Self {
-        Self { view: View::new(backend, space, None) }
+    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: Life) -> Self {
+        Self { view: View::new(backend, space, life, None) }
     }
 
     /// What can be read of it, without the right to write.
@@ -60,7 +61,8 @@ impl Tree {
         if let Some(new) = new {
             check_value(new.value)?;
         }
-        self.view.backend().write(self.view.space().encode(key)?.as_key(), condition, new)
+        let (view, key) = (&self.view, self.view.space().encode(key)?);
+        view.backend().write(view.life(), key.as_key(), condition, new)
     }
 
     /// Stores `value` under `key`, in place of the value that it may have; true if it had one. The
@@ -283,7 +285,7 @@ impl Tree {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn batch(&self) -> Batch {
-        Batch::new(Arc::clone(self.view.backend()), self.view.space())
+        Batch::new(Arc::clone(self.view.backend()), self.view.space(), self.view.life().clone())
     }
 
     /// Stores many values, all or none: a [`batch`](Tree::batch) of puts.
@@ -393,8 +395,13 @@ impl Tree {
         let mut cursor = self.view.cursor(scan)?.with_expired();
         let mut removed = 0;
         while !cursor.exhausted {
-            let removal =
-                |key| Write { key, kind: Kind::Delete, value: Box::default(), expires_ms: None };
+            let removal = |key| Write {
+                life: self.view.life().clone(),
+                key,
+                kind: Kind::Delete,
+                value: Box::default(),
+                expires_ms: None,
+            };
             let writes: Vec<Write> = cursor
                 .fetch(direction, BATCH_ENTRIES)?
                 .into_iter()
@@ -414,8 +421,9 @@ impl Tree {
         match backend.apply(writes) {
             Ok(written) => Ok(count(&written)),
             Err(error) if error.is_full() => {
-                let one =
-                    |write: &Write| backend.write(write.key.as_ref(), Condition::Always, None);
+                let one = |write: &Write| {
+                    backend.write(&write.life, write.key.as_ref(), Condition::Always, None)
+                };
                 Ok(count(&writes.iter().map(one).collect::<Result<Vec<_>, _>>()?))
             }
             Err(error) => Err(error),

@@ -10,6 +10,7 @@ use everleaf_pool::KeyType;
 
 use crate::backend::{Backend, Found};
 use crate::keyspace::{Encoded, Space};
+use crate::life::Life;
 use crate::scan::{BATCH_ENTRIES, Cursor, Entry, Fetched, borrowed, passes};
 use crate::snapshot::Images;
 use crate::{Error, Key, OwnedKey, Range, Scan};
@@ -24,6 +25,7 @@ use crate::{Error, Key, OwnedKey, Range, Scan};
 pub struct View {
     backend: Arc<dyn Backend>,
     space: Space,
+    life: Life,
     /// The snapshot that is read; none: what is there now.
     images: Option<Arc<Images>>,
 }
@@ -32,9 +34,10 @@ impl View {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         space: Space,
+        life: Life,
         images: Option<Arc<Images>>,
     ) -> Self {
-        Self { backend, space, images }
+        Self { backend, space, life, images }
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
@@ -43,6 +46,10 @@ impl View {
 
     pub(crate) fn space(&self) -> Space {
         self.space
+    }
+
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
     }
 
     /// The kind of keys.
@@ -144,7 +151,7 @@ impl View {
     fn find(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
         let key = self.space.encode(key)?;
         match &self.images {
-            None => self.backend.get_with(key.as_key(), show),
+            None => self.backend.get_with(&self.life, key.as_key(), show),
             Some(images) => {
                 // A value that has expired by now is read from the index as absent, which a
                 // snapshot must not believe.
@@ -156,7 +163,8 @@ impl View {
                     }
                     ControlFlow::Break(())
                 };
-                self.backend.scan(Bound::Included(key), Direction::Forward, true, &mut visit)?;
+                let from = Bound::Included(key);
+                self.backend.scan(&self.life, from, Direction::Forward, true, &mut visit)?;
                 let found = found
                     .as_ref()
                     .map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
@@ -192,7 +200,8 @@ impl View {
             keys.into_iter().map(|key| self.space.encode(key.into())).collect::<Result<_, _>>()?;
         let keys: Vec<Key<'_>> = encoded.iter().map(Encoded::as_key).collect();
         let mut values = vec![None; keys.len()];
-        self.backend.get_many(&keys, &mut |at, found| values[at] = Some(found.value.to_vec()))?;
+        let mut copy = |at: usize, found: Found<'_>| values[at] = Some(found.value.to_vec());
+        self.backend.get_many(&self.life, &keys, &mut copy)?;
         Ok(values)
     }
 
@@ -251,7 +260,7 @@ impl View {
         if self.images.is_some() {
             self.count_in(Scan::all())
         } else {
-            self.backend.keys_in(self.space)
+            self.backend.keys_in(&self.life, self.space)
         }
     }
 
@@ -408,7 +417,7 @@ impl View {
         let (direction, (lower, upper)) = (scan.direction, self.bounds_of(scan)?);
         let (start, stop) = if forward { (&lower, &upper) } else { (&upper, &lower) };
         let (mut previous, mut wrong) = (None, None);
-        self.backend.scan(borrowed(start), direction, false, &mut |key, found| {
+        self.backend.scan(&self.life, borrowed(start), direction, false, &mut |key, found| {
             if !passes(stop, key, !forward) {
                 return ControlFlow::Break(());
             }
@@ -436,7 +445,8 @@ impl View {
 
     /// What `scan` describes, to be fetched.
     pub(crate) fn cursor(&self, scan: Scan) -> Result<Cursor, Error> {
-        Ok(Cursor::new(Arc::clone(&self.backend), self.images.clone(), self.bounds_of(scan)?))
+        let (backend, life) = (Arc::clone(&self.backend), self.life.clone());
+        Ok(Cursor::new(backend, life, self.images.clone(), self.bounds_of(scan)?))
     }
 
     /// Entries with keys of this view's space.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::Attached;
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
 
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Counts {
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn count_keys(&self, space: Space) -> Result<u64, Error> {
+    pub(super) fn count_keys(&self, life: &Life, space: Space) -> Result<u64, Error> {
         if space == Space::Numbers {
             return self.read(|live| Ok(live.index.len()));
         }
@@ -50,6 +51,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             space
         };
         self.read(|live| {
+            life.check()?;
             let counts = self.counts.by_space.lock();
             Ok(match space {
                 Space::Own => live.index.len().saturating_sub(counts.values().sum()),

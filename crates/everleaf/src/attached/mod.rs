@@ -21,6 +21,7 @@ use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
 use crate::batch::Write;
 use crate::clock::Clock;
 use crate::keyspace::Space;
+use crate::life::Life;
 use crate::link::Live;
 use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
@@ -168,41 +169,53 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn write(
         &self,
+        life: &Life,
         key: Key<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
     ) -> Result<Written, Error> {
-        self.write_one(key, condition, new)
+        self.write_one(life, key, condition, new)
     }
 
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
         self.write_together(writes)
     }
 
-    fn get_with(&self, key: Key<'_>, show: &mut dyn FnMut(Found<'_>)) -> Result<bool, Error> {
-        self.read_one(key, show)
+    fn get_with(
+        &self,
+        life: &Life,
+        key: Key<'_>,
+        show: &mut dyn FnMut(Found<'_>),
+    ) -> Result<bool, Error> {
+        self.read_one(life, key, show)
     }
 
     fn get_many(
         &self,
+        life: &Life,
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error> {
-        self.read_many(keys, show)
+        self.read_many(life, keys, show)
     }
 
-    fn keys_in(&self, space: Space) -> Result<u64, Error> {
-        self.count_keys(space)
+    fn keys_in(&self, life: &Life, space: Space) -> Result<u64, Error> {
+        self.count_keys(life, space)
     }
 
     fn scan(
         &self,
+        life: &Life,
         from: Bound<Key<'_>>,
         direction: Direction,
         expired: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), Error> {
-        self.read_range(from, direction, expired, visit)
+        self.read_range(life, from, direction, expired, visit)
+    }
+
+    fn wait_for_others(&self) -> Result<(), Error> {
+        self.alone(|_| Ok(()))
     }
 
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error> {

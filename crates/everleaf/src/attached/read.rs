@@ -8,6 +8,7 @@ use everleaf_pmem::Media;
 
 use super::Attached;
 use crate::backend::{Backend, Found, Visit};
+use crate::life::Life;
 use crate::link::value_record;
 use crate::snapshot::is_expired;
 use crate::value_record::KeyBytes;
@@ -41,11 +42,13 @@ fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>,
 impl<M: Media, K: StoreKey> Attached<M, K> {
     pub(super) fn read_one(
         &self,
+        life: &Life,
         key: Key<'_>,
         show: &mut dyn FnMut(Found<'_>),
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         self.read(|live| {
+            life.check()?;
             let _lock = live.lock_to_read(narrow);
             let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
             let records = live.pin_records();
@@ -58,6 +61,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     pub(super) fn read_many(
         &self,
+        life: &Life,
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error> {
@@ -66,6 +70,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             let narrow =
                 keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
             self.read(|live| {
+                life.check()?;
                 let _locks = live.lock_all_to_read(&narrow);
                 let mut offsets = [None; GROUP];
                 let offsets = &mut offsets[..keys.len()];
@@ -86,6 +91,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     pub(super) fn read_range(
         &self,
+        life: &Life,
         from: Bound<Key<'_>>,
         direction: Direction,
         expired: bool,
@@ -94,6 +100,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let from = narrow_bound::<K>(from)?;
         let now = Now::of(self);
         self.read(|live| {
+            life.check()?;
             // A batch is in the index wholly or not at all.
             let _batches = live.lock_batches_out();
             let mut failed = None;

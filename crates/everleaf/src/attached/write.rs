@@ -9,6 +9,7 @@ use super::Attached;
 use super::read::Now;
 use crate::backend::{Condition, Found, NewValue, Written};
 use crate::batch::{Kind, Write};
+use crate::life::Life;
 use crate::link::{Change, Live, value_record};
 use crate::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
@@ -25,12 +26,14 @@ struct Outcome<'w> {
 impl<M: Media, K: StoreKey> Attached<M, K> {
     pub(super) fn write_one(
         &self,
+        life: &Life,
         key: Key<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
     ) -> Result<Written, Error> {
         let narrow = K::narrow_checked(key)?;
         self.writing(|live| {
+            life.check()?;
             let _lock = live.lock_to_write(narrow);
             let linked = live.linked(narrow)?;
             let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
@@ -79,6 +82,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
         self.writing(|live| {
+            writes.iter().try_for_each(|write| write.life.check())?;
             let _locks = live.lock_all_to_write(&keys);
             let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
             let now = Now::of(self);

@@ -158,3 +158,89 @@ fn long_work_can_be_watched_and_stopped() {
     }
     assert_eq!(store.len(), 1, "it goes on");
 }
+
+/// A tree, dropped while there is a handle of it, and the next one, which has its number.
+fn dropped_and_made(store: &Store) -> (everleaf::Tree, everleaf::Tree) {
+    let old = store.tree("old").unwrap();
+    old.put("key", b"of the old tree").unwrap();
+    assert!(store.drop_tree("old").unwrap());
+    let new = store.tree("new").unwrap();
+    new.put("key", b"of the new tree").unwrap();
+    (old, new)
+}
+
+#[test]
+fn a_handle_of_a_dropped_tree_neither_reads_nor_writes_the_next_one() {
+    let folder = folder();
+    let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a")).unwrap();
+    let (old, new) = dropped_and_made(&store);
+    let refused = |result: Result<(), Error>| {
+        assert!(matches!(result, Err(Error::TreeDropped)), "{result:?}");
+    };
+    refused(old.get("key").map(drop));
+    refused(old.get_many(["key"]).map(drop));
+    refused(old.expiry("key").map(drop));
+    refused(old.count().map(drop));
+    refused(old.first().map(drop));
+    refused(old.iter().next().unwrap().map(drop));
+    refused(old.scan_with(Default::default(), |_, _| ControlFlow::Continue(())));
+    refused(old.view().get("key").map(drop));
+    refused(old.put("key", b"").map(drop));
+    refused(old.insert("another", b"").map(drop));
+    refused(old.delete("key").map(drop));
+    refused(old.delete_range("a".."z").map(drop));
+    refused(old.put_many([("another", "")]).map(drop));
+    let mut batch = store.batch();
+    batch.put("own", b"").unwrap();
+    batch.on(&old).unwrap().put("key", b"").unwrap();
+    refused(batch.commit().map(drop));
+    refused(store.snapshot().unwrap().of(&old).map(drop));
+    assert_eq!(store.get("own").unwrap(), None, "all of a batch or nothing");
+    assert_eq!(new.get("key").unwrap().as_deref(), Some(&b"of the new tree"[..]));
+    assert_eq!(new.count().unwrap(), 1);
+    // A handle of the same tree by another call is one of the new tree's.
+    store.existing_tree("new").unwrap().unwrap().put("key", b"changed").unwrap();
+    assert_eq!(new.get("key").unwrap().as_deref(), Some(&b"changed"[..]));
+}
+
+#[test]
+fn a_snapshot_has_what_was_in_a_tree_that_is_dropped_after_it() {
+    let folder = folder();
+    let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a")).unwrap();
+    let tree = store.tree("old").unwrap();
+    tree.put("key", b"of the old tree").unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let seen = snapshot.of(&tree).unwrap();
+    assert!(store.drop_tree("old").unwrap());
+    store.tree("new").unwrap().put("key", b"of the new tree").unwrap();
+    assert_eq!(seen.get("key").unwrap().as_deref(), Some(&b"of the old tree"[..]));
+    assert_eq!(seen.iter().count(), 1);
+}
+
+#[test]
+fn what_threads_write_while_a_tree_is_dropped_is_in_no_later_tree() {
+    let folder = folder();
+    let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a")).unwrap();
+    for round in 0..200_u64 {
+        let tree = store.tree("tree").unwrap();
+        assert_eq!(tree.iter().count(), 0, "round {round}: the tree is new");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let tree = &tree;
+                scope.spawn(move || {
+                    for n in 0.. {
+                        match tree.put(&format!("{thread} {}", n % 50), b"value") {
+                            Ok(_) => {}
+                            Err(Error::TreeDropped) => break,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+            std::thread::yield_now();
+            assert!(store.drop_tree("tree").unwrap());
+        });
+        assert_eq!(store.count().unwrap(), 0);
+    }
+    assert!(store.check().unwrap().ok);
+}
