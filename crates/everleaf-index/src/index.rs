@@ -138,7 +138,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
         Ok(())
     }
 
-    /// The engine without its lock, for a caller who has the index to himself: none where there is
+    /// The engine without its lock, for a caller that has the index alone: none where there is
     /// no lock to leave out. A lock's atomic instructions wait for the fence of the operation
     /// before; without them the next operation's misses overlap with that fence.
     fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {

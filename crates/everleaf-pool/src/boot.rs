@@ -16,6 +16,16 @@ pub(crate) fn is_this_boot(left_by: [Option<u64>; 3]) -> bool {
     is_boot(left_by, boot_id())
 }
 
+/// Whether a pool was left under another boot for certain.
+pub(crate) fn is_other_boot(left_by: [Option<u64>; 3]) -> bool {
+    is_other(left_by, boot_id())
+}
+
+fn is_other(left_by: [Option<u64>; 3], now: Option<BootId>) -> bool {
+    let is_known = !left_by.contains(&None) && left_by != UNKNOWN_BOOT.map(Some);
+    is_known && now.is_some_and(|now| left_by != now.map(Some))
+}
+
 fn is_boot(left_by: [Option<u64>; 3], now: Option<BootId>) -> bool {
     now.is_some_and(|now| left_by == now.map(Some) && now != UNKNOWN_BOOT)
 }
@@ -43,6 +53,17 @@ mod tests {
         for text in ["", "\n", "no boot id", "00000000-0000-0000-0000-000000000000"] {
             assert_eq!(parse(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_boot_is_another_one_for_certain_only_where_both_are_known() {
+        let id = parse("6f0b9a3e-6c1f-4a55-9b6e-0c8c5e6a7d11\n").unwrap();
+        let known = id.map(Some);
+        assert!(is_other(known, Some([1, 2, 3])));
+        assert!(!is_other(known, Some(id)));
+        assert!(!is_other(known, None));
+        assert!(!is_other(UNKNOWN_BOOT.map(Some), Some(id)));
+        assert!(!is_other([known[0], None, known[2]], Some(id)), "a damaged word");
     }
 
     #[test]

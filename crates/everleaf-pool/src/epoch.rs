@@ -159,7 +159,9 @@ impl<M: Media> EpochWorker<M> {
     /// # Errors
     /// [`PoolError::WorkerBusy`] if it was left in the middle of something.
     pub fn new(worker: Worker<M>) -> Result<Self, PoolError> {
-        worker.ready()?;
+        if worker.is_busy() {
+            return Err(PoolError::WorkerBusy { slot: worker.slot });
+        }
         let open = std::array::from_fn(|_| std::array::from_fn(|_| None));
         Ok(Self { worker, open, current: Changes::default(), ending: None, spare_log: None })
     }

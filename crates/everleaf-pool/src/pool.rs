@@ -8,7 +8,7 @@ use everleaf_pmem::{
 use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
-use crate::boot::{UNKNOWN_BOOT, boot_id, is_this_boot};
+use crate::boot::{UNKNOWN_BOOT, boot_id, is_other_boot, is_this_boot};
 use crate::chunks::{Chunks, Extent};
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
@@ -94,8 +94,12 @@ enum Left {
     Closed,
     /// It left the pool open, and its stores may have reached persistent memory in any mixture.
     Open,
-    /// It left the pool open, and wrote to persistent memory, with every flush.
+    /// It left the pool open, and wrote to persistent memory, with every flush; the machine was
+    /// started again since.
     OpenPersistent,
+    /// The same under this boot, or under one that is not known: what it had stored and not flushed
+    /// when it died may be in the caches of the processor, where it is visible and not durable.
+    OpenInCaches,
 }
 
 impl<M: Media> Pool<M> {
@@ -261,11 +265,15 @@ impl<M: Media> Pool<M> {
     fn check_state(&self) -> Result<Left, PoolError> {
         let header = self.header()?;
         let place = std::mem::offset_of!(Header, state) as u64;
+        let left_by = header.boot_id.each_ref().map(|part| self.media.load(part).open());
         match self.media.load(&header.state).open() {
             Some(STATE_CLEAN) => Ok(Left::Closed),
-            Some(STATE_OPEN_PERSISTENT) => Ok(Left::OpenPersistent),
+            Some(STATE_OPEN_PERSISTENT) => {
+                let has_file = self.media.region().file().is_some();
+                let in_caches = is_this_boot(left_by) || has_file && !is_other_boot(left_by);
+                Ok(if in_caches { Left::OpenInCaches } else { Left::OpenPersistent })
+            }
             Some(STATE_OPEN) => {
-                let left_by = header.boot_id.each_ref().map(|part| self.media.load(part).open());
                 if is_this_boot(left_by) {
                     return Ok(Left::Open);
                 }
@@ -294,6 +302,8 @@ impl<M: Media> Pool<M> {
     /// left      this session     what is done
     /// closed    any              open := this session's            flush, fence, sync
     /// 3         persistent       open := 3                         flush, fence, sync
+    /// 3, alive  persistent       every line is written back, fence; then open := 3
+    ///                            Crash before: as it was left.
     /// 3         another          open := 2, this boot              flush, fence, sync
     ///                            Crash: what follows is not taken for persistent.
     /// 2         another          open := 2, this boot (as it was)  flush, fence
@@ -301,11 +311,13 @@ impl<M: Media> Pool<M> {
     ///                            Crash before: the boot still counts.
     /// ```
     ///
+    /// "Alive" is a machine that was not started again since: what a killed process had stored and
+    /// not flushed is visible. Recovery would act on it, durably, before it is durable itself.
+    ///
     /// The sync matters on the page cache: after a crash of the system the file must claim neither
     /// to be closed nor to be left by a session on persistent memory.
     fn begin_session(&self, left: Left) -> Result<(), PoolError> {
-        if left == Left::Open && self.is_persistent() {
-            // That session may have left lines in the caches of the processor.
+        if matches!(left, Left::Open | Left::OpenInCaches) && self.is_persistent() {
             let lines = (0..self.chunks.end() * CHUNK).step_by(LINE);
             self.media.flush_lines(site!("pool.rescue.lines"), lines);
             self.media.fence(site!("pool.rescue.fence"));

@@ -15,12 +15,11 @@
 //! and the index decides: if it holds `new`, the crash came after P2 and `old` is freed; if not, it
 //! came before and `new` is freed.
 //!
-//! Several threads write at a time. The writer of a key has the key's lock (one of a fixed number,
-//! chosen by a hash) for himself from before
-//! P1 until after P3, and the intent is durably cleared by then; who reads a value has the same
-//! lock together with other readers, so the record that is lent to him is not freed. A scan needs
-//! no lock of a key: the index lets go of an entry's record only in P2, which waits until the scan
-//! is past it.
+//! Several threads write at a time. The writer of a key holds the key's lock (one of a fixed
+//! number, chosen by a hash) alone from before P1 until after P3, and the intent is durably cleared
+//! by then. A reader of the value shares the same lock with other readers, so the record that is
+//! lent to it is not freed. A scan needs no lock of a key: the index lets go of an entry's record
+//! only in P2, which waits until the scan is past it.
 //!
 //! All of it is done under one epoch guard of the index, taken after the locks of the keys and
 //! before the worker: on a buffered engine record, entry and freed block are of one epoch. On a

@@ -165,7 +165,8 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
         }
     }
     assert!(marked);
-    // What this session leaves is trusted by the next one.
+    // What this session leaves is trusted by the next one, which needs no such thing: this memory
+    // knows of no boot.
     let image = pool.media().image();
     let bytes: Vec<u8> = image.iter().flat_map(|word| word.to_le_bytes()).collect();
     let (pool, _) = Pool::open(traced(&bytes)).unwrap();
@@ -174,6 +175,34 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
     ));
     pool.close().unwrap();
     assert_eq!(content(pool.media().image()[STATE / 8]), CLOSED);
+}
+
+/// Lines that the opening of recorded memory writes back before its first store.
+fn written_back(bytes: &[u8]) -> usize {
+    let media = traced(bytes);
+    media.take_events();
+    let (pool, _) = Pool::open(media).unwrap();
+    let events = pool.media().take_events();
+    let before_stores = events.iter().take_while(|event| !matches!(event, Event::Store { .. }));
+    let rescued = |event: &&Event| match event {
+        Event::Flush { site, .. } => site.name() == "pool.rescue.lines",
+        _ => false,
+    };
+    before_stores.filter(rescued).count()
+}
+
+#[test]
+fn what_a_killed_session_on_persistent_memory_left_in_the_caches_is_written_back_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    set_state(&mut bytes, OPEN_PERSISTENT);
+    assert_eq!(written_back(&bytes), BYTES as usize / LINE, "the machine has not stopped since");
+    set_other_boot(&mut bytes);
+    assert_eq!(written_back(&bytes), 0, "the caches are empty since");
+    set_state(&mut bytes, CLOSED);
+    assert_eq!(written_back(&bytes), 0, "closed");
 }
 
 /// A file whose next sync fails, once: the one after it would succeed, as on Linux.

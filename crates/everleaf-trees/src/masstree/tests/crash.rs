@@ -370,8 +370,12 @@ fn every_flush_and_fence_is_needed() {
     note(explored(&around_the_window(), true));
     let left: Vec<Mutant> = survivors.difference(&killed).copied().collect();
     println!("{} killed, left: {left:?}", killed.len());
-    let is_left_out = |mutant: &&Mutant| matches!(mutant, Mutant::Without(_));
-    let left: Vec<&str> =
-        left.iter().filter(is_left_out).map(|mutant| mutant.site().name()).collect();
+    // Barriers of the pool have explorations of their own.
+    let left: Vec<&str> = left
+        .iter()
+        .filter(|mutant| matches!(mutant, Mutant::Without(_)))
+        .map(|mutant| mutant.site().name())
+        .filter(|name| name.starts_with("masstree."))
+        .collect();
     assert_eq!(left, ARGUED);
 }
