@@ -17,25 +17,7 @@
 //! E5         the intent := nothing                             flush, fence
 //! ```
 //!
-//! The contract:
-//! * Memory that is allocated in an epoch was free at the end of the last durable one and at that
-//!   of every later one; so a crash may take the allocation back.
-//! * Memory that is retired in an epoch is used again when that epoch is durable, and not before;
-//!   so a crash may take the retirement back. Records that are retired also wait for the
-//!   [guards](crate::RecordGuard) of their readers.
-//! * A worker's path has no fence and begins no link. Two things on it are not bound to an epoch,
-//!   and are harmless if the epoch is taken back: a free chunk gets its type (one flush), and a
-//!   full pool grows (flushes and fences, for megabytes at a time).
-//! * The engine ends an epoch. No worker allocates or retires between the
-//!   [`prepare`](EpochWorker::prepare) of the first worker and that of the last. The flushes of
-//!   `prepare` are fenced by the thread that called it, before
-//!   [`commit_epoch`](Pool::commit_epoch); with them goes what else was stored in the epoch. After
-//!   the commit the next epoch may begin at once: [`finish`](EpochWorker::finish) may come later,
-//!   from another thread, but before the worker's next `prepare`.
-//! * A log that cannot grow refuses an allocation or a retirement with [`PoolError::PoolFull`];
-//!   then nothing has changed, and the engine ends the epoch early, which empties the log.
-//! * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its
-//!   memory until the pool is opened again.
+//! What is promised, and asked of the engine, stands at [`EpochWorker`].
 //!
 //! An engine that logs its free lists within the lines of its own objects (Durable Masstree's
 //! allocator) needs less of the pool: runs of a kind of its own
@@ -141,14 +123,36 @@ impl Changes {
     }
 }
 
-/// A worker for engines whose allocator follows epochs; see the [module](self) for the contract.
+/// A worker for engines whose allocator follows epochs.
+///
+/// The contract:
+/// * Memory that is allocated in an epoch was free at the end of the last durable one and at that
+///   of every later one; so a crash may take the allocation back.
+/// * Memory that is retired in an epoch is used again when that epoch is durable, and not before;
+///   so a crash may take the retirement back. Records that are retired also wait for the
+///   [guards](crate::RecordGuard) of their readers.
+/// * A worker's path has no fence and begins no link. Two things on it are not bound to an epoch,
+///   and are harmless if the epoch is taken back: a free chunk gets its type (one flush), and a
+///   full pool grows (flushes and fences, for megabytes at a time).
+/// * The engine ends an epoch. No worker allocates or retires between the
+///   [`prepare`](EpochWorker::prepare) of the first worker and that of the last. The flushes of
+///   `prepare` are fenced by the thread that called it, before
+///   [`commit_epoch`](Pool::commit_epoch); with them goes what else was stored in the epoch. After
+///   the commit the next epoch may begin at once: [`finish`](EpochWorker::finish) may come later,
+///   from another thread, but before the worker's next `prepare`.
+/// * A log that cannot grow refuses an allocation or a retirement with [`PoolError::PoolFull`];
+///   then nothing has changed, and the engine ends the epoch early, which empties the log.
+/// * What was allocated in an epoch is retired by the same worker, or after the epoch was finished;
+///   and a record of more than 4 KiB can be read from when its epoch was finished on.
+/// * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its
+///   memory until the pool is opened again.
 pub struct EpochWorker<M: Media> {
     worker: Worker<M>,
     /// By what it holds and class.
     open: [[Option<OpenChunk>; Class::COUNT]; Usage::LISTS],
     current: Changes,
-    /// The epoch that was prepared and is not finished.
-    ending: Option<Changes>,
+    /// The epoch that was prepared and is not finished: its number, and what was done in it.
+    ending: Option<(u64, Changes)>,
     /// The log of the epoch before, to be used again.
     spare_log: Option<Block>,
 }
@@ -230,7 +234,7 @@ impl<M: Media> EpochWorker<M> {
         if !offset.is_multiple_of(CHUNK) {
             return None;
         }
-        of(&self.current).or_else(|| self.ending.as_ref().and_then(of))
+        of(&self.current).or_else(|| self.ending.as_ref().and_then(|(_, changes)| of(changes)))
     }
 
     // ---- the end of an epoch
@@ -242,6 +246,7 @@ impl<M: Media> EpochWorker<M> {
     ///
     /// # Errors
     /// [`PoolError::WorkerBusy`] if the epoch before was not [finished](EpochWorker::finish).
+    /// [`PoolError::EpochOrder`] if an epoch of this number, or a later one, is durable.
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn prepare(&mut self, epoch: u64) -> Result<(), PoolError> {
         if self.ending.is_some() {
@@ -251,6 +256,7 @@ impl<M: Media> EpochWorker<M> {
             return Ok(());
         }
         let pool = &self.worker.pool;
+        pool.check_epoch(epoch)?;
         let (media, intent) = (pool.media(), pool.intent(self.worker.slot)?);
         for (offset, bytes) in &self.current.written {
             let lines = (offset / LINE as u64 * LINE as u64..offset + bytes).step_by(LINE);
@@ -267,7 +273,7 @@ impl<M: Media> EpochWorker<M> {
         let number = Block { offset: epoch, run: None };
         write_intent(media, intent, EPOCH_TAG, Some(number), Some(log));
         media.flush(site!("pool.epoch.E2.intent"), &intent.tag);
-        self.ending = Some(std::mem::take(&mut self.current).sorted());
+        self.ending = Some((epoch, std::mem::take(&mut self.current).sorted()));
         Ok(())
     }
 
@@ -276,10 +282,15 @@ impl<M: Media> EpochWorker<M> {
     /// was done in the epoch.
     ///
     /// # Errors
+    /// [`PoolError::EpochNotDurable`] before the epoch was [committed](Pool::commit_epoch).
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn finish(&mut self) -> Result<(), PoolError> {
-        let Some(ending) = &self.ending else { return Ok(()) };
+        let Some((epoch, ending)) = &self.ending else { return Ok(()) };
         let pool = &self.worker.pool;
+        // What is finished counts whatever the epoch is after a crash.
+        if *epoch > pool.durable_epoch()? {
+            return Err(PoolError::EpochNotDurable { epoch: *epoch });
+        }
         let (media, chunks) = (pool.media(), pool.chunks());
         chunks.keep(media, ending.retired.iter().copied())?;
         chunks.mark_all(media, site!("pool.epoch.E4.allocated"), &ending.allocated, true)?;
@@ -292,7 +303,7 @@ impl<M: Media> EpochWorker<M> {
         media.fence(site!("pool.epoch.E5.fence"));
         self.worker.in_doubt = false;
         chunks.let_go(media, self.worker.slot, &ending.retired, |_| true)?;
-        let ending = self.ending.take().unwrap_or_default();
+        let Some((_, ending)) = self.ending.take() else { return Ok(()) };
         ending.full.iter().try_for_each(|chunk| chunks.disown(media, *chunk))?;
         match self.spare_log {
             None => self.spare_log = ending.log,
@@ -404,16 +415,22 @@ impl<M: Media> Pool<M> {
         epoch.ok_or_else(|| PoolError::corrupt(place, Corruption::Word))
     }
 
+    /// Whether an epoch of this number can be the next durable one.
+    fn check_epoch(&self, epoch: u64) -> Result<(), PoolError> {
+        let durable = self.durable_epoch()?;
+        if epoch <= durable || epoch >> SEALED_BITS != 0 {
+            return Err(PoolError::EpochOrder { epoch, durable });
+        }
+        Ok(())
+    }
+
     /// E3: the epoch with this number has ended; everything of it is fenced. Durable on return. One
     /// flush, one fence.
     ///
     /// # Errors
     /// [`PoolError::EpochOrder`] if it is not later than the last one; [`PoolError::Corrupt`].
     pub fn commit_epoch(&self, epoch: u64) -> Result<(), PoolError> {
-        let durable = self.durable_epoch()?;
-        if epoch <= durable || epoch >> SEALED_BITS != 0 {
-            return Err(PoolError::EpochOrder { epoch, durable });
-        }
+        self.check_epoch(epoch)?;
         let cell: &PCell<Sealed> = &self.header()?.epoch;
         self.media().store(cell, Sealed::of(epoch));
         self.media().flush(site!("pool.epoch.E3.commit"), cell);

@@ -172,12 +172,21 @@ pub enum PoolError {
         slot: usize,
     },
     /// Epochs end in the order of their numbers.
-    #[error("epoch {epoch} cannot end: {durable} is durable already; end a later one")]
+    #[error(
+        "epoch {epoch} cannot end: its number must be greater than {durable}, which is durable \
+        already, and less than 2^48"
+    )]
     EpochOrder {
         /// The epoch that was to end.
         epoch: u64,
         /// The last one that is durable.
         durable: u64,
+    },
+    /// A worker is to finish an epoch that is not durable.
+    #[error("epoch {epoch} is not durable yet; commit it before a worker finishes it")]
+    EpochNotDurable {
+        /// Its number.
+        epoch: u64,
     },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]

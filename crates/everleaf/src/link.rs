@@ -161,8 +161,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// The record that the index holds for `key`, if there is one. Only a record of this very key
     /// is ever given, since it may be freed next. The caller has the key's lock.
     pub(crate) fn linked(&self, key: K::Ref<'_>) -> Result<Option<Linked>, Error> {
-        let Some(offset) = self.index.get(key)? else { return Ok(None) };
         let records = self.pool.pin();
+        let Some(offset) = self.index.get(key)? else { return Ok(None) };
         let record = records.record_unverified(PPtr::at(offset))?;
         let bytes = KeyBytes::of(K::widen(key));
         match ValueRecord::parse(record) {

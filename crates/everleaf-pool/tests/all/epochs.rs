@@ -407,6 +407,27 @@ fn retired_memory_is_used_again_when_its_epoch_is_durable() {
 }
 
 #[test]
+fn the_steps_of_an_epochs_end_are_refused_out_of_their_order() {
+    let mut engine = engine(128 << 10);
+    let worker = &mut engine.workers[0];
+    worker.alloc_record(&[b"of the first epoch"]).unwrap();
+    worker.prepare(1).unwrap();
+    let early = worker.finish();
+    assert!(matches!(early, Err(PoolError::EpochNotDurable { epoch: 1 })), "{early:?}");
+    engine.pool.commit_epoch(1).unwrap();
+    worker.finish().unwrap();
+    worker.finish().unwrap();
+    worker.alloc_record(&[b"of the second epoch"]).unwrap();
+    for late in [0, 1, 1 << 48] {
+        let refused = worker.prepare(late);
+        assert!(matches!(refused, Err(PoolError::EpochOrder { .. })), "{late}: {refused:?}");
+    }
+    worker.prepare(2).unwrap();
+    engine.pool.commit_epoch(2).unwrap();
+    worker.finish().unwrap();
+}
+
+#[test]
 fn a_worker_that_is_dropped_within_an_epoch_keeps_what_it_took() {
     let mut engine = engine(128 << 10);
     let taken = engine.workers[0].alloc_record(&[b"taken"]).unwrap();

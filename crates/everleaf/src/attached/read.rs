@@ -50,8 +50,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         self.read(|live| {
             life.check()?;
             let _lock = live.lock_to_read(narrow);
+            let records = live.pin_records(); // Before the record is found: see its text.
             let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
-            let records = live.pin_records();
             let found = value_record(&records, offset, &KeyBytes::of(key))?.found();
             let there = !Now::of(self).is_past(found.expires_ms);
             there.then_some(found).into_iter().for_each(show);
@@ -74,8 +74,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 let _locks = live.lock_all_to_read(&narrow);
                 let mut offsets = [None; GROUP];
                 let offsets = &mut offsets[..keys.len()];
-                live.index.get_many(&narrow, offsets)?;
                 let records = live.pin_records();
+                live.index.get_many(&narrow, offsets)?;
                 for (i, (key, offset)) in keys.iter().zip(offsets).enumerate() {
                     let Some(offset) = *offset else { continue };
                     let found = value_record(&records, offset, &KeyBytes::of(*key))?.found();
