@@ -125,6 +125,13 @@ pub enum PoolError {
         /// What is known of that session.
         session: &'static str,
     },
+    /// A sync of the pool's file has failed, and the file is used without the page cache now.
+    #[error(
+        "an earlier sync of this pool failed, and its file has been mounted in another way since, \
+        so its content cannot be trusted; restore a backup or load its data again, or rescue what \
+        can be read with `everleaf check POOL --salvage NEW`"
+    )]
+    SyncFailed,
     /// No memory is left.
     #[error(
         "the pool is full: {requested_bytes} bytes could not be allocated; create one with a \

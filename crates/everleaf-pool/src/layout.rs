@@ -76,7 +76,7 @@ persistent! {
         /// See there.
         pub identity: Identity,
         /// 1: closed. 2: open, or left so by a crash. 3: the same, by a session on persistent
-        /// memory.
+        /// memory. 4: as 2, and a sync of the file has failed.
         pub state: PCell<Sealed>,
         /// The boot id under which the pool was opened last, 48 bits a word; zeros if it was not
         /// known.
@@ -168,6 +168,9 @@ pub(crate) const STATE_OPEN: u64 = 2;
 /// The pool is open, or was, in a session on persistent memory with every flush: what it holds is
 /// what the model of crashes allows, whichever boot left it.
 pub(crate) const STATE_OPEN_PERSISTENT: u64 = 3;
+/// A sync of the pool's file has failed, in a session as [`STATE_OPEN`] says. The system may take
+/// pages for written that it could not write: all of them are to be written again.
+pub(crate) const STATE_SYNC_FAILED: u64 = 4;
 /// Tag of an intent whose destination is an entry of an index; no offset of a cell, because it is
 /// odd.
 pub(crate) const LINK_TAG: u64 = 1;

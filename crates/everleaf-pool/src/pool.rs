@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{
-    Durability, LINE, Line, Media, Medium, PCell, PPtr, Persistent, Site, Word, site,
+    Durability, LINE, Line, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word, site,
 };
 use parking_lot::Mutex;
 
@@ -13,7 +13,7 @@ use crate::chunks::{Chunks, Extent};
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
     CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
-    STATE_OPEN, STATE_OPEN_PERSISTENT, WORKER_SLOTS,
+    STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED, WORKER_SLOTS,
 };
 use crate::recover::recover_intents;
 use crate::roots::{Roots, place_of};
@@ -94,6 +94,8 @@ enum Left {
     Closed,
     /// It left the pool open, and its stores may have reached persistent memory in any mixture.
     Open,
+    /// As `Open`, and a sync of the file has failed.
+    SyncFailed,
     /// It left the pool open, and wrote to persistent memory, with every flush; the machine was
     /// started again since.
     OpenPersistent,
@@ -273,9 +275,10 @@ impl<M: Media> Pool<M> {
                 let in_caches = is_this_boot(left_by) || has_file && !is_other_boot(left_by);
                 Ok(if in_caches { Left::OpenInCaches } else { Left::OpenPersistent })
             }
-            Some(STATE_OPEN) => {
+            Some(state @ (STATE_OPEN | STATE_SYNC_FAILED)) => {
                 if is_this_boot(left_by) {
-                    return Ok(Left::Open);
+                    let failed = state == STATE_SYNC_FAILED;
+                    return Ok(if failed { Left::SyncFailed } else { Left::Open });
                 }
                 let session = match self.media.region().medium() {
                     Medium::Tmpfs => "on tmpfs",
@@ -309,6 +312,9 @@ impl<M: Media> Pool<M> {
     /// 2         another          open := 2, this boot (as it was)  flush, fence
     /// 2         persistent       every line is written back, fence; then open := 3
     ///                            Crash before: the boot still counts.
+    /// 4         another          every page is stored to, sync; then as 2
+    ///                            Crash before: as it was left.
+    /// 4         persistent       refused: the pages that were not written are gone
     /// ```
     ///
     /// "Alive" is a machine that was not started again since: what a killed process had stored and
@@ -322,11 +328,33 @@ impl<M: Media> Pool<M> {
             self.media.flush_lines(site!("pool.rescue.lines"), lines);
             self.media.fence(site!("pool.rescue.fence"));
         }
+        if left == Left::SyncFailed {
+            if self.is_persistent() {
+                return Err(PoolError::SyncFailed);
+            }
+            self.dirty_all_pages()?;
+        }
         let header = self.header()?;
         self.write_state(header);
         self.media.flush(site!("pool.open.state"), &header.state);
         self.media.fence(site!("pool.open.fence"));
         if left == Left::Open { Ok(()) } else { self.sync() }
+    }
+
+    /// Makes the system write every page again: after a failed sync it may take pages for written
+    /// that it could not write. What they hold is what the sessions before have left there.
+    fn dirty_all_pages(&self) -> Result<(), PoolError> {
+        if self.media.region().mapping() == Mapping::Private {
+            return Ok(()); // Nothing is written to the file.
+        }
+        for page in (0..self.chunks.end() * CHUNK).step_by(CHUNK as usize) {
+            let damaged = || PoolError::corrupt(page, Corruption::Pointer);
+            let first: &PCell = self.media.region().at(page).ok_or_else(damaged)?;
+            let word = self.media.load(first);
+            // A store of what is there already; no other thread uses the pool yet.
+            let _ = self.media.compare_exchange(first, word, word);
+        }
+        self.sync()
     }
 
     /// The boot id first, then the state: they share a line.
@@ -363,13 +391,20 @@ impl<M: Media> Pool<M> {
 
     /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose
     /// stores are durable already. A failure is remembered: the system may have dropped what it
-    /// could not write, so no later sync can make up for it.
+    /// could not write, so no later sync can make up for it. The next session writes all pages
+    /// again.
     ///
     /// # Errors
     /// [`PoolError::Media`], now and ever after. What was not synced before must be taken as lost
     /// by a crash of the system.
     pub fn sync(&self) -> Result<(), PoolError> {
-        Ok(self.media.sync()?)
+        self.media.sync().map_err(|error| {
+            // For the next session, which would not hear of it: its syncs may succeed.
+            if let Ok(header) = self.header() {
+                self.media.store(&header.state, Sealed::of(STATE_SYNC_FAILED));
+            }
+            error.into()
+        })
     }
 
     // ---- reaching things

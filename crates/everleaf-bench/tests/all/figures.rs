@@ -148,10 +148,8 @@ fn printed_values_stand_beside_ours() {
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     for name in ["incll-6", "incll-7", "incll-8"] {
         let figure = measured(name);
-        assert!(
-            figure.panels.is_empty() && figure.left_out.iter().any(|out| out.engine == "masstree"),
-            "{name}"
-        );
+        // Its transient twin may be there, and is measured then.
+        assert!(figure.left_out.iter().any(|out| out.engine == "masstree"), "{name}");
         let table = figure.table();
         assert!(table.contains("left out: masstree, not in this release"), "{table}");
     }

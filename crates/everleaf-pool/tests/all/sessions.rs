@@ -1,8 +1,9 @@
 //! How a pool was left, and what a session may believe of that: each transition of the state word.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use everleaf_pmem::{
     Cpu, Event, Hardware, LINE, Line, LineAtomicity, Media, MediaError, PCell, Persistent, Region,
@@ -18,6 +19,7 @@ const STATE: usize = 192;
 const CLOSED: u64 = 1;
 const OPEN: u64 = 2;
 const OPEN_PERSISTENT: u64 = 3;
+const SYNC_FAILED: u64 = 4;
 
 fn format() -> Format {
     Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }
@@ -146,7 +148,7 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
     let (pool, found) = Pool::open(media).unwrap();
     assert_eq!(found.shutdown, Shutdown::Crash);
     let events = pool.media().take_events();
-    let mut written_back = std::collections::BTreeSet::new();
+    let mut written_back = BTreeSet::new();
     let (mut fenced, mut marked) = (0, false);
     for event in events {
         match event {
@@ -210,6 +212,24 @@ struct Failing {
     hardware: Hardware,
     next_fails: Arc<AtomicBool>,
     syncs: SyncLatch,
+    /// Pages whose first word was exchanged since the last sync, and how many were at each sync.
+    dirtied: Mutex<(BTreeSet<u64>, Vec<usize>)>,
+}
+
+impl Failing {
+    fn on(path: &Path, next_fails: &Arc<AtomicBool>) -> Self {
+        Self {
+            hardware: hardware(open_file(path, OpenMode::ReadWrite).unwrap()),
+            next_fails: Arc::clone(next_fails),
+            syncs: SyncLatch::default(),
+            dirtied: Mutex::default(),
+        }
+    }
+
+    fn offset_of<T: Word>(&self, cell: &PCell<T>) -> u64 {
+        let first: &PCell = self.region().at(0).unwrap();
+        (std::ptr::from_ref(cell).addr() - std::ptr::from_ref(first).addr()) as u64
+    }
 }
 
 impl Media for Failing {
@@ -226,6 +246,7 @@ impl Media for Failing {
         self.hardware.store(cell, value);
     }
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
+        self.dirtied.lock().unwrap().0.insert(self.offset_of(cell));
         self.hardware.compare_exchange(cell, current, new)
     }
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
@@ -256,6 +277,9 @@ impl Media for Failing {
         self.hardware.end_operation();
     }
     fn sync(&self) -> Result<(), MediaError> {
+        let mut dirtied = self.dirtied.lock().unwrap();
+        let pages = std::mem::take(&mut dirtied.0);
+        dirtied.1.push(pages.iter().filter(|offset| offset.is_multiple_of(4096)).count());
         self.syncs.attempt("syncing", || match self.next_fails.swap(false, Ordering::Relaxed) {
             true => Err(std::io::Error::from_raw_os_error(libc::EIO)),
             false => self.hardware.region().sync().map_err(Into::into),
@@ -269,10 +293,7 @@ fn after_a_failed_sync_nothing_is_synced_and_the_pool_is_never_marked_closed() {
     let path = folder.path().join("p.pool");
     left_open(&path);
     let next_fails = Arc::new(AtomicBool::new(false));
-    let hardware = hardware(open_file(&path, OpenMode::ReadWrite).unwrap());
-    let media =
-        Failing { hardware, next_fails: Arc::clone(&next_fails), syncs: SyncLatch::default() };
-    let (pool, _) = Pool::open(media).unwrap();
+    let (pool, _) = Pool::open(Failing::on(&path, &next_fails)).unwrap();
     pool.sync().unwrap();
     next_fails.store(true, Ordering::Relaxed);
     assert!(matches!(pool.sync(), Err(PoolError::Media(MediaError::Failed { .. }))));
@@ -287,8 +308,28 @@ fn after_a_failed_sync_nothing_is_synced_and_the_pool_is_never_marked_closed() {
         );
     }
     drop(pool);
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), SYNC_FAILED);
+    // Its syncs would succeed, and prove nothing of the pages that the failed one has left out.
+    let (pool, found) = Pool::open(Failing::on(&path, &next_fails)).unwrap();
+    assert_eq!(found.shutdown, Shutdown::Crash);
+    let at_syncs = pool.media().dirtied.lock().unwrap().1.clone();
+    assert_eq!(at_syncs[0], BYTES as usize / 4096, "every page is written again, first of all");
     assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), OPEN);
-    assert_eq!(opened(&path).unwrap().1.shutdown, Shutdown::Crash);
+    pool.close().unwrap();
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), CLOSED);
+}
+
+#[test]
+fn what_a_failed_sync_left_is_refused_after_a_restart_and_on_persistent_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    change(&path, |bytes| set_state(bytes, SYNC_FAILED));
+    let refused = Pool::open(traced(&std::fs::read(&path).unwrap())).map(|_| ());
+    assert!(matches!(refused, Err(PoolError::SyncFailed)), "{refused:?}");
+    change(&path, |bytes| set_other_boot(bytes));
+    let refused = opened(&path).map(|_| ());
+    assert!(matches!(refused, Err(PoolError::OtherBoot { .. })), "{refused:?}");
 }
 
 #[test]
@@ -297,8 +338,7 @@ fn a_pool_whose_first_sync_fails_is_not_opened() {
     let path = folder.path().join("p.pool");
     left_open(&path);
     opened(&path).unwrap().0.close().unwrap();
-    let hardware = hardware(open_file(&path, OpenMode::ReadWrite).unwrap());
-    let next_fails = Arc::new(AtomicBool::new(true));
-    let refused = Pool::open(Failing { hardware, next_fails, syncs: SyncLatch::default() });
+    let refused = Pool::open(Failing::on(&path, &Arc::new(AtomicBool::new(true))));
     assert!(matches!(refused, Err(PoolError::Media(_))), "{:?}", refused.err());
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), SYNC_FAILED);
 }
