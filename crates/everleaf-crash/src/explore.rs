@@ -56,10 +56,20 @@ pub fn explore_with<S: Subject>(
     }
     report.images = known.images();
     report.exhaustive = tally.left_out == 0 && failures.is_empty();
+    report.exhaustive_depth = exhaustive_depth(&report, &tally, options);
     if options.mutate && failures.is_empty() {
         mutate(subject, options, &recording, &known, &tally, progress, &mut report);
     }
     Ok(report)
+}
+
+/// How deep everything was tried.
+pub(crate) fn exhaustive_depth(report: &Report, tally: &Tally, options: &Options) -> u8 {
+    match options.recovery_depth {
+        _ if !report.exhaustive => 0,
+        depth if tally.left_out_deeper > 0 => depth.min(1),
+        depth => depth,
+    }
 }
 
 /// The part of a report that depends on what was run, and not on what broke.

@@ -39,7 +39,7 @@ fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
         for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::CircTree, Engine::FastFair]
         {
-            explored(engine, Level::Store, Scenario::random(keys, 25, 13), false);
+            explored(engine, Level::Store, Scenario::random_of_store(keys, 25, 13), false);
         }
     }
 }
