@@ -53,14 +53,7 @@ impl Recipe {
     /// All engines, both kinds of keys, small leaves and tuned ones.
     pub fn all() -> Vec<Self> {
         let mut recipes = Vec::new();
-        for engine in [
-            Engine::FpTree,
-            Engine::FpTreeConcurrent,
-            Engine::PTree,
-            Engine::NvTree,
-            Engine::CircTree,
-            Engine::FastFair,
-        ] {
+        for engine in Engine::available() {
             for key_type in [KeyType::U64, KeyType::Bytes] {
                 let has = |name| engine.parameters().contains(&name);
                 let mut small = EngineParameters::default().leaf_slots(4);
