@@ -8,10 +8,10 @@ use crate::Address;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Nobody would answer.
-    #[error("0 threads answer nobody; use at least 1")]
+    /// No thread would answer.
+    #[error("0 threads answer no client; use at least 1")]
     NoThreads,
-    /// Nobody would be listened to.
+    /// No address would be listened at.
     #[error("no address to listen at; name one")]
     NoAddress,
     /// An address cannot be listened at.

@@ -45,9 +45,9 @@
 //! connection holds no buffer.
 //!
 //! # Stopping
-//! When the server stops, nobody is accepted any more, what came is answered, and the connections
-//! are closed. Then the store is closed. A server that is killed instead loses nothing that it had
-//! acknowledged.
+//! When the server stops, no client is accepted any more, what came is answered, and the
+//! connections are closed. Then the store is closed. A server that is killed instead loses nothing
+//! that it had acknowledged.
 //!
 //! # What is durable
 //! A key's type, flags, CAS number and expiry are part of its record (`data/record.rs`). Expiry is

@@ -142,7 +142,7 @@ impl Shared {
         })
     }
 
-    /// A number below `limit`, which is not 0, that nobody can rely on.
+    /// A number below `limit`, which is not 0, that no client can foretell.
     pub(crate) fn random_below(&self, limit: u64) -> u64 {
         // Steps of the golden ratio, mixed (splitmix64).
         let mut bits = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);

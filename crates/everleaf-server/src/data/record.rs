@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0   kind          1 string, 2 hash, 3 set, 4 sorted set, 5 list
-//! 1   marks         bit 0: stale, bit 1: somebody was told to make it anew
+//! 1   marks         bit 0: stale, bit 1: a client was told to make it anew
 //! 2   zero          2 bytes
 //! 4   flags         4 bytes, memcached's
 //! 8   sequence      8 bytes: the number of the write that stored it

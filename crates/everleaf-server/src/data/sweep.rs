@@ -38,7 +38,7 @@ impl Sweeper {
             let mut from = None;
             while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 let Some(data) = Weak::upgrade(&data) else { return };
-                // What goes wrong here goes wrong for whoever writes next, and is told there.
+                // What fails here fails for the next writer too, which gets the error.
                 from = data.sweep_step(from).unwrap_or(None);
             }
         });

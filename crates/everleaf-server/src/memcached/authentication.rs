@@ -19,7 +19,7 @@ impl Users {
         let users = Self::parse(&text);
         if users.entries.is_empty() {
             return Err(format!(
-                "{} names nobody; write a line name:password for each user",
+                "{} names no user; write a line name:password for each user",
                 path.display()
             ));
         }
@@ -37,7 +37,7 @@ impl Users {
         Self { entries: lines.filter_map(entry).collect() }
     }
 
-    /// Whether a name, a blank and a password are those of somebody. It takes the same time
+    /// Whether a name, a blank and a password are those of a user. It takes the same time
     /// wherever they differ.
     pub fn know(&self, given: &[u8]) -> bool {
         let same = |entry: &Vec<u8>| same_bytes(entry, given);

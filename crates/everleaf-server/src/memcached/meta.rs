@@ -194,7 +194,7 @@ impl Asked<'_, '_> {
         Ok(true)
     }
 
-    /// `header.won`: somebody was told before this request.
+    /// `header.won`: a client was told before this request.
     fn show(&self, header: &Header, body: &[u8], wins: bool, out: &mut Vec<u8>) {
         let with_value = self.flags.has(b'v');
         let code = if with_value { format!("VA {}", body.len()) } else { "HD".to_owned() };

@@ -57,7 +57,7 @@ impl Listener {
     }
 }
 
-/// A server that was killed leaves its socket behind: nobody listens at it.
+/// A server that was killed leaves its socket behind: no process listens at it.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {

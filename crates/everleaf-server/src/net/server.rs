@@ -116,7 +116,7 @@ impl Server {
         &self.shared
     }
 
-    /// Stops: nobody is accepted any more, requests that came are answered, and connections are
+    /// Stops: no client is accepted any more, requests that came are answered, and connections are
     /// closed; those that take more than five seconds are cut.
     pub fn stop(mut self) {
         self.stop_threads();
@@ -268,7 +268,7 @@ async fn converse(
     stop: watch::Receiver<bool>,
 ) {
     let _open = Open(Arc::clone(&shared));
-    // What a broken connection says helps nobody: the client is gone.
+    // What a broken connection says is of no use: the client is gone.
     let _ = match stream {
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
             Ok(stream) => speak(protocol, stream, shared, stop).await,

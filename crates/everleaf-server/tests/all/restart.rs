@@ -88,7 +88,7 @@ fn look(writer: usize, client: &mut Client, known: &mut Known) {
             format!("VA 100 f{number} c{cas} t-1\r\n{body}\r\n"),
         );
     }
-    // The write that was cut has happened or not; nobody knows.
+    // The write that was cut may have happened or not.
     client.send(format!("ma {writer} N0 J0 D0 v\r\n"));
     client.line();
     let counter: u64 = client.line().parse().unwrap();

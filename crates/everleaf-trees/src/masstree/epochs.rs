@@ -24,7 +24,7 @@
 //! F1  the external log of the failed epoch is applied   flush each, fence
 //!     Crash: it is applied again.
 //! F2  the range of failed epochs, behind the last one   flush, fence
-//!     Crash: nobody sees it.
+//!     Crash: nothing reads it.
 //! F3  COMMIT: the number of ranges                      flush, fence
 //!     Or, where no epoch has ended since the last crash, that range gets longer: one store.
 //!     Crash: the first epoch of this run has failed as well.

@@ -560,7 +560,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             }
             Ok(keys())
         };
-        // Nobody writes to the log before the gates open.
+        // No thread writes to the log before the gates open.
         self.epochs.end(epoch, write_back, || {
             for slot in &self.slots {
                 let slot = &mut *slot.lock();

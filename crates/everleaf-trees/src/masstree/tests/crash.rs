@@ -358,7 +358,7 @@ const ARGUED: [&str; 3] = [
 ];
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "three minutes: by name, with --ignored"]
 fn every_flush_and_fence_is_needed() {
     let (mut killed, mut survivors) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |report: Report| {

@@ -94,8 +94,8 @@ pub(super) struct Inner<K: TreeKey> {
     levels: Vec<Level>,
     /// The keys of all levels.
     keys: Keys,
-    /// Of each parent: the leaf whose bound its key is has gone, so the key's string is nobody
-    /// else's (byte-string keys).
+    /// Of each parent: the leaf whose bound its key is has gone, so no other owner has
+    /// the key's string (byte-string keys).
     orphans: Vec<bool>,
     /// Entries of each parent.
     counts: Vec<u32>,
