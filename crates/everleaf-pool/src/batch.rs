@@ -28,7 +28,7 @@
 
 use everleaf_pmem::{Media, PPtr, site};
 
-use crate::chunks::Block;
+use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
 use crate::layout::{BATCH_TAG, CHUNK};
 use crate::word::Sealed;
@@ -80,11 +80,6 @@ impl Staged {
     fn blocks(&self) -> Vec<Block> {
         sorted(self.old.iter().chain(&self.new).chain(&self.log_block).copied().collect())
     }
-}
-
-fn sorted(mut blocks: Vec<Block>) -> Vec<Block> {
-    blocks.sort_unstable_by_key(|block| block.offset);
-    blocks
 }
 
 fn is_among(sorted: &[Block], block: Block) -> bool {

@@ -26,9 +26,11 @@
 //! the last durable epoch ([`Pool::durable_epoch`]). Its values are records all the same, and come
 //! from here.
 
+use std::collections::HashSet;
+
 use everleaf_pmem::{Counter, LINE, Media, PCell, PPtr, site};
 
-use crate::chunks::Block;
+use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
 use crate::layout::{BITMAP_WORDS, CHUNK, EPOCH_TAG, Intent};
 use crate::record::{RECORD_HEADER_BYTES, content_bytes};
@@ -63,6 +65,13 @@ impl OpenChunk {
 struct Changes {
     allocated: Vec<Block>,
     retired: Vec<Block>,
+    /// Retired before the table said that it is in use. What of it an epoch before had allocated is
+    /// in use when this epoch ends; the rest never becomes durable.
+    unpublished: Vec<Block>,
+    /// The epoch that was durable when that was retired.
+    after: u64,
+    /// Allocated and retired in this epoch, by whichever worker.
+    dropped: Vec<Block>,
     /// Where the records are that were written, and how long.
     written: Vec<(u64, u64)>,
     /// Chunks that blocks were first taken from: the thread that gave them their type may not have
@@ -77,7 +86,8 @@ struct Changes {
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.allocated.is_empty() && self.retired.is_empty()
+        let lists = [&self.allocated, &self.retired, &self.unpublished];
+        lists.iter().all(|list| list.is_empty())
     }
 
     /// The log: a word a block, two for runs.
@@ -116,10 +126,9 @@ impl Changes {
         Some(changes.sorted())
     }
 
-    fn sorted(mut self) -> Self {
-        self.allocated.sort_unstable_by_key(|block| block.offset);
-        self.retired.sort_unstable_by_key(|block| block.offset);
-        self
+    fn sorted(self) -> Self {
+        let (allocated, retired) = (sorted(self.allocated), sorted(self.retired));
+        Self { allocated, retired, ..self }
     }
 }
 
@@ -139,11 +148,12 @@ impl Changes {
 ///   `prepare` are fenced by the thread that called it, before
 ///   [`commit_epoch`](Pool::commit_epoch); with them goes what else was stored in the epoch. After
 ///   the commit the next epoch may begin at once: [`finish`](EpochWorker::finish) may come later,
-///   from another thread, but before the worker's next `prepare`.
+///   from another thread, but every worker finishes an epoch before the first one prepares the
+///   next.
 /// * A log that cannot grow refuses an allocation or a retirement with [`PoolError::PoolFull`];
 ///   then nothing has changed, and the engine ends the epoch early, which empties the log.
-/// * What was allocated in an epoch is retired by the same worker, or after the epoch was finished;
-///   and a record of more than 4 KiB can be read from when its epoch was finished on.
+/// * Any worker may retire what any other has allocated, in the same epoch too: then it was never
+///   durable, and is used again after the epoch like all that is retired.
 /// * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its
 ///   memory until the pool is opened again.
 pub struct EpochWorker<M: Media> {
@@ -214,27 +224,20 @@ impl<M: Media> EpochWorker<M> {
     /// [`PoolError::PoolFull`] if the log cannot grow; nothing has changed then.
     /// [`PoolError::Corrupt`] if the pointer leads to no block that holds such content.
     pub fn retire<T: crate::Content>(&mut self, pointer: PPtr<T>) -> Result<(), PoolError> {
-        let pool = &self.worker.pool;
-        let block = match self.unpublished_run(pointer.offset()) {
-            Some(block) => block,
-            None => pool.chunks().block_at(pool.media(), pointer.offset(), T::NODE)?,
-        };
+        let block =
+            self.pool().chunks().block_at(self.pool().media(), pointer.offset(), T::NODE)?;
         self.reserve_log()?;
-        self.current.log_bytes += ENTRY_BYTES;
-        self.current.retired.push(block);
-        Ok(())
-    }
-
-    /// A run that was allocated in an epoch which is not finished: it is not in the table.
-    fn unpublished_run(&self, offset: u64) -> Option<Block> {
-        let of = |changes: &Changes| {
-            let mut runs = changes.allocated.iter().filter(|block| block.run.is_some());
-            runs.find(|block| block.offset == offset).copied()
+        let pool = &self.worker.pool;
+        let list = if pool.chunks().is_in_use(pool.media(), block)? {
+            &mut self.current.retired
+        } else {
+            self.current.after = pool.durable_epoch()?;
+            pool.chunks().unpublished().retire(block.offset, self.current.after);
+            &mut self.current.unpublished
         };
-        if !offset.is_multiple_of(CHUNK) {
-            return None;
-        }
-        of(&self.current).or_else(|| self.ending.as_ref().and_then(|(_, changes)| of(changes)))
+        list.push(block);
+        self.current.log_bytes += ENTRY_BYTES;
+        Ok(())
     }
 
     // ---- the end of an epoch
@@ -245,18 +248,23 @@ impl<M: Media> EpochWorker<M> {
     /// each chunk that it took its first block from, and one.
     ///
     /// # Errors
-    /// [`PoolError::WorkerBusy`] if the epoch before was not [finished](EpochWorker::finish).
+    /// [`PoolError::EpochNotFinished`] if this worker or another has not
+    /// [finished](EpochWorker::finish) the epoch before.
     /// [`PoolError::EpochOrder`] if an epoch of this number, or a later one, is durable.
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn prepare(&mut self, epoch: u64) -> Result<(), PoolError> {
         if self.ending.is_some() {
-            return Err(PoolError::WorkerBusy { slot: self.worker.slot });
+            return Err(PoolError::EpochNotFinished { epoch });
         }
         if self.current.is_empty() {
             return Ok(());
         }
+        self.pool().check_epoch(epoch)?;
+        if !self.pool().chunks().unpublished().begin_end(epoch) {
+            return Err(PoolError::EpochNotFinished { epoch });
+        }
+        self.drop_unpublished()?;
         let pool = &self.worker.pool;
-        pool.check_epoch(epoch)?;
         let (media, intent) = (pool.media(), pool.intent(self.worker.slot)?);
         for (offset, bytes) in &self.current.written {
             let lines = (offset / LINE as u64 * LINE as u64..offset + bytes).step_by(LINE);
@@ -274,6 +282,27 @@ impl<M: Media> EpochWorker<M> {
         write_intent(media, intent, EPOCH_TAG, Some(number), Some(log));
         media.flush(site!("pool.epoch.E2.intent"), &intent.tag);
         self.ending = Some((epoch, std::mem::take(&mut self.current).sorted()));
+        Ok(())
+    }
+
+    /// Takes out of the epoch what was allocated and retired within it. The epoch before is
+    /// finished by now, so the table says which of what was retired is older.
+    fn drop_unpublished(&mut self) -> Result<(), PoolError> {
+        let (pool, changes) = (&self.worker.pool, &mut self.current);
+        let (media, chunks) = (pool.media(), pool.chunks());
+        let retired = std::mem::take(&mut changes.unpublished);
+        for block in retired {
+            if chunks.is_in_use(media, block)? {
+                chunks.unpublished().take_retired(block.offset);
+                changes.retired.push(block);
+            } else {
+                changes.unpublished.push(block);
+            }
+        }
+        let is_dropped = |block: &mut Block| chunks.unpublished().take_retired(block.offset);
+        changes.dropped.extend(changes.allocated.extract_if(.., is_dropped));
+        let dropped: HashSet<u64> = changes.dropped.iter().map(|block| block.offset).collect();
+        changes.written.retain(|(offset, _)| !dropped.contains(offset));
         Ok(())
     }
 
@@ -302,9 +331,17 @@ impl<M: Media> EpochWorker<M> {
         // From here on any worker may take what was retired; a stale intent would free it again.
         media.fence(site!("pool.epoch.E5.fence"));
         self.worker.in_doubt = false;
-        chunks.let_go(media, self.worker.slot, &ending.retired, |_| true)?;
         let Some((_, ending)) = self.ending.take() else { return Ok(()) };
+        let free = sorted([ending.retired, ending.dropped].concat());
+        chunks.let_go(media, self.worker.slot, &free, |_| true)?;
+        let unpublished = chunks.unpublished();
+        unpublished.remove_runs(ending.allocated.iter().chain(&free));
+        for block in &ending.unpublished {
+            unpublished.forget_retired(block.offset, ending.after);
+        }
         ending.full.iter().try_for_each(|chunk| chunks.disown(media, *chunk))?;
+        chunks.reclaim(media, self.worker.slot)?;
+        unpublished.finish_end();
         match self.spare_log {
             None => self.spare_log = ending.log,
             Some(_) => self.release_log(ending.log)?,
@@ -316,6 +353,7 @@ impl<M: Media> EpochWorker<M> {
     // --------------------------------------------------------------------------------------------
 
     fn note_allocated(&mut self, block: Block) {
+        self.worker.pool.chunks().unpublished().add_run(block);
         self.current.log_bytes += ENTRY_BYTES;
         self.current.allocated.push(block);
     }

@@ -195,6 +195,15 @@ pub enum PoolError {
         /// Its number.
         epoch: u64,
     },
+    /// An epoch is to end before every worker has finished the one before.
+    #[error(
+        "epoch {epoch} cannot end: a worker has not finished the epoch before; let every worker \
+        finish that first"
+    )]
+    EpochNotFinished {
+        /// The epoch that was to end.
+        epoch: u64,
+    },
     /// All worker slots are taken.
     #[error("all {slots} workers of this pool are in use; drop one first")]
     WorkersExhausted {

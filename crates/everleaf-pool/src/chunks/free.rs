@@ -241,7 +241,7 @@ impl Chunks {
 
     /// Gives back what a worker freed that no thread can be reading any more; whether there was
     /// anything.
-    fn reclaim<M: Media>(&self, media: &M, slot: usize) -> Result<bool, PoolError> {
+    pub fn reclaim<M: Media>(&self, media: &M, slot: usize) -> Result<bool, PoolError> {
         let unread = self.limbo.take_unread(media, slot);
         for block in &unread {
             self.give_back(media, slot, *block, || self.limbo.let_go(media, *block))?;

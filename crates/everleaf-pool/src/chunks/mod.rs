@@ -7,13 +7,14 @@
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
 //! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that
 //! workers keep) · `freeing` (blocks that an intent still names) · `limbo` (records that are still
-//! read).
+//! read) · `unpublished` (what an epoch has allocated).
 
 mod extents;
 mod free;
 mod freeing;
 mod limbo;
 mod spare;
+mod unpublished;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
@@ -27,6 +28,7 @@ use self::freeing::Freeing;
 use self::limbo::Limbo;
 pub(crate) use self::limbo::{PIN_SLOTS, Pin};
 use self::spare::Spares;
+pub(crate) use self::unpublished::Unpublished;
 use crate::classes::{Class, Usage};
 use crate::layout::{BITMAP_WORDS, CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};
@@ -107,6 +109,12 @@ pub(crate) struct Block {
     pub run: Option<Usage>,
 }
 
+/// Blocks by their places: those of a chunk follow each other.
+pub(crate) fn sorted(mut blocks: Vec<Block>) -> Vec<Block> {
+    blocks.sort_unstable_by_key(|block| block.offset);
+    blocks
+}
+
 /// Free memory as far as it has been looked at.
 struct Free {
     /// Chunks of blocks with free blocks, by what they hold and class; entries may be out of date.
@@ -127,6 +135,7 @@ pub(crate) struct Chunks {
     spares: Spares,
     freeing: Freeing,
     limbo: Limbo,
+    unpublished: Unpublished,
 }
 
 impl Chunks {
@@ -142,6 +151,7 @@ impl Chunks {
             spares: Spares::new(),
             freeing: Freeing::new(),
             limbo: Limbo::new(chunks),
+            unpublished: Unpublished::new(),
         }
     }
 
@@ -258,12 +268,16 @@ impl Chunks {
     }
 
     /// Bytes of the record run that begins at `offset`. If it was freed while its reader was
-    /// pinned, the table no longer tells them: then those of it and of the record runs behind it.
+    /// pinned, the table no longer tells them, nor does it yet where the run was taken back before
+    /// it was published: then those of it and of the record runs behind it.
     pub fn record_run_bytes<M: Media>(&self, media: &M, offset: u64) -> Result<u64, PoolError> {
         let chunk = offset / CHUNK;
+        if let Some(run) = self.unpublished.run(offset) {
+            return Ok(run.chunks() * CHUNK);
+        }
         match self.usage(media, chunk)? {
             Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => Ok(chunks * CHUNK),
-            Usage::Free if self.freeing.has(offset) || self.limbo.has(offset) => {
+            _ if self.freeing.has(offset) || self.limbo.has(offset) => {
                 let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
                 let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
                 Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK)
@@ -534,6 +548,27 @@ impl Chunks {
                 .is_some_and(|class| Class::begins_at(class.index() as u8, block.offset)))
     }
 
+    /// Whether the table says that a block or a run is in use.
+    pub fn is_in_use<M: Media>(&self, media: &M, block: Block) -> Result<bool, PoolError> {
+        let chunk = block.offset / CHUNK;
+        let line = self.line(media, chunk)?;
+        if let Some(run) = block.run {
+            return Ok(media.load(&line.descriptor) == run.seal());
+        }
+        let class = usage_in(media, line, chunk)?.class();
+        let class = class.ok_or_else(|| PoolError::corrupt(block.offset, Corruption::Pointer))?;
+        let index = block.offset % CHUNK / class.block_bytes();
+        let word = media.load(&line.bitmap[(index / u64::from(SEALED_BITS)) as usize]);
+        let bits =
+            word.open().ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Word))?;
+        Ok(bits >> (index % u64::from(SEALED_BITS)) & 1 == 1)
+    }
+
+    /// What epochs have allocated and the table does not say.
+    pub fn unpublished(&self) -> &Unpublished {
+        &self.unpublished
+    }
+
     /// The block that begins at `offset`, or the run, which must hold such content.
     pub fn block_at<M: Media>(
         &self,
@@ -541,7 +576,10 @@ impl Chunks {
         offset: u64,
         content: Option<NodeKind>,
     ) -> Result<Block, PoolError> {
-        let usage = self.usage(media, offset / CHUNK)?;
+        let usage = match self.unpublished.run(offset) {
+            Some(run) => run,
+            None => self.usage(media, offset / CHUNK)?,
+        };
         let begins = match usage.class() {
             Some(class) => Class::begins_at(class.index() as u8, offset),
             None => offset.is_multiple_of(CHUNK),
@@ -559,12 +597,9 @@ impl Chunks {
         offset: u64,
         kind: NodeKind,
     ) -> Result<u64, PoolError> {
-        let block = self.block_at(media, offset, Some(kind))?;
-        let usage = self.usage(media, offset / CHUNK)?;
-        Ok(match usage.class() {
-            Some(class) if block.run.is_none() => class.block_bytes(),
-            _ => usage.chunks() * CHUNK,
-        })
+        let run = self.block_at(media, offset, Some(kind))?.run;
+        let usage = run.map_or_else(|| self.usage(media, offset / CHUNK), Ok)?;
+        Ok(usage.class().map_or(usage.chunks() * CHUNK, Class::block_bytes))
     }
 }
 

@@ -351,6 +351,16 @@ fn every_crash_leaves_the_end_of_an_epoch_and_every_barrier_is_needed() {
 }
 
 #[test]
+fn what_a_worker_allocates_another_may_retire_in_the_same_epoch() {
+    let before = [Act::Record(1, 2, 5000), Act::Record(0, 0, 100), Act::End];
+    let run = [Act::Record(0, 3, 5000), Act::Remove(1, 3), Act::Record(1, 4, 5000), Act::End];
+    explored(&before, &run, false);
+    // Then what an epoch before had allocated.
+    let block = [Act::Record(0, 4, 60), Act::Record(1, 4, 70), Act::End, Act::Record(0, 4, 80)];
+    explored(&before, &block, false);
+}
+
+#[test]
 fn what_follows_the_end_of_an_epoch_does_not_disturb_it() {
     let many = |worker: usize, from: usize| {
         (0..12).map(move |i| Act::Record(worker, (from + i) % SLOTS, 100 + 40 * (i % 3)))
@@ -433,12 +443,78 @@ fn a_worker_that_is_dropped_within_an_epoch_keeps_what_it_took() {
     let taken = engine.workers[0].alloc_record(&[b"taken"]).unwrap();
     let prepared = engine.workers[1].alloc_record(&[b"prepared"]).unwrap();
     engine.workers[1].prepare(1).unwrap();
-    assert!(matches!(engine.workers[1].prepare(2), Err(PoolError::WorkerBusy { .. })));
+    assert!(matches!(engine.workers[1].prepare(2), Err(PoolError::EpochNotFinished { .. })));
     engine.workers.clear();
     let mut next = EpochWorker::new(engine.pool.worker().unwrap()).unwrap();
     assert_eq!(next.slot(), 2);
     for _ in 0..100 {
         let new = next.alloc_record(&[b"new"]).unwrap();
         assert!(new != taken && new != prepared);
+    }
+}
+
+#[test]
+fn a_record_is_read_and_retired_before_its_epoch_has_ended() {
+    let mut engine = engine(256 << 10);
+    engine.act(Act::Record(0, 0, 9000)).unwrap();
+    engine.act(Act::Record(0, 1, 90)).unwrap();
+    engine.act(Act::Node(0, 2, 9000)).unwrap();
+    assert_eq!(engine.content().unwrap()[0].0, Some(9000));
+    let pool = Arc::clone(&engine.pool);
+    let records = pool.pin();
+    let lent = [0, 1].map(|slot| records.record(engine.records[slot]).unwrap());
+    // By the other worker, in the epoch that has allocated them.
+    for slot in 0..3 {
+        engine.act(Act::Remove(1, slot)).unwrap();
+    }
+    engine.end().unwrap();
+    engine.audit().unwrap();
+    for slot in 0..4 {
+        engine.act(Act::Record(slot % 2, slot, 9000)).unwrap();
+        engine.act(Act::Record(slot % 2, slot, 90)).unwrap();
+    }
+    assert!(lent[0] == content_of(9000) && lent[1] == content_of(90), "lent, and used again");
+    engine.end().unwrap();
+    engine.audit().unwrap();
+}
+
+#[test]
+fn what_an_ending_epoch_has_allocated_may_be_retired_before_it_is_finished() {
+    let mut engine = engine(256 << 10);
+    let taken =
+        [60, 5000].map(|bytes| engine.workers[0].alloc_record(&[&content_of(bytes)]).unwrap());
+    for worker in &mut engine.workers {
+        worker.prepare(1).unwrap();
+    }
+    engine.pool.commit_epoch(1).unwrap();
+    for record in taken {
+        engine.workers[1].retire(record).unwrap();
+    }
+    let early = engine.workers[1].prepare(2);
+    assert!(matches!(early, Err(PoolError::EpochNotFinished { epoch: 2 })), "{early:?}");
+    engine.workers.iter_mut().try_for_each(EpochWorker::finish).unwrap();
+    engine.epoch = 2;
+    assert!(engine.audit().is_err(), "retired, and in use until the epoch ends");
+    engine.end().unwrap();
+    engine.audit().unwrap();
+}
+
+#[test]
+fn a_free_block_that_is_retired_does_not_take_the_next_ones_memory_away() {
+    let mut engine = engine(256 << 10);
+    engine.act(Act::Record(0, 0, 60)).unwrap();
+    engine.act(Act::Record(0, 1, 60)).unwrap();
+    engine.end().unwrap();
+    let stale = engine.records[1];
+    engine.act(Act::Remove(0, 1)).unwrap();
+    engine.end().unwrap();
+    // An engine whose pointer is damaged.
+    engine.workers[1].retire(stale).unwrap();
+    engine.end().unwrap();
+    for slot in 0..SLOTS {
+        engine.act(Act::Record(1, slot, 60)).unwrap();
+        engine.act(Act::Record(0, slot, 60)).unwrap();
+        engine.end().unwrap();
+        engine.audit().unwrap();
     }
 }

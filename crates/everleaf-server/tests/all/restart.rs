@@ -94,7 +94,9 @@ fn look(writer: usize, client: &mut Client, known: &mut Known) {
     let counter: u64 = client.line().parse().unwrap();
     assert!((known.counter..=known.counter + 1).contains(&counter), "{counter}");
     known.counter = counter;
+    // Waited for: the writer sets this key next, on a connection of its own.
     client.send(format!("md {writer}-{} q\r\n", known.sets.len()));
+    client.ask("mn\r\n", "MN\r\n");
 }
 
 #[test]
