@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use everleaf::Engine;
 use everleaf_pmem::{Durability, Medium, Region};
 use everleaf_pool::{PoolError, create_file};
 use rustix::fs::{statfs, statvfs};
@@ -39,7 +38,8 @@ impl Need {
     /// Of whatever is measured.
     pub fn of(plan: &Plan) -> Self {
         match plan.subject {
-            Subject::Index(Engine::BTreeMap) | Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
+            Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
+            Subject::Index(engine) if engine.is_map() => Self::of_map(plan),
             Subject::Index(_) => Self::of_index(plan),
             Subject::Store(_) => Self::of_store(plan),
             Subject::Peer(_) => Self::of_files(plan),

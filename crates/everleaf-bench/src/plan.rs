@@ -1,7 +1,5 @@
 //! Whether what is asked for makes sense, and what it comes to.
 
-use everleaf::Engine;
-
 use crate::Phase;
 use crate::keys::{KeySequence, MOST_DEVIATION};
 use crate::options::MicroOptions;
@@ -111,7 +109,7 @@ fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, Bench
     within("value-bytes", bytes.into(), 8, MOST_VALUE_BYTES)?;
     let words = bytes / 8;
     if !subject.has_words()
-        || subject == Subject::Index(Engine::BTreeMap)
+        || matches!(subject, Subject::Index(engine) if engine.is_map())
         || bytes.is_multiple_of(8) && words <= 14
     {
         return Ok(words.clamp(1, 14));

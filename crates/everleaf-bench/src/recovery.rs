@@ -115,7 +115,7 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
     let Subject::Index(engine) = session.plan.subject else {
         return Err(BenchError::NotAnIndex { engine: session.plan.subject });
     };
-    if engine == Engine::BTreeMap || engine.is_volatile_twin() {
+    if engine.is_map() || engine.is_volatile_twin() {
         return Err(BenchError::NothingPersists { engine: session.plan.subject });
     }
     Ok((session, engine))

@@ -115,15 +115,20 @@ impl Subject {
 
     /// Whether it lives in a pool, whose media can count.
     pub const fn has_pool(self) -> bool {
-        !matches!(self, Subject::Index(Engine::BTreeMap) | Subject::Peer(_))
+        match self {
+            Subject::Index(engine) => !engine.is_map(),
+            Subject::Store(_) => true,
+            Subject::Peer(_) => false,
+        }
     }
 
     /// What it is run with, and what an acknowledged write survives by that.
     pub const fn settings(self) -> &'static str {
         match self {
             Subject::Peer(peer) => peer.settings(),
-            Subject::Index(Engine::BTreeMap) => "in memory: nothing survives",
-            Subject::Index(engine) if engine.is_volatile_twin() => "in memory: nothing survives",
+            Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
+                "in memory: nothing survives"
+            }
             Subject::Index(_) | Subject::Store(_) => {
                 "the flushes and fences that the medium needs, on tmpfs none"
             }

@@ -19,7 +19,8 @@
 //! media) · `instrumented` `emulated` `counted` `cache_model` (hardware with hooks) · `event`
 //! `watch` `scheduler` (what `traced` records, which loads it notes, which thread runs) ·
 //! `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
-//! `tally` (names for what is counted, and where the counts stand).
+//! `tally` (names for what is counted, and where the counts stand) · `source` (for tests: which
+//! files import which).
 #![warn(missing_docs)]
 
 mod cache_model;
@@ -44,6 +45,7 @@ mod region;
 mod scheduler;
 mod simd;
 mod site;
+mod source;
 mod tally;
 mod traced;
 mod transaction;
@@ -70,6 +72,7 @@ pub use region::{MAX_REGION_BYTES, MapError, Mapping, Region, length_of, read_st
 pub use scheduler::Scheduler;
 pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::{Site, count_sites, find_sites, undeclared_sites};
+pub use source::{ModulePath, Sources};
 pub use traced::Traced;
 pub use transaction::{
     AbortCause, Aborted, Attempt, InjectedAborts, Simulation, TransactionCounts,

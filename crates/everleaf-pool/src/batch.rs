@@ -30,9 +30,9 @@ use everleaf_pmem::{Media, PPtr, site};
 
 use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
+use crate::intent::write_intent;
 use crate::layout::{BATCH_TAG, CHUNK};
 use crate::word::Sealed;
-use crate::worker::write_intent;
 use crate::{Corruption, Pool, PoolError, Record, Worker};
 
 /// In the log: the block is a run, and the word after it is its chunks.

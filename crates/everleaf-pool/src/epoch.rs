@@ -32,10 +32,10 @@ use everleaf_pmem::{Counter, LINE, Media, PCell, PPtr, site};
 
 use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
+use crate::intent::write_intent;
 use crate::layout::{BITMAP_WORDS, CHUNK, EPOCH_TAG, Intent};
 use crate::record::{RECORD_HEADER_BYTES, content_bytes};
 use crate::word::{SEALED_BITS, Sealed};
-use crate::worker::write_intent;
 use crate::{Corruption, Node, NodeKind, Pool, PoolError, Record, Worker};
 
 /// In the log: the block is a run, and the word after it is its descriptor.

@@ -13,9 +13,13 @@ use crate::{Pool, PoolError, Record};
 /// be read as byte slices, which live no longer than it does.
 ///
 /// Records are found after the guard was made, by pointers that are read from a structure of the
-/// pool: a record that was freed before may be another one by now. Made and dropped in some
-/// nanoseconds. Memory that is freed meanwhile comes back when the guard is gone, so a guard that
-/// is held for long is [renewed](RecordGuard::renew) from time to time.
+/// pool: a record that was freed before may be another one by now, or be written at this moment.
+/// That is asked of the caller and not checked. The table's bit would not tell: it is set after a
+/// record can be found (an epoch's records have none until the epoch ends), and a look at it is a
+/// miss of the cache for each record that is read.
+///
+/// Made and dropped in some nanoseconds. Memory that is freed meanwhile comes back when the guard
+/// is gone, so a guard that is held for long is [renewed](RecordGuard::renew) from time to time.
 ///
 /// # Examples
 /// ```

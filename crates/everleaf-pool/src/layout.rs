@@ -9,10 +9,8 @@
 
 use std::mem::offset_of;
 
-use everleaf_pmem::{Field, LINE, Layout, PCell, WORD, persistent};
+use everleaf_pmem::{LINE, PCell, WORD, persistent};
 
-use crate::Record;
-use crate::classes::Class;
 use crate::word::{SEALED_BITS, Sealed};
 
 /// Bytes in a chunk: the unit of typing and of growth.
@@ -119,45 +117,6 @@ persistent! {
         /// Bit set: block allocated. 48 blocks a word.
         pub bitmap: [PCell<Sealed>; BITMAP_WORDS],
     }
-}
-
-/// What docs/format.md shows of the pool: its parts, its own structures, and the sizes of blocks.
-pub fn layouts() -> (Vec<Layout>, &'static [u64]) {
-    let part = |name: &str, offset: u64, bytes: u64, what: &str| Field {
-        name: name.to_owned(),
-        kind: "bytes".to_owned(),
-        offset: offset as usize,
-        bytes: bytes as usize,
-        what: what.to_owned(),
-    };
-    let pool = Layout {
-        name: "Pool",
-        bytes: MIN_POOL_BYTES as usize,
-        fields: vec![
-            part("header", 0, size_of::<Header>() as u64, "`Header`."),
-            part(
-                "intents",
-                INTENTS_OFFSET,
-                (WORKER_SLOTS * size_of::<Intent>()) as u64,
-                "64 of `Intent`, one a worker.",
-            ),
-            part("index", INDEX_ROOT_OFFSET, CHUNK, "The root `index`; zeros at first."),
-            part(
-                "extents",
-                FIRST_EXTENT_CHUNK * CHUNK,
-                MIN_POOL_BYTES - FIRST_EXTENT_CHUNK * CHUNK,
-                "To the end, at least so many bytes.",
-            ),
-        ],
-    };
-    let structures = [
-        Identity::layout(),
-        Header::layout(),
-        Intent::layout(),
-        ChunkLine::layout(),
-        Record::layout(),
-    ];
-    (std::iter::once(pool).chain(structures).collect(), Class::sizes())
 }
 
 /// The pool was closed.

@@ -1,14 +1,15 @@
 //! The pool: one file of persistent memory with a header, a crash-safe allocator, and an audit.
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
-//! and the chunk table) · `header` (identity) · `file` (opening and locking pool files) ·
-//! `new_file` (making them) · `boot` (which boot of the machine left one) · `pool` (create, open,
-//! close) · `growth` · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
-//! `classes` (sizes of blocks, kinds of nodes, uses of chunks) · `worker` (allocation: the order of
-//! persistence) · `batch` (many links with one commit point) · `epoch` (memory that follows epochs)
-//! · `lease` (workers for many threads) · `recover` (crash states of a worker's intent) · `record`
-//! (byte strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit`
-//! (every block reachable exactly once, or free) · `sites`.
+//! and the chunk table) · `format` (what the documentation shows of it) · `header` (identity) ·
+//! `file` (opening and locking pool files) · `new_file` (making them) · `boot` (which boot of the
+//! machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) ·
+//! `chunks` (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes,
+//! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
+//! `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
+//! (workers for many threads) · `recover` (crash states of a worker's intent) · `record` (byte
+//! strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit` (every
+//! block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
@@ -19,9 +20,11 @@ mod classes;
 mod epoch;
 mod error;
 mod file;
+mod format;
 mod growth;
 mod guard;
 mod header;
+mod intent;
 mod layout;
 mod lease;
 mod listing;
@@ -40,14 +43,16 @@ pub use classes::{Content, Node, NodeKind};
 pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, OpenMode, open_damaged_file, open_file};
+pub use format::layouts;
 pub use guard::RecordGuard;
 pub use header::{Format, KeyType};
-pub use layout::{MAX_ROOTS, POOL_MAGIC, layouts};
+pub use layout::{MAX_ROOTS, POOL_MAGIC};
 pub use lease::{Lease, Workers};
 pub use listing::TablePart;
 pub use new_file::create_file;
-pub use pool::{Opened, PendingLink, Pool, Run, Shutdown, SpaceUsage};
+pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};
+pub use recover::PendingLink;
 pub use roots::RootName;
 pub use sites::SITES;
 pub use worker::Worker;

@@ -15,10 +15,10 @@ use crate::layout::{
     CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
     STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED, WORKER_SLOTS,
 };
-use crate::recover::recover_intents;
+use crate::recover::{PendingLink, recover_intents};
 use crate::roots::{Roots, place_of};
 use crate::word::Sealed;
-use crate::{Corruption, Node, PoolError, Record, Worker};
+use crate::{Corruption, Node, PoolError, Worker};
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +27,6 @@ pub enum Shutdown {
     Clean,
     /// It was not.
     Crash,
-}
-
-/// A record that was being linked, or unlinked, when the crash came. The owner looks whether the
-/// index holds `new` (or, where `new` is null, whether it no longer holds `old`) and calls
-/// [`Worker::resolve_link`] before anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingLink {
-    pub(crate) slot: usize,
-    /// The record that was to replace `old`; null if `old` was to be removed.
-    pub new: PPtr<Record>,
-    /// The record that was to be replaced or removed; null if there was none.
-    pub old: PPtr<Record>,
 }
 
 /// What opening found.

@@ -5,13 +5,24 @@ use everleaf_pmem::{Media, PPtr, Site, site};
 
 use crate::batch::PendingBatch;
 use crate::chunks::Block;
-use crate::classes::Usage;
+use crate::intent::{blocks, corrupt};
 use crate::layout::{BATCH_TAG, EPOCH_TAG, Intent, LINK_TAG, WORKER_SLOTS};
-use crate::pool::PendingLink;
 use crate::word::Sealed;
-use crate::{Corruption, Pool, PoolError};
+use crate::{Pool, PoolError, Record, Worker};
 
 const BLOCKS: Site = site!("pool.recover.blocks");
+
+/// A record that was being linked, or unlinked, when the crash came. The owner looks whether the
+/// index holds `new` (or, where `new` is null, whether it no longer holds `old`) and calls
+/// [`Worker::resolve_link`] before anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingLink {
+    pub(crate) slot: usize,
+    /// The record that was to replace `old`; null if `old` was to be removed.
+    pub new: PPtr<Record>,
+    /// The record that was to be replaced or removed; null if there was none.
+    pub old: PPtr<Record>,
+}
 
 /// Completes or undoes every exchange that was cut; returns the links, which only their owner can
 /// judge, and the batches, which only it can complete.
@@ -63,26 +74,6 @@ pub(crate) fn recover_intents<M: Media>(
     Ok((pending, batches))
 }
 
-/// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
-pub(crate) fn finish_link<M: Media>(
-    pool: &Pool<M>,
-    slot: usize,
-    changed: bool,
-) -> Result<(), PoolError> {
-    let intent = pool.intent(slot)?;
-    let (old, new) = blocks(pool, intent)?;
-    let freed = if changed { old } else { new };
-    if let Some(block) = freed {
-        pool.chunks().begin_freeing(pool.media(), slot, block)?;
-    }
-    settle(pool, intent, changed)?;
-    if let Some(block) = freed {
-        pool.chunks().freed(pool.media(), slot, block)?;
-    }
-    *pool.slots.lock() &= !(1 << slot);
-    Ok(())
-}
-
 /// Marks both blocks of a link as allocated: its owner has to read them, and opens its index before
 /// it judges, which allocates. False if the crash came before L1 was wholly durable: then the chunk
 /// of `new` is not the one that the intent names, nothing was linked, and there is nothing to
@@ -121,26 +112,29 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
     Ok(())
 }
 
-/// The blocks that an intent names: old, new.
-fn blocks<M: Media>(
-    pool: &Pool<M>,
-    intent: &Intent,
-) -> Result<(Option<Block>, Option<Block>), PoolError> {
-    let media = pool.media();
-    let read = |offset: Sealed, extent: Sealed| {
-        let offset = offset.open().ok_or_else(|| corrupt(pool, intent))?;
-        let run = match Usage::unseal(extent).ok_or_else(|| corrupt(pool, intent))? {
-            Usage::Free => None,
-            blocks if blocks.class().is_some() => return Err(corrupt(pool, intent)),
-            run => Some(run),
-        };
-        Ok((offset != 0).then_some(Block { offset, run }))
-    };
-    let old = read(media.load(&intent.old), media.load(&intent.old_extent))?;
-    let new = read(media.load(&intent.new), media.load(&intent.new_extent))?;
-    Ok((old, new))
+/// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
+fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
+    let intent = pool.intent(slot)?;
+    let (old, new) = blocks(pool, intent)?;
+    let freed = if changed { old } else { new };
+    if let Some(block) = freed {
+        pool.chunks().begin_freeing(pool.media(), slot, block)?;
+    }
+    settle(pool, intent, changed)?;
+    if let Some(block) = freed {
+        pool.chunks().freed(pool.media(), slot, block)?;
+    }
+    *pool.slots.lock() &= !(1 << slot);
+    Ok(())
 }
 
-fn corrupt<M: Media>(pool: &Pool<M>, intent: &Intent) -> PoolError {
-    PoolError::corrupt(pool.pointer_to(intent).offset(), Corruption::Intent)
+impl<M: Media> Worker<M> {
+    /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes,
+    /// 2 fences; idempotent.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the intent is damaged.
+    pub fn resolve_link(&mut self, pending: PendingLink, changed: bool) -> Result<(), PoolError> {
+        finish_link(&self.pool, pending.slot, changed)
+    }
 }

@@ -9,6 +9,7 @@ pub const SITES: &[Site] = declared_sites![
     "growth.rs",
     "record.rs",
     "chunks/free.rs",
+    "intent.rs",
     "worker.rs",
     "batch.rs",
     "epoch.rs",

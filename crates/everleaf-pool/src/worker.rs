@@ -28,10 +28,10 @@ use everleaf_pmem::{Counter, Media, PCell, PPtr, site};
 use crate::batch::Staged;
 use crate::chunks::Block;
 use crate::classes::{Class, Usage};
-use crate::layout::{CHUNK, Intent, LINK_TAG};
-use crate::pool::{PendingLink, Run};
+use crate::intent::write_intent;
+use crate::layout::{CHUNK, LINK_TAG};
+use crate::pool::Run;
 use crate::record::{RECORD_HEADER_BYTES, content_bytes};
-use crate::recover::finish_link;
 use crate::word::Sealed;
 use crate::{Content, Corruption, Node, NodeKind, Pool, PoolError, Record};
 
@@ -277,15 +277,6 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    /// Ends a link that a crash cut: `changed` tells whether the index holds the change. 4 flushes,
-    /// 2 fences; idempotent.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the intent is damaged.
-    pub fn resolve_link(&mut self, pending: PendingLink, changed: bool) -> Result<(), PoolError> {
-        finish_link(&self.pool, pending.slot, changed)
-    }
-
     // ---- runs
     // ---------------------------------------------------------------------------------------------
 
@@ -391,24 +382,6 @@ impl<M: Media> Worker<M> {
         self.pool.write_record(block.offset, parts)?;
         Ok(block)
     }
-}
-
-/// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than
-/// they are.
-pub(crate) fn write_intent<M: Media>(
-    media: &M,
-    intent: &Intent,
-    tag: u64,
-    old: Option<Block>,
-    new: Option<Block>,
-) {
-    let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
-    for (offset, extent, block) in words {
-        media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));
-        media.store(extent, block.and_then(|block| block.run).map_or(Sealed::ZERO, Usage::seal));
-    }
-    media.order(site!("pool.intent.order"));
-    media.store(&intent.tag, Sealed::of(tag));
 }
 
 impl<M: Media> Drop for Worker<M> {

@@ -286,6 +286,11 @@ impl Engine {
         matches!(self.entry().residence, Residence::Dram)
     }
 
+    /// Whether it is a map in the memory of the process, without a pool.
+    pub const fn is_map(self) -> bool {
+        matches!(self.entry().residence, Residence::Process)
+    }
+
     /// Words that a value may have.
     pub const fn most_value_words(self) -> usize {
         self.entry().most_value_words

@@ -1,5 +1,7 @@
 //! What a report measures.
 
+use everleaf::Engine;
+
 use super::{ReportOptions, Scale, Section};
 use crate::compare::plan_compare;
 use crate::figure::{self, FigureOptions, Panel, Series, number, run_figure_with_progress};
@@ -51,7 +53,8 @@ fn base(options: &ReportOptions, keys: u64) -> MicroOptions {
 }
 
 fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
-    let engines = ["btreemap", "fptree", "fptree-c", "ptree"].map(String::from).to_vec();
+    let maps = Engine::volatile().filter(|engine| engine.is_map());
+    let engines = maps.chain(Engine::available()).map(|engine| engine.name().to_owned()).collect();
     let micro = MicroOptions { flush: Flush::Clwb, ..base(options, scale.index_keys) };
     CompareOptions { engines, rounds: scale.rounds, turn: None, micro }
 }
@@ -363,7 +366,8 @@ fn model(
 ) -> Result<Section, BenchError> {
     let latencies: Vec<Latency> = [90, 160, 250, 450, 650, 2000].map(Latency::of).to_vec();
     let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan, Phase::Delete];
-    let engines = ["fptree", "fptree-c", "ptree", "store"].map(String::from).to_vec();
+    let indexes = Engine::available().map(|engine| engine.name().to_owned());
+    let engines: Vec<String> = indexes.chain(["store".to_owned()]).collect();
     let micro = MicroOptions { phases, ..base(options, scale.index_keys) };
     let model = ModelOptions { engines, latencies, rounds: 0, micro };
     let rows = run_model_with_progress(&model, &mut |progress| steps.pass_on(progress))?;

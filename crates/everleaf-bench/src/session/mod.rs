@@ -4,7 +4,7 @@ mod targets;
 
 use std::time::Duration;
 
-use everleaf::{Engine, EngineParameters, registry};
+use everleaf::{EngineParameters, registry};
 use everleaf_index::{Conflicts, IndexStatistics};
 use everleaf_pmem::{Cpu, Durability, Medium};
 
@@ -165,8 +165,10 @@ impl Session {
     /// What an acknowledged write survives, on this medium and with the settings that are used.
     pub fn durability(&self) -> Result<Durability, BenchError> {
         match self.plan.subject {
-            Subject::Index(Engine::BTreeMap) | Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
-            Subject::Index(engine) if engine.is_volatile_twin() => Ok(Durability::None),
+            Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
+            Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
+                Ok(Durability::None)
+            }
             Subject::Index(_) | Subject::Store(_) => {
                 let of_medium = self.place.durability()?;
                 let unflushed = self.plan.options.flush == Flush::None;

@@ -34,7 +34,7 @@ impl Session {
     /// Makes as many empty targets as the session has, of whatever it measures, and drives them.
     pub fn with_targets<K: BenchKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         match self.plan.subject {
-            Subject::Index(Engine::BTreeMap) => self.with_maps::<K, D>(driver),
+            Subject::Index(engine) if engine.is_map() => self.with_maps::<K, D>(driver),
             Subject::Index(engine) if engine.is_volatile_twin() => {
                 driver.drive(self.several(|| {
                     Ok(self.index::<K, _>(engine, Dram::new(self.region()?, &self.cpu))?.1)

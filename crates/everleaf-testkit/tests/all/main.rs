@@ -6,5 +6,6 @@ mod conformance;
 mod explore;
 mod linearizability;
 mod pool_threads;
+mod sources;
 mod suite;
 mod transactions;
