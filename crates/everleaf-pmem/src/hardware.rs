@@ -82,6 +82,11 @@ impl Hardware {
         self.line_write
     }
 
+    /// The memory, of which nothing is used as this media any more.
+    pub fn into_region(self) -> Region {
+        self.region
+    }
+
     /// Limits vector compares to `level`, for measurements.
     pub fn with_simd(mut self, level: SimdLevel) -> Self {
         self.simd = self.simd.min(level);

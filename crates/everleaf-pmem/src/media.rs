@@ -40,6 +40,10 @@ pub trait Media: Send + Sync + 'static {
     /// where a thread's stack happens to lie.
     const REPEATABLE: bool = Self::SCHEDULED;
 
+    /// Whether a fence only orders here, so that who promises durability must wait for it
+    /// ([`wait_durable`](Media::wait_durable)). Elsewhere what was fenced is durable.
+    const DURABLE_LATER: bool = false;
+
     /// The mapped memory.
     fn region(&self) -> &Region;
 

@@ -1,0 +1,155 @@
+//! A checkpoint: what the log holds goes to the file of the pool, and the log begins later.
+//!
+//! ```text
+//! C1  the open group is closed; replay may begin behind it
+//!     The pages that were captured up to it are noted, and forgotten for the next time.
+//! C2  pages are copied line by line, under the latches of the lines; what is new in them is
+//!     captured first
+//! C3  the group that is open then becomes durable    Crash: the file is as it was.
+//! C4  the copies are written, with a stamp           Crash: replay begins where it did, and sets
+//!                                                    every word that was captured since.
+//! C5  the file is synced                             Crash: as before.
+//! C6  COMMIT the control block, written and synced   Crash: replay begins here or there.
+//! C7  the segments before C1 are removed             Crash: the next opening removes them.
+//! ```
+//!
+//! C2 to C4 are done for a few pages at a time. Only the latches of lines are taken, for one line
+//! at a time.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use everleaf_pmem::{LINE, Media};
+
+use crate::LogError;
+use crate::control::{Control, Stamp};
+use crate::core::Core;
+use crate::disk::BLOCK;
+use crate::lines::PAGE_LINES;
+use crate::weak::Weak;
+use crate::writer::Writer;
+
+/// Pages that are copied at a time.
+const BATCH: usize = 256;
+
+impl Core {
+    /// Writes what the log holds to the file of the pool.
+    pub(crate) fn checkpoint(&self) -> Result<(), LogError> {
+        self.checkpoint_as(false)
+    }
+
+    /// The last one: nothing is stored any more, and the control block says so.
+    pub(crate) fn checkpoint_at_end(&self) -> Result<(), LogError> {
+        self.checkpoint_as(true)
+    }
+
+    fn checkpoint_as(&self, last: bool) -> Result<(), LogError> {
+        let mut control = self.control.lock();
+        self.check()?;
+        self.write_checkpoint(&mut control, last).map_err(|error| match error {
+            LogError::Io { action, source } => LogError::Media(self.fail(action, source)),
+            error => error,
+        })
+    }
+
+    fn write_checkpoint(&self, control: &mut Control, last: bool) -> Result<(), LogError> {
+        let mut redo = self.close_for_checkpoint()?; // C1
+        let mut redo_bytes = self.appended_bytes.load(Relaxed);
+        let pages = self.lines.take_pages();
+        let mut stamp = control.stamp;
+        for batch in pages.chunks(BATCH) {
+            stamp = Some(self.write_pages(batch)?);
+        }
+        if last {
+            redo = self.close_for_checkpoint()?;
+            redo_bytes = self.appended_bytes.load(Relaxed);
+            self.wait_for(self.point())?;
+        }
+        if self.weak.is(Weak::RecycleEarly) {
+            self.remove_before(redo.segment)?;
+        }
+        if !self.weak.is(Weak::BaseNotSynced) {
+            self.base.sync().map_err(LogError::io("syncing the file of the pool"))?; // C5
+        }
+        let (number, clean) = (control.number + 1, last);
+        let next = Control { number, redo, stamp, clean, ..*control };
+        next.write(&*self.control_file)?; // C6
+        *control = next;
+        self.redo_bytes.store(redo_bytes, Relaxed);
+        self.checkpoints.fetch_add(1, Relaxed);
+        self.remove_before(redo.segment) // C7
+    }
+
+    fn remove_before(&self, segment: u64) -> Result<(), LogError> {
+        let disk = self.log.lock().spare_parts().0;
+        Writer::remove_before(&*disk, segment).map_err(LogError::io("removing old segments"))
+    }
+
+    /// C2 to C4, for these pages and the first one, which bears the stamp.
+    fn write_pages(&self, pages: &[u64]) -> Result<Stamp, LogError> {
+        let mut copies = vec![0; (pages.len() + 1) * BLOCK as usize];
+        let (first, others) = copies.split_at_mut(BLOCK as usize);
+        for (page, copy) in pages.iter().zip(others.chunks_exact_mut(BLOCK as usize)) {
+            self.copy_page(page * PAGE_LINES, copy);
+        }
+        self.copy_page(0, first);
+        if !self.weak.is(Weak::WriteBeforeGroup) {
+            self.wait_for(self.point())?; // C3
+        }
+        let stamp = self.stamp();
+        put_stamp(first, self.stamp_offset, stamp);
+        let write = |page: u64, copy: &[u8]| {
+            self.base_bytes.fetch_add(BLOCK, Relaxed);
+            self.base.write(page * BLOCK, copy).map_err(LogError::io("writing the pool"))
+        };
+        write(0, first)?;
+        for (page, copy) in pages.iter().zip(others.chunks_exact(BLOCK as usize)) {
+            if *page != 0 {
+                write(*page, copy)?;
+            }
+        }
+        Ok(stamp)
+    }
+
+    /// The last group that is durable: replay must come as far.
+    fn stamp(&self) -> Stamp {
+        let log = self.log.lock();
+        let (number, checksum) = (log.synced_through, log.synced_checksum);
+        Stamp { session: log.session, number, checksum }
+    }
+
+    /// Lengthens the file, durably, before anything beyond its end is captured.
+    pub(crate) fn lengthen(&self, bytes: u64) -> Result<(), LogError> {
+        let action = "lengthening the pool";
+        let _growing = self.growing.lock();
+        let had = self.base.length().map_err(LogError::io(action))?;
+        let bytes = bytes.next_multiple_of(BLOCK);
+        if had < bytes {
+            self.base.allocate(bytes).map_err(LogError::io(action))?;
+            self.base
+                .sync()
+                .map_err(|source| LogError::Media(self.fail("syncing the pool", source)))?;
+        }
+        Ok(())
+    }
+
+    /// Lines of the image.
+    pub(crate) fn line_count(&self) -> u64 {
+        self.hardware.region().len() / LINE as u64
+    }
+}
+
+/// Writes the stamp into the first page of the file, where the image has zeros.
+pub(crate) fn put_stamp(page: &mut [u8], offset: u64, stamp: Stamp) {
+    let words = [stamp.session, stamp.number, u64::from(stamp.checksum)];
+    let places = page[offset as usize..].as_chunks_mut::<8>().0;
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+}
+
+/// The stamp in the first page.
+pub(crate) fn stamp_in(page: &[u8], offset: u64) -> Stamp {
+    let words = page[offset as usize..].as_chunks::<8>().0;
+    let word = |i: usize| words.get(i).map_or(0, |word| u64::from_le_bytes(*word));
+    Stamp { session: word(0), number: word(1), checksum: word(2) as u32 }
+}

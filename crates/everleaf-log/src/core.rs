@@ -1,0 +1,428 @@
+//! Captures and group commit.
+//!
+//! A capture takes the lock of a buffer, then the latch of its line's stripe, and reads under the
+//! latch which group is open. Stores take the latch too. So if a thread flushed one line and then
+//! stored to another, a capture of the second store reads a number that is no smaller (I1).
+//! Closing a group increments the number, then visits every buffer: whoever read the old number
+//! has deposited its capture before it gives the buffer's lock back. Under a latch nothing waits,
+//! allocates or does input and output.
+//!
+//! The waiter that comes first writes and syncs for all. The number of a *point* counts closings,
+//! that of a *group* counts what was written: a point without captures is reached without a sync.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use crossbeam_utils::{Backoff, CachePadded};
+use everleaf_pmem::{Hardware, LINE, Media, MediaError, SyncLatch};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::control::Control;
+use crate::disk::DiskFile;
+use crate::group::{Capture, WORDS, merge};
+use crate::lines::Lines;
+use crate::media::LogOptions;
+use crate::weak::{Weak, Weakness};
+use crate::writer::Writer;
+
+/// Latches: so many that two threads seldom want one.
+const STRIPES: usize = 1 << 16;
+/// Buffers: threads share one by chance.
+const BUFFERS: usize = 16;
+/// Captures in one buffer after which the group is closed: about 0.5 MiB, so a group has at most
+/// 8 MiB.
+const FULL: usize = 6000;
+
+/// What was captured: of the open group, and of the one that is being closed, by parity.
+#[derive(Default)]
+struct Buffer {
+    captures: [Vec<Capture>; 2],
+}
+
+/// What a log has done since its pool was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogCounts {
+    /// Times that the log was synced.
+    pub syncs: u64,
+    /// Bytes that were appended to it.
+    pub log_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Bytes that they have written to the file of the pool.
+    pub base_bytes: u64,
+}
+
+/// What the threads share.
+pub(crate) struct Core {
+    pub(crate) hardware: Hardware,
+    pub(crate) lines: Lines,
+    /// Lowest bit: taken. Above it: how often it was given back.
+    stripes: Box<[AtomicU64]>,
+    buffers: Box<[CachePadded<Mutex<Buffer>>]>,
+    /// The point that is open.
+    open: CachePadded<AtomicU64>,
+    /// The greatest point that is reached.
+    durable: CachePadded<AtomicU64>,
+    failed: AtomicBool,
+    failure: SyncLatch,
+    /// Whether a thread is writing for all.
+    busy: Mutex<bool>,
+    /// Those who wait for a point, by its parity.
+    wake: [Condvar; 2],
+    pub(crate) log: Mutex<Writer>,
+    pub(crate) base: Arc<dyn DiskFile>,
+    pub(crate) stamp_offset: u64,
+    /// Held by a checkpoint. The control block that is durable.
+    pub(crate) control: Mutex<Control>,
+    pub(crate) control_file: Arc<dyn DiskFile>,
+    pub(crate) options: LogOptions,
+    /// What had been appended where the log begins.
+    pub(crate) redo_bytes: AtomicU64,
+    pub(crate) appended_bytes: AtomicU64,
+    /// What the thread behind the media is to do.
+    pub(crate) signals: crate::thread::Signals,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) base_bytes: AtomicU64,
+    /// Held while the file grows.
+    pub(crate) growing: Mutex<()>,
+    pub(crate) weak: Weakness,
+}
+
+/// What an opening hands over.
+pub(crate) struct Parts {
+    pub(crate) hardware: Hardware,
+    pub(crate) lines: Lines,
+    pub(crate) writer: Writer,
+    pub(crate) base: Arc<dyn DiskFile>,
+    pub(crate) stamp_offset: u64,
+    pub(crate) control: Control,
+    pub(crate) control_file: Arc<dyn DiskFile>,
+    pub(crate) options: LogOptions,
+}
+
+impl Core {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            hardware,
+            lines,
+            writer,
+            base,
+            stamp_offset,
+            control,
+            control_file,
+            options,
+        } = parts;
+        let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
+        Self {
+            hardware,
+            lines,
+            stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
+            open: CachePadded::new(AtomicU64::new(1)),
+            durable: CachePadded::new(AtomicU64::new(0)),
+            failed: AtomicBool::new(false),
+            failure: SyncLatch::default(),
+            busy: Mutex::new(false),
+            wake: Default::default(),
+            log: Mutex::new(writer),
+            base,
+            stamp_offset,
+            control: Mutex::new(control),
+            control_file,
+            options,
+            redo_bytes: AtomicU64::new(0),
+            appended_bytes,
+            signals: Default::default(),
+            syncs: AtomicU64::new(0),
+            checkpoints: AtomicU64::new(0),
+            base_bytes: AtomicU64::new(0),
+            growing: Mutex::new(()),
+            weak,
+        }
+    }
+
+    // ---- latches
+    // ---------------------------------------------------------------------------------------------
+
+    /// Takes the latch of a line's stripe. What is done under it ends soon.
+    #[inline]
+    pub(crate) fn latch(&self, line: u64) -> Latch<'_> {
+        let stripe = &self.stripes[line as usize % STRIPES];
+        let backoff = Backoff::new();
+        loop {
+            let count = stripe.load(Relaxed);
+            if count & 1 == 0
+                && stripe.compare_exchange_weak(count, count | 1, Acquire, Relaxed).is_ok()
+            {
+                return Latch { stripe, count };
+            }
+            backoff.snooze();
+        }
+    }
+
+    // ---- captures
+    // --------------------------------------------------------------------------------------------
+
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.buffers[place_of_thread() % BUFFERS].lock()
+    }
+
+    /// Captures what is new in lines.
+    pub(crate) fn capture(&self, lines: impl Iterator<Item = u64>) {
+        if self.failed.load(Relaxed) {
+            return; // Nothing is acknowledged any more.
+        }
+        let mut buffer = self.buffer();
+        let mut full = false;
+        for line in lines {
+            full |= self.capture_into(&mut buffer, line, None);
+        }
+        drop(buffer);
+        if full {
+            self.close_early();
+        }
+    }
+
+    /// Captures a line, and copies it as it is then. Whether the buffer is full.
+    fn capture_into(&self, buffer: &mut Buffer, line: u64, copy: Option<&mut [u8]>) -> bool {
+        let mut capture = Capture { line, order: 0, mask: 0, words: [0; WORDS] };
+        let latch = self.latch(line);
+        capture.order = latch.count;
+        let point = self.open.load(SeqCst);
+        if let Some(cells) = self.hardware.region().cells(line * LINE as u64, WORDS) {
+            if copy.is_none() || !self.weak.is(Weak::CopyUncaptured) {
+                capture.mask = self.lines.take(line);
+            }
+            if capture.mask != 0 || copy.is_some() {
+                for (word, cell) in capture.words.iter_mut().zip(cells) {
+                    *word = self.hardware.load(cell);
+                }
+            }
+        }
+        drop(latch);
+        if let Some(copy) = copy {
+            for (place, word) in copy.as_chunks_mut::<8>().0.iter_mut().zip(capture.words) {
+                *place = word.to_le_bytes();
+            }
+        }
+        if capture.mask == 0 {
+            return false;
+        }
+        self.lines.mark_page(line);
+        let captures = &mut buffer.captures[(point & 1) as usize];
+        captures.push(capture);
+        captures.len() >= FULL
+    }
+
+    /// Copies a page of which nothing is left to be captured: what is new in its lines is captured
+    /// now, as a cache may write a line back at any time.
+    pub(crate) fn copy_page(&self, first_line: u64, copy: &mut [u8]) {
+        let mut buffer = self.buffer();
+        for (line, copy) in (first_line..).zip(copy.chunks_exact_mut(LINE)) {
+            self.capture_into(&mut buffer, line, Some(copy));
+        }
+    }
+
+    // ---- groups
+    // ----------------------------------------------------------------------------------------------
+
+    /// Closes the open point and appends what was captured in it. The caller has the log. The point
+    /// that was closed.
+    fn append_group(&self, log: &mut Writer) -> Result<u64, MediaError> {
+        let point = self.open.fetch_add(1, SeqCst);
+        let mut captures = Vec::new();
+        for buffer in &self.buffers {
+            let mut buffer = buffer.lock();
+            captures.append(&mut buffer.captures[(point & 1) as usize]);
+        }
+        if !captures.is_empty() {
+            merge(&mut captures);
+            log.append(&captures).map_err(|source| self.fail("writing the log", source))?;
+            self.appended_bytes.store(log.appended_bytes, Relaxed);
+        }
+        Ok(point)
+    }
+
+    /// Closes a group that has become large; whoever waits for it syncs it. The thread may hold
+    /// locks of an engine, but no latch and no buffer; the log waits for nothing but these.
+    fn close_early(&self) {
+        let mut log = self.log.lock();
+        if self.check().is_ok() {
+            let _ = self.append_group(&mut log); // A failure is kept for those who wait.
+        }
+    }
+
+    /// Appends what was captured, and says where the next group begins.
+    pub(crate) fn close_for_checkpoint(&self) -> Result<crate::control::Place, MediaError> {
+        let mut log = self.log.lock();
+        self.check()?;
+        self.append_group(&mut log)?;
+        Ok(log.place)
+    }
+
+    /// Writes and syncs what was captured, with nobody else doing so.
+    fn commit(&self) -> Result<u64, MediaError> {
+        self.check()?;
+        let (point, (files, place)) = {
+            let mut log = self.log.lock();
+            let point = self.append_group(&mut log)?;
+            if self.weak.is(Weak::PublishEarly) {
+                self.durable.fetch_max(point, AcqRel);
+            }
+            (point, log.take_unsynced())
+        };
+        if !files.is_empty() {
+            self.syncs.fetch_add(1, Relaxed);
+        }
+        for file in files {
+            file.sync().map_err(|source| self.fail("syncing the log", source))?;
+        }
+        self.log.lock().note_synced(place);
+        Ok(point)
+    }
+
+    /// As what it acknowledges: returns when all that was captured before `point` was drawn is
+    /// durable. Whoever finds nobody writing writes for all.
+    pub(crate) fn wait_for(&self, point: u64) -> Result<(), MediaError> {
+        loop {
+            if self.durable.load(Acquire) >= point {
+                return Ok(());
+            }
+            let mut busy = self.busy.lock();
+            if self.durable.load(Acquire) >= point {
+                return Ok(());
+            }
+            self.check()?;
+            if *busy {
+                self.wake[(point & 1) as usize].wait(&mut busy);
+                continue;
+            }
+            *busy = true;
+            drop(busy);
+            let committed = self.commit();
+            let mut busy = self.busy.lock();
+            *busy = false;
+            self.publish(&committed);
+            drop(busy);
+            committed?;
+        }
+    }
+
+    /// Wakes those who waited, and one of those who wait for the next group, to write it.
+    fn publish(&self, committed: &Result<u64, MediaError>) {
+        let Ok(point) = *committed else {
+            self.wake.iter().for_each(|wake| _ = wake.notify_all());
+            return;
+        };
+        let before = self.durable.fetch_max(point, AcqRel);
+        self.wake[(point & 1) as usize].notify_all();
+        let next = &self.wake[((point + 1) & 1) as usize];
+        if point == before + 1 && self.open.load(SeqCst) == point + 1 {
+            next.notify_one();
+        } else {
+            next.notify_all();
+        }
+        self.signals.note_commit();
+    }
+
+    /// As [`wait_for`](Self::wait_for); holds the caller up while the log is too long. The caller
+    /// holds nothing.
+    pub(crate) fn wait(&self, point: u64) -> Result<(), MediaError> {
+        self.wait_for(point)?;
+        let length = self.length_bytes();
+        if length <= self.options.log_bytes {
+            return Ok(());
+        }
+        if !self.options.background {
+            return self.checkpoint().map_err(media_error);
+        }
+        self.signals.want_checkpoint();
+        while self.length_bytes() > 2 * self.options.log_bytes {
+            self.check()?;
+            self.signals.wait_for_room(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Writes an empty group behind the last one, so that damage to that is seen.
+    pub(crate) fn seal(&self) -> Result<(), MediaError> {
+        {
+            let mut log = self.log.lock();
+            self.check()?;
+            if log.synced_through + 1 != log.place.number {
+                return Ok(()); // There is something else to come.
+            }
+            log.append(&[]).map_err(|source| self.fail("writing the log", source))?;
+        }
+        self.wait_for(self.point())
+    }
+
+    /// Bytes of the log that a recovery would read.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.appended_bytes.load(Relaxed).saturating_sub(self.redo_bytes.load(Relaxed))
+    }
+
+    /// The point that holds everything that was captured so far.
+    #[inline]
+    pub(crate) fn point(&self) -> u64 {
+        self.open.load(SeqCst)
+    }
+
+    /// Whether this point is reached.
+    pub(crate) fn is_reached(&self, point: u64) -> bool {
+        self.durable.load(Acquire) >= point
+    }
+
+    // ---- failure
+    // ---------------------------------------------------------------------------------------------
+
+    /// Keeps the first failure.
+    pub(crate) fn fail(&self, action: &'static str, source: std::io::Error) -> MediaError {
+        self.failed.store(true, Release);
+        match self.failure.attempt(action, || Err(source)) {
+            Err(error) => error,
+            Ok(()) => MediaError::Failed { action, source: std::io::ErrorKind::Other.into() },
+        }
+    }
+
+    /// An error once there was one.
+    pub(crate) fn check(&self) -> Result<(), MediaError> {
+        if self.failed.load(Acquire) { self.failure.attempt("writing", || Ok(())) } else { Ok(()) }
+    }
+}
+
+/// What a checkpoint reports, to those who wait.
+pub(crate) fn media_error(error: crate::LogError) -> MediaError {
+    match error {
+        crate::LogError::Media(error) => error,
+        error => MediaError::Failed {
+            action: "writing a checkpoint",
+            source: std::io::Error::other(error),
+        },
+    }
+}
+
+/// A latch that is held.
+pub(crate) struct Latch<'c> {
+    stripe: &'c AtomicU64,
+    count: u64,
+}
+
+impl Drop for Latch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.stripe.store(self.count + 2, Release);
+    }
+}
+
+/// A number that spreads threads: where the stack lies. Any would be right.
+#[inline]
+fn place_of_thread() -> usize {
+    let here = 0_u8;
+    let stack = (std::ptr::from_ref(&here).addr() >> 16) as u64;
+    (stack.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}

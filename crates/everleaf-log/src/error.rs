@@ -1,0 +1,90 @@
+//! Why a log could not be opened or written.
+
+use std::io;
+
+use everleaf_pmem::{MapError, MediaError};
+
+/// Why a log could not be opened or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// There is no log where one must be.
+    #[error(
+        "the log of the pool is missing: bring its folder back to its place beside the pool, or \
+        restore the pool from a backup"
+    )]
+    Missing,
+    /// The log is another pool's.
+    #[error("the log beside the pool belongs to another pool: put the pool's own in its place")]
+    Foreign,
+    /// The pool's file holds what this log does not know of, or lacks what it takes for given.
+    #[error(
+        "the pool and its log are not of the same time: bring back the two that were copied \
+        together"
+    )]
+    OtherTime,
+    /// A log of a later release.
+    #[error("the log has format {found} and this release knows {supported}: use a newer release")]
+    NewerVersion {
+        /// Its version.
+        found: u64,
+        /// The one that is known.
+        supported: u64,
+    },
+    /// The log is damaged where it was durable.
+    #[error("the log is damaged: {what}, in segment {segment}; restore the pool from a backup")]
+    Damaged {
+        /// What is wrong.
+        what: Damage,
+        /// The number of the segment.
+        segment: u64,
+    },
+    /// The system refused.
+    #[error("{action} failed: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No memory for the image.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// What has been written cannot be made durable.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+}
+
+/// What is damaged in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// Neither control block can be read.
+    #[error("its control file cannot be read")]
+    Control,
+    /// A group that was durable is not valid, or a later one knows of it.
+    #[error("what was durable there cannot be read")]
+    Group,
+    /// A segment is shorter than it was made.
+    #[error("the segment is truncated")]
+    Truncated,
+    /// A segment with which the log begins is not there.
+    #[error("the segment is missing")]
+    MissingSegment,
+    /// A group speaks of what no pool has.
+    #[error("a group leads outside the pool")]
+    Outside,
+    /// A session has served this pool and the control file does not know of it.
+    #[error("a later session is not in the control file")]
+    UnknownSession,
+}
+
+impl LogError {
+    pub(crate) fn io(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, source }
+    }
+
+    pub(crate) const fn damaged(what: Damage, segment: u64) -> Self {
+        Self::Damaged { what, segment }
+    }
+}

@@ -1,0 +1,56 @@
+//! Power-fail safety on ordinary disks: the stream of flushes as a redo log.
+//!
+//! An engine's flushes and fences say which line must be durable before which. [`Logged`] keeps the
+//! working image of a pool in private memory; a flush copies what is new in its line into the open
+//! *group*, and a fence only orders. A group is written and synced as a whole, all or nothing, so a
+//! prefix of the log is an image that persistent memory could have held. Who promises durability
+//! waits once, for the group that holds its last flush, and everybody who waits meanwhile is served
+//! by one sync.
+//!
+//! The crate stands above everleaf-pmem and beside everleaf-pool. It needs nothing of either but
+//! the trait [`Media`](everleaf_pmem::Media) and cells of a region, so it has no unsafe code; and
+//! files, checksums and threads do not belong into the crate of the instructions.
+//!
+//! # Invariants
+//!
+//! * I1: what a group holds depends on groups before it only. A capture copies its line under the
+//!   latch of the line's stripe, and reads there which group is open; stores take the same latch.
+//! * I2: the file of the pool holds only what durable groups hold. A checkpoint copies lines that
+//!   have no uncaptured word, and waits for the group that is open afterwards.
+//! * I3: a block of the log that may have been acknowledged is never written again.
+//! * I4: a segment is removed when a durable control block says that the log begins behind it.
+//! * I5: nothing is served that exists in the page cache only. Opening copies the valid log into
+//!   segments of a session of its own and syncs them first.
+//! * I6: after the first error nothing more is logged, and nothing more is acknowledged.
+//!
+//! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `simulated` (one
+//! whose power fails) · `error` · `group` (the bytes of a group) · `control` (where the log begins)
+//! · `writer` (segments, appending) · `lines` (what is new in each line) · `core` (captures, group
+//! commit) · `checkpoint` · `recover` · `media` (the media) · `thread` (what happens meanwhile).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod checkpoint;
+mod control;
+mod core;
+mod disk;
+mod error;
+mod folder;
+mod group;
+mod lines;
+mod media;
+mod recover;
+mod simulated;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod weak;
+mod writer;
+
+pub use self::core::LogCounts;
+pub use self::disk::{Disk, DiskFile};
+pub use self::error::{Damage, LogError};
+pub use self::folder::{Folder, base_file};
+pub use self::media::{LogOptions, Logged};
+pub use self::recover::{Base, read_only};
+pub use self::simulated::{SimulatedDisk, SimulatedFile};

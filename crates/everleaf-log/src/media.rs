@@ -1,0 +1,254 @@
+//! The media: memory whose flushes go to a log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use everleaf_pmem::{
+    Durability, DurablePoint, LINE, Line, LineAtomicity, MapError, Media, MediaError, PCell,
+    Persistent, Region, Rtm, SimdLevel, Site, Word,
+};
+
+use crate::core::{Core, LogCounts, media_error};
+use crate::disk::Disk;
+use crate::recover::{self, Base};
+use crate::thread::Background;
+use crate::weak::Weakness;
+use crate::LogError;
+
+/// Sizes and times of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Bytes of a segment; a group that is longer has one of its own. Rounded up to 4096.
+    pub segment_bytes: u64,
+    /// Bytes of the log after which a checkpoint begins. At twice as many writers wait for it.
+    pub log_bytes: u64,
+    /// How often what was captured is made durable without being asked for; none: never.
+    pub interval: Option<Duration>,
+    /// Whether a thread of its own makes checkpoints and everything else that nobody waits for.
+    /// Without one, whoever waits for durability does.
+    pub background: bool,
+    pub(crate) weak: Weakness,
+}
+
+impl LogOptions {
+    /// For a pool of so many bytes.
+    pub fn for_pool(bytes: u64) -> Self {
+        Self {
+            segment_bytes: (bytes / 16).clamp(1 << 20, 16 << 20).next_multiple_of(4096),
+            log_bytes: (bytes / 4).clamp(4 << 20, 128 << 20),
+            interval: None,
+            background: true,
+            weak: Weakness::default(),
+        }
+    }
+}
+
+/// Memory of this process whose flushes go to a log, and from time to time to the file of a pool.
+///
+/// A flush copies what is new in its line: no system call, about a hundred nanoseconds. A fence is
+/// nothing. [`wait_durable`](Media::wait_durable) writes and syncs the log, once for all who wait.
+/// A line written by [`write_line`](Media::write_line) is durable whole or not at all.
+///
+/// Dropping it writes a last checkpoint; if that fails, the next opening reads the log.
+pub struct Logged {
+    core: Arc<Core>,
+    background: Option<Background>,
+    closes: bool,
+}
+
+impl Logged {
+    /// Zeroed memory of `bytes` bytes and a new log for it in an empty folder. The names in the
+    /// folder are durable on return; the file of the pool is complete after the first
+    /// [`checkpoint`](Logged::checkpoint).
+    ///
+    /// # Errors
+    /// [`LogError::Io`], [`LogError::Map`].
+    pub fn create(
+        base: &Base,
+        disk: Arc<dyn Disk>,
+        bytes: u64,
+        options: LogOptions,
+    ) -> Result<Self, LogError> {
+        Self::over(recover::create(base, disk, bytes, options)?)
+    }
+
+    /// What the file of a pool and its log hold. All of it is durable on return.
+    ///
+    /// # Errors
+    /// [`LogError`]. Where the log is damaged or not the pool's, nothing was written.
+    pub fn open(
+        base: &Base,
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+    ) -> Result<Self, LogError> {
+        Self::over(recover::open(base, disk, options)?)
+    }
+
+    fn over(core: Core) -> Result<Self, LogError> {
+        let core = Arc::new(core);
+        let start = || Background::start(&core).map_err(LogError::io("starting the log's thread"));
+        let background = core.options.background.then(start).transpose()?;
+        Ok(Self { core, background, closes: true })
+    }
+
+    /// Writes what the log holds to the file of the pool, so that the log becomes short. Others
+    /// write meanwhile.
+    ///
+    /// # Errors
+    /// [`LogError`]; nothing more is made durable then.
+    pub fn checkpoint(&self) -> Result<(), LogError> {
+        self.core.checkpoint()
+    }
+
+    /// What the log has done since the pool was opened.
+    pub fn log_counts(&self) -> LogCounts {
+        LogCounts {
+            syncs: self.core.syncs.load(Relaxed),
+            log_bytes: self.core.appended_bytes.load(Relaxed),
+            checkpoints: self.core.checkpoints.load(Relaxed),
+            base_bytes: self.core.base_bytes.load(Relaxed),
+        }
+    }
+
+    /// Whether what was captured before this point was drawn is durable. No waiting.
+    pub fn is_durable(&self, point: DurablePoint) -> bool {
+        self.core.is_reached(point.number())
+    }
+
+    /// Drops it as a killed process does: no last checkpoint.
+    pub fn kill(mut self) {
+        self.closes = false;
+    }
+
+    fn place(&self, offset: u64) -> (u64, u8) {
+        (offset / LINE as u64, 1 << (offset / 8 % 8))
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.background = None;
+        if self.closes && !std::thread::panicking() {
+            // What goes wrong is found by the next opening: the log is durable.
+            let _ = self.core.checkpoint_at_end();
+        }
+    }
+}
+
+impl Media for Logged {
+    const DURABLE_LATER: bool = true;
+
+    fn region(&self) -> &Region {
+        self.core.hardware.region()
+    }
+    fn simd(&self) -> SimdLevel {
+        self.core.hardware.simd()
+    }
+    fn durability(&self) -> Durability {
+        Durability::PowerFail
+    }
+    fn rtm(&self) -> Option<Rtm> {
+        self.core.hardware.rtm()
+    }
+    #[inline(always)]
+    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
+        self.core.hardware.load(cell)
+    }
+    #[inline]
+    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
+        let (line, word) = self.place(self.region().pointer_to(cell).offset());
+        let _latch = self.core.latch(line);
+        self.core.hardware.store(cell, value);
+        self.core.lines.add(line, word);
+    }
+    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
+        let (line, word) = self.place(self.region().pointer_to(cell).offset());
+        let _latch = self.core.latch(line);
+        self.core.hardware.compare_exchange(cell, current, new)?;
+        self.core.lines.add(line, word);
+        Ok(())
+    }
+    #[inline(always)]
+    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
+        self.core.hardware.match_line(line, byte)
+    }
+    #[inline(always)]
+    fn prefetch<T: Persistent>(&self, object: &T) {
+        self.core.hardware.prefetch(object);
+    }
+    fn flush<T: Word>(&self, _site: Site, cell: &PCell<T>) {
+        let line = self.region().pointer_to(cell).offset() / LINE as u64;
+        self.core.capture(std::iter::once(line));
+    }
+    fn flush_object<T: Persistent>(&self, _site: Site, object: &T) {
+        let first = self.region().pointer_to(object).offset();
+        let end = first + size_of::<T>() as u64;
+        self.core.capture(first / LINE as u64..end.div_ceil(LINE as u64));
+    }
+    fn flush_lines(&self, _site: Site, lines: impl Iterator<Item = u64>) {
+        let count = self.core.line_count();
+        self.core.capture(lines.map(|offset| {
+            let line = offset / LINE as u64;
+            assert!(line < count, "lines are noted as they are written to");
+            line
+        }));
+    }
+    #[inline(always)]
+    fn fence(&self, site: Site) {
+        self.core.hardware.fence(site);
+    }
+    #[inline(always)]
+    fn order(&self, site: Site) {
+        self.core.hardware.order(site);
+    }
+    fn line_atomicity(&self) -> LineAtomicity {
+        LineAtomicity::Line
+    }
+    /// Stored under one latch, so no capture sees a part; captured at once.
+    fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
+        let number = self.region().pointer_to(line).offset() / LINE as u64;
+        {
+            let _latch = self.core.latch(number);
+            for (cell, word) in line.0.iter().zip(words) {
+                self.core.hardware.store(cell, word);
+            }
+            self.core.lines.add(number, u8::MAX);
+        }
+        self.core.capture(std::iter::once(number));
+        LineAtomicity::Line
+    }
+    fn relax(&self) {
+        self.core.hardware.relax();
+    }
+    #[inline(always)]
+    fn end_operation(&self) {}
+
+    fn durable_point(&self) -> DurablePoint {
+        DurablePoint::new(self.core.point())
+    }
+    fn wait_durable(&self, upto: DurablePoint) -> Result<(), MediaError> {
+        self.core.wait(upto.number())
+    }
+    fn sync(&self) -> Result<(), MediaError> {
+        self.core.wait_for(self.core.point())
+    }
+    fn grow(&self, new_len: u64) -> Result<(), MapError> {
+        let max_bytes = self.region().max_len();
+        if new_len > max_bytes {
+            return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes });
+        }
+        let requested_bytes = new_len.saturating_sub(self.region().len());
+        self.core.lengthen(new_len).map_err(|error| match error {
+            LogError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                MapError::DiskFull { requested_bytes }
+            }
+            LogError::Io { action, source } => MapError::System { action, source },
+            error => {
+                let source = std::io::Error::from(media_error(error));
+                MapError::System { action: "lengthening the pool", source }
+            }
+        })?;
+        self.region().grow(new_len)
+    }
+}

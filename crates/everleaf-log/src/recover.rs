@@ -1,0 +1,422 @@
+//! Making a log, and opening one: what a crash has left, and what is done about it.
+//!
+//! ```text
+//! R1  the newest valid control block; the file of the pool, and over it the groups from the redo
+//!     point on, as far as they are valid, are read into memory
+//! R2  what they hold is written into new segments, under a new session, and synced
+//!     Crash: no control block speaks of them; they are removed.
+//! R3  COMMIT the control block of the new session, written and synced. Only now the pool is
+//!     served: nothing is in it that another crash takes back.
+//! R4  the file gets the stamp of the new session, is synced, and the control block says so
+//!     Crash: the next opening does not ask for a stamp.
+//! R5  the old segments are removed           Crash: the next opening removes them.
+//! ```
+//!
+//! A session that was closed is gone on with where it ended: no group follows there, so R2, R4 and
+//! R5 have nothing to do.
+//!
+//! The end of the log is the first invalid group. If a later one of the same session knows that it
+//! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not
+//! acknowledged any sectors may be there, and groups behind it too.
+
+use std::io;
+use std::sync::Arc;
+
+use everleaf_pmem::{Cpu, Hardware, LINE, Media, Region};
+
+use crate::checkpoint::{put_stamp, stamp_in};
+use crate::control::{self, Control, Place, Stamp};
+use crate::core::{Core, Parts};
+use crate::disk::{BLOCK, Disk, DiskFile, PIECE};
+use crate::group::{Capture, HEADER, Header, WORDS, decode_payload};
+use crate::lines::Lines;
+use crate::media::LogOptions;
+use crate::weak::{Weak, Weakness};
+use crate::writer::{Writer, segment_name, segment_number};
+use crate::{Damage, LogError};
+
+/// Captures that a recovery writes in one group.
+const GROUP: usize = 1 << 15;
+
+/// The file of a pool.
+#[derive(Clone)]
+pub struct Base {
+    /// The file.
+    pub file: Arc<dyn DiskFile>,
+    /// The identity of the pool, which its log bears too.
+    pub uuid: u128,
+    /// Bytes that the pool may grow to.
+    pub max_bytes: u64,
+    /// Where three words are that the pool keeps at zero, in its first 4096 bytes: in the file they
+    /// say which log belongs to it.
+    pub stamp_offset: u64,
+}
+
+/// What the groups of a log have left in memory.
+struct Replayed {
+    hardware: Hardware,
+    lines: Lines,
+    /// The lines that were captured, in the order of the log.
+    captured: Vec<u64>,
+    /// Where the valid groups end.
+    end: Place,
+    control: Control,
+}
+
+/// The pool as the log leaves it, in memory that no other process sees. Nothing is written.
+///
+/// # Errors
+/// [`LogError`].
+pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
+    let (region, _) = replay(base, disk, Weakness::default())?;
+    Ok(region.hardware.into_region())
+}
+
+/// A new log in an empty folder, for a pool of `bytes` bytes in a file whose content is nothing yet.
+pub(crate) fn create(
+    base: &Base,
+    disk: Arc<dyn Disk>,
+    bytes: u64,
+    options: LogOptions,
+) -> Result<Core, LogError> {
+    let making = |source| LogError::io("making the log")(source);
+    base.file.allocate(bytes).map_err(LogError::io("allocating the pool"))?;
+    let hardware = memory(bytes, base.max_bytes)?;
+    let control_file = disk.create(control::NAME).map_err(making)?;
+    control_file.allocate(2 * BLOCK).map_err(making)?;
+    let session = random_word();
+    let place = Place { segment: 0, offset: 0, number: 1, before: 0 };
+    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, place, options.segment_bytes);
+    (writer.session, writer.served, writer.weak) = (session, true, options.weak);
+    writer.next_segment(0).map_err(making)?;
+    let control = Control {
+        number: 1,
+        uuid: base.uuid,
+        session,
+        previous_session: 0,
+        redo: writer.place,
+        segment_bytes: options.segment_bytes,
+        stamp: None,
+        clean: false,
+    };
+    control.write(&*control_file)?;
+    disk.sync().map_err(making)?;
+    Ok(Core::new(Parts {
+        lines: Lines::new(hardware.region().max_len()),
+        hardware,
+        writer,
+        base: Arc::clone(&base.file),
+        stamp_offset: base.stamp_offset,
+        control,
+        control_file,
+        options,
+    }))
+}
+
+/// What is there, made durable and ready to be written.
+pub(crate) fn open(
+    base: &Base,
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<Core, LogError> {
+    let failed = |source| LogError::io("writing the log of a new session")(source);
+    let (replayed, weak) = (replay(base, &*disk, options.weak)?.0, options.weak); // R1
+    let Replayed { hardware, lines, mut captured, end, control } = replayed;
+    let control_file = disk.open(control::NAME).map_err(failed)?;
+    let goes_on = control.clean || weak.is(Weak::SessionsAreOne) || weak.is(Weak::ServeTheCache);
+    let last = last_segment(&*disk).map_err(failed)?.max(end.segment);
+    if goes_on {
+        Writer::remove_behind(&*disk, end.segment).map_err(failed)?;
+    }
+    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, end, options.segment_bytes);
+    writer.session = if weak.is(Weak::SessionsAreOne) { control.session } else { random_word() };
+    (writer.previous_session, writer.weak) = (control.session, weak);
+    if goes_on {
+        let file = disk.open(&segment_name(end.segment)).map_err(failed)?;
+        writer.file_bytes = file.length().map_err(failed)?;
+        writer.file = Some(file);
+    } else {
+        writer.place.segment = last; // Those behind the end may hold groups: they are not reused.
+        writer.next_segment(0).map_err(failed)?;
+    }
+    let redo = if weak.is(Weak::ServeTheCache) { control.redo } else { writer.place };
+    captured.sort_unstable();
+    captured.dedup();
+    captured.iter().for_each(|line| lines.mark_page(*line));
+    if !goes_on {
+        copy_log(&hardware, &lines, &captured, &mut writer).map_err(failed)?; // R2
+    }
+    let served = Control {
+        number: control.number + 1,
+        session: writer.session,
+        previous_session: control.session,
+        redo,
+        segment_bytes: options.segment_bytes,
+        stamp: control.stamp.filter(|_| goes_on),
+        clean: false,
+        ..control
+    };
+    served.write(&*control_file)?; // R3
+    writer.served = true;
+    let control = if goes_on { served } else { settle(base, &served, &writer, &*control_file)? };
+    let removed = if goes_on { Ok(()) } else { Writer::remove_before(&*disk, redo.segment) };
+    removed.map_err(failed)?; // R5
+    Ok(Core::new(Parts {
+        hardware,
+        lines,
+        writer,
+        base: Arc::clone(&base.file),
+        stamp_offset: base.stamp_offset,
+        control,
+        control_file,
+        options,
+    }))
+}
+
+/// R2: the lines that the log has left, as groups of the new session.
+fn copy_log(
+    hardware: &Hardware,
+    lines: &Lines,
+    captured: &[u64],
+    writer: &mut Writer,
+) -> io::Result<()> {
+    for part in captured.chunks(GROUP) {
+        let captures: Vec<Capture> = part
+            .iter()
+            .map(|line| {
+                let mask = lines.take(*line);
+                let mut capture = Capture { line: *line, order: 0, mask, words: [0; WORDS] };
+                let cells = hardware.region().cells(line * LINE as u64, WORDS).unwrap_or_default();
+                for (word, cell) in capture.words.iter_mut().zip(cells) {
+                    *word = hardware.load(cell);
+                }
+                capture
+            })
+            .collect();
+        writer.append(&captures)?;
+    }
+    let (files, place) = writer.take_unsynced();
+    files.iter().try_for_each(|file| file.sync())?;
+    writer.note_synced(place);
+    Ok(())
+}
+
+/// R4. What is written beside the stamp is what the file holds already.
+fn settle(
+    base: &Base,
+    served: &Control,
+    writer: &Writer,
+    control_file: &dyn DiskFile,
+) -> Result<Control, LogError> {
+    let stamp = Stamp {
+        session: writer.session,
+        number: writer.synced_through,
+        checksum: writer.synced_checksum,
+    };
+    let write = || -> io::Result<()> {
+        let mut page = [0; BLOCK as usize];
+        base.file.read(0, &mut page)?;
+        put_stamp(&mut page, base.stamp_offset, stamp);
+        base.file.write(0, &page)?;
+        base.file.sync()
+    };
+    write().map_err(LogError::io("writing the file of the pool"))?;
+    let settled = Control { number: served.number + 1, stamp: Some(stamp), ..*served };
+    settled.write(control_file)?;
+    Ok(settled)
+}
+
+/// R1.
+fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<(Replayed, ()), LogError> {
+    let control = Control::read(disk)?;
+    if control.uuid != base.uuid {
+        return Err(LogError::Foreign);
+    }
+    let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
+    let hardware = memory(bytes, base.max_bytes.max(bytes))?;
+    let stamp = read_base(base, &hardware, bytes)?;
+    let lines = Lines::new(hardware.region().max_len());
+    let mut captured = Vec::new();
+    let mut log = Reader::new(disk, &control, weak)?;
+    let mut inside = true;
+    let mut knows_stamp = log.is_at(stamp);
+    while let Some(payload) = log.next()? {
+        inside &= decode_payload(payload, |capture| {
+            let Some(cells) = hardware.region().cells(capture.line * LINE as u64, WORDS) else {
+                inside = false;
+                return;
+            };
+            for word in (0..WORDS).filter(|word| capture.mask & 1 << word != 0) {
+                hardware.store(&cells[word], capture.words[word]);
+            }
+            lines.add(capture.line, capture.mask);
+            captured.push(capture.line);
+        });
+        knows_stamp |= log.is_at(stamp);
+    }
+    if !inside {
+        return Err(LogError::damaged(Damage::Outside, log.end.segment));
+    }
+    log.check_end()?;
+    let end = log.end;
+    match control.stamp {
+        Some(durable) if durable != stamp && !knows_stamp => Err(LogError::OtherTime),
+        _ => Ok((Replayed { hardware, lines, captured, end, control }, ())),
+    }
+}
+
+/// Reads the file into memory, and returns its stamp, for which the image has zeros.
+fn read_base(base: &Base, hardware: &Hardware, bytes: u64) -> Result<Stamp, LogError> {
+    let mut piece = vec![0; PIECE];
+    let mut stamp = Stamp::default();
+    for offset in (0..bytes).step_by(PIECE) {
+        let length = (bytes - offset).min(PIECE as u64) as usize;
+        let piece = &mut piece[..length];
+        base.file.read(offset, piece).map_err(LogError::io("reading the pool"))?;
+        if offset == 0 && length >= BLOCK as usize {
+            stamp = stamp_in(piece, base.stamp_offset);
+            put_stamp(piece, base.stamp_offset, Stamp::default());
+        }
+        let cells = hardware.region().cells(offset, length / 8).unwrap_or_default();
+        for (cell, word) in cells.iter().zip(piece.as_chunks::<8>().0) {
+            if *word != [0; 8] {
+                hardware.store(cell, u64::from_le_bytes(*word)); // Fresh memory is zero.
+            }
+        }
+    }
+    Ok(stamp)
+}
+
+fn memory(bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
+    Ok(Hardware::new(Region::anonymous(bytes, max_bytes)?, &Cpu::detect())?)
+}
+
+fn random_word() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0 | 1 // Zero is no session.
+}
+
+fn last_segment(disk: &dyn Disk) -> io::Result<u64> {
+    Ok(disk.names()?.iter().filter_map(|name| segment_number(name)).max().unwrap_or(0))
+}
+
+/// Goes through the groups of a session.
+struct Reader<'d> {
+    disk: &'d dyn Disk,
+    control: &'d Control,
+    /// The segment of `end`.
+    bytes: Vec<u8>,
+    /// Where the next group would be.
+    end: Place,
+    weak: Weakness,
+}
+
+impl<'d> Reader<'d> {
+    fn new(disk: &'d dyn Disk, control: &'d Control, weak: Weakness) -> Result<Self, LogError> {
+        let end = control.redo;
+        let missing = LogError::damaged(Damage::MissingSegment, end.segment);
+        let mut reader = Self { disk, control, bytes: Vec::new(), end, weak };
+        reader.bytes = reader.segment(end.segment)?.ok_or(missing)?;
+        Ok(reader)
+    }
+
+    /// What a segment holds; none if there is none.
+    fn segment(&self, number: u64) -> Result<Option<Vec<u8>>, LogError> {
+        let failed = |source| LogError::io("reading the log")(source);
+        let file = match self.disk.open(&segment_name(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        let length = file.length().map_err(failed)?;
+        if length < self.control.segment_bytes {
+            return Err(LogError::damaged(Damage::Truncated, number));
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read(0, &mut bytes).map_err(failed)?;
+        Ok(Some(bytes))
+    }
+
+    /// Whether the groups so far end with the one that a stamp names.
+    fn is_at(&self, stamp: Stamp) -> bool {
+        let here = (self.control.session, self.end.number - 1, self.end.before);
+        (stamp.session, stamp.number, stamp.checksum) == here
+    }
+
+    /// The payload of the next group; none at the end.
+    fn next(&mut self) -> Result<Option<&[u8]>, LogError> {
+        let mut at = self.end.offset;
+        let mut found = self.valid(&self.bytes, self.end.segment, at)?;
+        if found.is_none()
+            && let Some(bytes) = self.segment(self.end.segment + 1)?
+            && let Some(group) = self.valid(&bytes, self.end.segment + 1, 0)?
+        {
+            (self.bytes, self.end.segment, at) = (bytes, self.end.segment + 1, 0);
+            found = Some(group);
+        }
+        let Some((header, checksum)) = found else { return Ok(None) };
+        let payload = at as usize + HEADER;
+        self.end.offset = at + header.total_bytes().unwrap_or(BLOCK);
+        (self.end.number, self.end.before) = (header.number + 1, checksum);
+        Ok(Some(&self.bytes[payload..payload + header.payload_bytes as usize]))
+    }
+
+    /// The header of the next group if it is in `bytes` at `at`, whole.
+    fn valid(
+        &self,
+        bytes: &[u8],
+        segment: u64,
+        at: u64,
+    ) -> Result<Option<(Header, u32)>, LogError> {
+        let Some(group) = bytes.get(at as usize..) else { return Ok(None) };
+        let Some((header, checksum)) = Header::decode(group) else { return Ok(None) };
+        let one = self.weak.is(Weak::SessionsAreOne);
+        let next = header.uuid == self.control.uuid
+            && header.segment == segment
+            && header.number == self.end.number
+            && (one
+                || header.session == self.control.session && header.before == self.end.before);
+        if !next {
+            return Ok(None);
+        }
+        let payload = usize::try_from(header.payload_bytes)
+            .ok()
+            .and_then(|length| group.get(HEADER..)?.get(..length));
+        let Some(payload) = payload else {
+            return Err(LogError::damaged(Damage::Truncated, segment));
+        };
+        let whole = crc32c::crc32c(payload) == header.payload_crc;
+        let whole = whole || self.weak.is(Weak::NoChecksum);
+        Ok(whole.then_some((header, checksum)))
+    }
+
+    /// Whether what looks like the end is one: no later group knows of a durable one there.
+    fn check_end(&self) -> Result<(), LogError> {
+        let mut segment = self.end.segment;
+        self.check_behind(&self.bytes, segment, self.end.offset)?;
+        while let Some(bytes) = self.segment(segment + 1)? {
+            segment += 1;
+            self.check_behind(&bytes, segment, 0)?;
+        }
+        Ok(())
+    }
+
+    fn check_behind(&self, bytes: &[u8], segment: u64, from: u64) -> Result<(), LogError> {
+        for block in bytes.chunks(BLOCK as usize).skip((from / BLOCK) as usize) {
+            let Some((header, _)) = Header::decode(block) else { continue };
+            if header.uuid != self.control.uuid {
+                continue;
+            }
+            let same = header.session == self.control.session;
+            let knows = header.synced_through >= self.end.number;
+            if same && (knows && !self.weak.is(Weak::DamageIsTail))
+                || same && self.weak.is(Weak::TailIsDamage)
+            {
+                return Err(LogError::damaged(Damage::Group, self.end.segment));
+            }
+            let follows = header.previous_session == self.control.session && header.served;
+            if !same && follows {
+                return Err(LogError::damaged(Damage::UnknownSession, segment));
+            }
+        }
+        Ok(())
+    }
+}

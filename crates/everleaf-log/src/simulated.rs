@@ -1,0 +1,329 @@
+//! A disk whose power fails: each sector that is not synced holds any one of its versions since the
+//! last sync, each independently of the others; lengths and names are lost until they are synced.
+//!
+//! A failed sync drops what it could not write: reads still see it, the next sync succeeds without
+//! it, and a power failure may leave it or not.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskFile};
+
+/// What is written whole or not at all.
+const SECTOR: usize = 512;
+
+/// A sector, and what it was.
+type Versions = BTreeMap<usize, Vec<[u8; SECTOR]>>;
+
+/// What a file holds.
+#[derive(Clone, Default)]
+struct Content {
+    /// What reads see.
+    cached: Vec<u8>,
+    /// What is on the disk for certain.
+    durable: Vec<u8>,
+    /// Of each sector that was written since the last sync all its versions.
+    unsynced: Versions,
+    /// The same of those that a failed sync has dropped.
+    dropped: Versions,
+}
+
+impl Content {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if self.cached.len() < end {
+            self.cached.resize(end, 0);
+        }
+        self.cached[offset..end].copy_from_slice(bytes);
+        for sector in offset / SECTOR..end.div_ceil(SECTOR) {
+            let version = sector_of(&self.cached, sector);
+            let mut versions = self.dropped.remove(&sector).unwrap_or_default();
+            let unsynced = self.unsynced.entry(sector).or_default();
+            versions.append(unsynced);
+            versions.push(version);
+            *unsynced = versions;
+        }
+    }
+
+    fn sync(&mut self) {
+        self.durable.resize(self.cached.len(), 0);
+        for (sector, versions) in std::mem::take(&mut self.unsynced) {
+            if let Some(last) = versions.last() {
+                put_sector(&mut self.durable, sector, last);
+            }
+        }
+    }
+
+    fn fail_to_sync(&mut self) {
+        self.dropped.append(&mut self.unsynced);
+    }
+
+    /// The sectors that a power failure decides about, and in how many ways.
+    fn choices(&self) -> impl Iterator<Item = (usize, &Vec<[u8; SECTOR]>)> {
+        self.dropped.iter().chain(&self.unsynced).map(|(sector, versions)| (*sector, versions))
+    }
+
+    /// What a power failure leaves; `choose` says which of so many versions.
+    fn after(&self, choose: &mut dyn FnMut(usize) -> usize) -> Self {
+        let lengths = [self.durable.len(), self.cached.len()];
+        let ways = if lengths[0] == lengths[1] { 1 } else { 2 };
+        let mut left = self.durable.clone();
+        left.resize(lengths[choose(ways)], 0);
+        for (sector, versions) in self.choices() {
+            let chosen = choose(versions.len() + 1);
+            if chosen > 0 && sector * SECTOR < left.len() {
+                put_sector(&mut left, sector, &versions[chosen - 1]);
+            }
+        }
+        Self { cached: left.clone(), durable: left, ..Self::default() }
+    }
+}
+
+fn sector_of(bytes: &[u8], sector: usize) -> [u8; SECTOR] {
+    let mut version = [0; SECTOR];
+    let end = bytes.len().min((sector + 1) * SECTOR);
+    let there = &bytes[sector * SECTOR..end];
+    version[..there.len()].copy_from_slice(there);
+    version
+}
+
+fn put_sector(bytes: &mut [u8], sector: usize, version: &[u8; SECTOR]) {
+    let end = bytes.len().min((sector + 1) * SECTOR);
+    let place = &mut bytes[sector * SECTOR..end];
+    place.copy_from_slice(&version[..place.len()]);
+}
+
+#[derive(Clone, Default)]
+struct State {
+    files: Vec<Content>,
+    /// Of each name the file now, and the one that a crash may bring back.
+    names: BTreeMap<String, (Option<usize>, Option<usize>)>,
+    /// Operations that changed something.
+    operations: u64,
+    /// Before this operation the power fails.
+    cut: Option<u64>,
+    /// This sync fails, counted from now.
+    failing_sync: Option<u64>,
+    /// Bytes that files may have together.
+    room: Option<u64>,
+}
+
+impl State {
+    /// Counts an operation that changes something.
+    fn operate(&mut self) -> io::Result<()> {
+        self.operations += 1;
+        if self.is_off() { Err(io::Error::other("the power has failed")) } else { Ok(()) }
+    }
+
+    fn is_off(&self) -> bool {
+        self.cut.is_some_and(|cut| self.operations > cut)
+    }
+
+    fn file(&self, name: &str) -> io::Result<usize> {
+        let there = self.names.get(name).and_then(|(now, _)| *now);
+        there.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// A folder on a disk whose power fails when a test says so.
+#[derive(Clone, Default)]
+pub struct SimulatedDisk {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimulatedDisk {
+    /// An empty folder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file without a name, that a power failure does not take away.
+    pub fn nameless(&self) -> Arc<SimulatedFile> {
+        let mut state = self.state.lock();
+        state.files.push(Content::default());
+        Arc::new(SimulatedFile { state: Arc::clone(&self.state), file: state.files.len() - 1 })
+    }
+
+    /// The file that [`nameless`](Self::nameless) made first, of this disk.
+    pub fn first_file(&self) -> Arc<SimulatedFile> {
+        Arc::new(SimulatedFile { state: Arc::clone(&self.state), file: 0 })
+    }
+
+    /// Operations so far that changed something.
+    pub fn operations(&self) -> u64 {
+        self.state.lock().operations
+    }
+
+    /// Lets the power fail before operation number `cut`, counted from 0: it and all that follow
+    /// are errors.
+    pub fn cut_before(&self, cut: u64) {
+        self.state.lock().cut = Some(cut);
+    }
+
+    /// Lets a sync fail once, after `successes` others.
+    pub fn fail_sync_after(&self, successes: u64) {
+        self.state.lock().failing_sync = Some(successes);
+    }
+
+    /// The bytes that all files together may have.
+    pub fn limit_room(&self, bytes: u64) {
+        self.state.lock().room = Some(bytes);
+    }
+
+    /// The disk as another process finds it when this one was killed: whatever was written is
+    /// there, whatever was not synced is not synced.
+    pub fn after_kill(&self) -> Self {
+        let mut state = self.state.lock().clone();
+        (state.cut, state.failing_sync, state.operations) = (None, None, 0);
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// How many outcomes a power failure has now; at most `u64::MAX`.
+    pub fn outcomes(&self) -> u64 {
+        let mut outcomes = 1_u64;
+        self.after_power_failure(|ways| {
+            outcomes = outcomes.saturating_mul(ways as u64);
+            0
+        });
+        outcomes
+    }
+
+    /// What a power failure leaves: of each thing that is undecided, `choose` says which of so many
+    /// ways it went. 0 is what was durable, the greatest what was written last.
+    pub fn after_power_failure(&self, mut choose: impl FnMut(usize) -> usize) -> Self {
+        let state = self.state.lock();
+        let mut left = State { room: state.room, ..State::default() };
+        left.files = state.files.iter().map(|content| content.after(&mut choose)).collect();
+        for (name, (now, before)) in &state.names {
+            let chosen = if now == before || choose(2) == 1 { *now } else { *before };
+            if chosen.is_some() {
+                left.names.insert(name.clone(), (chosen, chosen));
+            }
+        }
+        Self { state: Arc::new(Mutex::new(left)) }
+    }
+
+    /// The content of a file, to be damaged by a test.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`].
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let file = state.file(name)?;
+        let content = &mut state.files[file];
+        change(&mut content.cached);
+        content.durable = content.cached.clone();
+        content.unsynced.clear();
+        Ok(())
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let state = self.state.lock();
+        let there = state.names.iter().filter(|(_, (now, _))| now.is_some());
+        Ok(there.map(|(name, _)| name.clone()).collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.state.lock().file(name)?;
+        Ok(Arc::new(SimulatedFile { state: Arc::clone(&self.state), file }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        state.files.push(Content::default());
+        let file = state.files.len() - 1;
+        state.names.entry(name.to_owned()).or_default().0 = Some(file);
+        Ok(Arc::new(SimulatedFile { state: Arc::clone(&self.state), file }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        let file = state.file(from)?;
+        state.names.entry(from.to_owned()).or_default().0 = None;
+        state.names.entry(to.to_owned()).or_default().0 = Some(file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        state.file(name)?;
+        state.names.entry(name.to_owned()).or_default().0 = None;
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        for (now, before) in state.names.values_mut() {
+            *before = *now;
+        }
+        Ok(())
+    }
+}
+
+/// A file of a [`SimulatedDisk`].
+pub struct SimulatedFile {
+    state: Arc<Mutex<State>>,
+    file: usize,
+}
+
+impl DiskFile for SimulatedFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.state.lock().files[self.file].cached.len() as u64)
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let state = self.state.lock();
+        let cached = &state.files[self.file].cached;
+        let there = cached.get(offset as usize..offset as usize + bytes.len());
+        bytes.copy_from_slice(there.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        state.files[self.file].write(offset as usize, bytes);
+        Ok(())
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        let all: usize = state.files.iter().map(|content| content.cached.len()).sum();
+        let content = &state.files[self.file];
+        let more = (length as usize).saturating_sub(content.cached.len());
+        if state.room.is_some_and(|room| (all + more) as u64 > room) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        // Zeros in a file that was lengthened: whether they were written is not seen.
+        let content = &mut state.files[self.file];
+        let longer = content.cached.len() + more;
+        content.cached.resize(longer, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.operate()?;
+        match state.failing_sync {
+            Some(0) => {
+                state.failing_sync = None;
+                state.files[self.file].fail_to_sync();
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            Some(successes) => state.failing_sync = Some(successes - 1),
+            None => {}
+        }
+        state.files[self.file].sync();
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! Rules that a test can switch off one by one, to see that it notices.
+
+/// A rule that is left out. Outside this crate's tests none ever is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "tests alone leave rules out"))]
+pub(crate) enum Weak {
+    /// Any invalid group before a valid later one is damage.
+    TailIsDamage,
+    /// Damage to a durable group is taken for the end of the log.
+    DamageIsTail,
+    /// Groups of other sessions are replayed.
+    SessionsAreOne,
+    /// Opening serves what it read, without writing and syncing it.
+    ServeTheCache,
+    /// A checkpoint copies what was stored and not captured.
+    CopyUncaptured,
+    /// A checkpoint does not wait for the group behind its copies.
+    WriteBeforeGroup,
+    /// Segments go before the control block is durable.
+    RecycleEarly,
+    /// The durable number is published before the sync.
+    PublishEarly,
+    /// A segment is used before its name is durable.
+    NameNotSynced,
+    /// The base is not synced before the control block moves on.
+    BaseNotSynced,
+    /// A group's payload is not checked.
+    NoChecksum,
+}
+
+/// What is left out; nothing as a rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weakness(pub(crate) Option<Weak>);
+
+impl Weakness {
+    #[inline(always)]
+    pub(crate) fn is(self, rule: Weak) -> bool {
+        cfg!(test) && self.0 == Some(rule)
+    }
+}
