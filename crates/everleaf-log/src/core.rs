@@ -106,16 +106,8 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts {
-            hardware,
-            lines,
-            writer,
-            base,
-            stamp_offset,
-            control,
-            control_file,
-            options,
-        } = parts;
+        let Parts { hardware, lines, writer, base, stamp_offset, control, control_file, options } =
+            parts;
         let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
         Self {
             hardware,

@@ -47,8 +47,7 @@ impl Disk for Folder {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file =
-            OpenOptions::new().read(true).write(self.writable).open(self.path.join(name))?;
+        let file = OpenOptions::new().read(true).write(self.writable).open(self.path.join(name))?;
         Ok(Arc::new(file))
     }
 

@@ -9,12 +9,12 @@ use everleaf_pmem::{
     Persistent, Region, Rtm, SimdLevel, Site, Word,
 };
 
+use crate::LogError;
 use crate::core::{Core, LogCounts, media_error};
 use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
 use crate::weak::Weakness;
-use crate::LogError;
 
 /// Sizes and times of a log.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl LogOptions {
 ///
 /// Dropping it writes a last checkpoint; if that fails, the next opening reads the log.
 pub struct Logged {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     background: Option<Background>,
     closes: bool,
 }
@@ -77,11 +77,7 @@ impl Logged {
     ///
     /// # Errors
     /// [`LogError`]. Where the log is damaged or not the pool's, nothing was written.
-    pub fn open(
-        base: &Base,
-        disk: Arc<dyn Disk>,
-        options: LogOptions,
-    ) -> Result<Self, LogError> {
+    pub fn open(base: &Base, disk: Arc<dyn Disk>, options: LogOptions) -> Result<Self, LogError> {
         Self::over(recover::open(base, disk, options)?)
     }
 

@@ -372,8 +372,7 @@ impl<'d> Reader<'d> {
         let next = header.uuid == self.control.uuid
             && header.segment == segment
             && header.number == self.end.number
-            && (one
-                || header.session == self.control.session && header.before == self.end.before);
+            && (one || header.session == self.control.session && header.before == self.end.before);
         if !next {
             return Ok(None);
         }

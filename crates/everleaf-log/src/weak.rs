@@ -2,7 +2,6 @@
 
 /// A rule that is left out. Outside this crate's tests none ever is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "tests alone leave rules out"))]
 pub(crate) enum Weak {
     /// Any invalid group before a valid later one is damage.
     TailIsDamage,
