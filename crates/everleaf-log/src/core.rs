@@ -138,7 +138,6 @@ impl Core {
     }
 
     // ---- latches
-    // ---------------------------------------------------------------------------------------------
 
     /// Takes the latch of a line's stripe. What is done under it ends soon.
     #[inline]
@@ -157,7 +156,6 @@ impl Core {
     }
 
     // ---- captures
-    // --------------------------------------------------------------------------------------------
 
     fn buffer(&self) -> MutexGuard<'_, Buffer> {
         self.buffers[place_of_thread() % BUFFERS].lock()
@@ -220,7 +218,6 @@ impl Core {
     }
 
     // ---- groups
-    // ----------------------------------------------------------------------------------------------
 
     /// Closes the open point and appends what was captured in it. The caller has the log. The point
     /// that was closed.
@@ -370,7 +367,6 @@ impl Core {
     }
 
     // ---- failure
-    // ---------------------------------------------------------------------------------------------
 
     /// Keeps the first failure.
     pub(crate) fn fail(&self, action: &'static str, source: std::io::Error) -> MediaError {

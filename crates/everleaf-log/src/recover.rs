@@ -72,7 +72,7 @@ pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
     Ok(region.hardware.into_region())
 }
 
-/// A new log in an empty folder, for a pool of `bytes` bytes in a file whose content is nothing yet.
+/// A new log in an empty folder, for a pool of `bytes` bytes whose file means nothing yet.
 pub(crate) fn create(
     base: &Base,
     disk: Arc<dyn Disk>,
