@@ -382,3 +382,21 @@ fn a_file_in_memory_that_may_not_grow_is_one_sentence_and_loses_nothing() {
         None => println!("skipped: nothing can be made on /dev/shm"),
     }
 }
+
+#[test]
+fn a_pool_is_made_and_opened_where_addresses_are_scarce() {
+    let with_addresses = |bench: &Bench, gigabytes: u64, arguments: &str| {
+        let command = bench.command([""; 0]);
+        let line = format!("ulimit -v {} && exec \"$0\" {arguments}", gigabytes << 20);
+        let program = command.get_program().to_owned();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line]).arg(program).current_dir(bench.path(""));
+        Ran::new(shell.stdin(Stdio::null()).output().unwrap())
+    };
+    for gigabytes in [1, 3, 9, 17, 20, 33] {
+        let bench = Bench::new();
+        with_addresses(&bench, gigabytes, "create p --size 1MiB").ok();
+        with_addresses(&bench, gigabytes, "put p key value").ok();
+        assert_eq!(with_addresses(&bench, gigabytes, "get p key").ok(), "value\n");
+    }
+}

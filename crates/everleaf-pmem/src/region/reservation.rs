@@ -17,42 +17,52 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves `wished` bytes, at most [`MAX_REGION_BYTES`], and fewer while the system refuses,
-    /// but not fewer than `needed`. The base, and the end of what may be mapped, are multiples of
-    /// `align` (a power of two) and of a huge page.
+    /// Reserves `wished` bytes, at most [`MAX_REGION_BYTES`]. Where the system refuses that, about
+    /// half of what it would give, because the rest of the process needs addresses too; but not
+    /// fewer than `needed`. The base, and the end of what may be mapped, are multiples of `align`
+    /// (a power of two) and of a huge page.
     pub fn new(needed: u64, wished: u64, align: u64) -> Result<Self, MapError> {
         if needed > MAX_REGION_BYTES {
             return Err(MapError::TooLarge { bytes: needed, max_bytes: MAX_REGION_BYTES });
         }
         let align = align.max(HUGE_PAGE);
         let least = round_up(needed.max(PAGE), PAGE);
-        let mut usable_bytes = round_up(wished.min(MAX_REGION_BYTES), PAGE).max(least);
+        let wished = round_up(wished.min(MAX_REGION_BYTES), PAGE).max(least);
+        let half = |bytes: u64| round_up(bytes / 2, PAGE).max(least);
+        let mut usable_bytes = wished;
         loop {
-            let reserved_bytes = (round_up(usable_bytes, align) + align) as usize;
-            // SAFETY: a fresh anonymous mapping without access rights; it touches no existing
-            // memory.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    reserved_bytes,
-                    libc::PROT_NONE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if start == libc::MAP_FAILED {
-                if usable_bytes <= least.max(SMALLEST) {
-                    return Err(MapError::last("reserving addresses"));
+            match Self::of(usable_bytes, align) {
+                Ok(reservation) if usable_bytes == wished => return Ok(reservation),
+                Ok(reservation) => {
+                    drop(reservation);
+                    return Self::of(half(usable_bytes), align);
                 }
-                usable_bytes = round_up(usable_bytes / 2, PAGE).max(least);
-                continue;
+                Err(error) if usable_bytes <= least.max(SMALLEST) => return Err(error),
+                Err(_) => usable_bytes = half(usable_bytes),
             }
-            let slack = round_up(start as u64, align) as usize - start as usize;
-            let base =
-                NonNull::new(start.cast::<u8>().wrapping_add(slack)).expect("mmap returns no null");
-            return Ok(Self { start: start as usize, reserved_bytes, base, usable_bytes });
         }
+    }
+
+    fn of(usable_bytes: u64, align: u64) -> Result<Self, MapError> {
+        let reserved_bytes = (round_up(usable_bytes, align) + align) as usize;
+        // SAFETY: a fresh anonymous mapping without access rights; it touches no existing memory.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                reserved_bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(MapError::last("reserving addresses"));
+        }
+        let slack = round_up(start as u64, align) as usize - start as usize;
+        let base =
+            NonNull::new(start.cast::<u8>().wrapping_add(slack)).expect("mmap returns no null");
+        Ok(Self { start: start as usize, reserved_bytes, base, usable_bytes })
     }
 
     /// The first address that may be mapped.

@@ -102,7 +102,7 @@ pub struct Ran {
 
 impl Ran {
     #[track_caller]
-    fn new(output: Output) -> Self {
+    pub fn new(output: Output) -> Self {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(!stderr.contains("panicked") && !stderr.contains("RUST_BACKTRACE"), "{stderr}");
         Self { code: output.status.code(), stdout: output.stdout, stderr }
