@@ -321,7 +321,11 @@ impl Core {
     /// As [`wait_for`](Self::wait_for); holds the caller up while the log is too long. The caller
     /// holds nothing.
     pub(crate) fn wait(&self, point: u64) -> Result<(), MediaError> {
-        self.wait_for(point)?;
+        match point {
+            0 => self.check()?,
+            _ if self.is_reached(point) => return Ok(()),
+            _ => self.wait_for(point)?,
+        }
         let length = self.length_bytes();
         if length <= self.options.log_bytes {
             return Ok(());

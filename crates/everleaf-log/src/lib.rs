@@ -54,3 +54,8 @@ pub use self::folder::{Folder, base_file};
 pub use self::media::{LogOptions, Logged};
 pub use self::recover::{Base, read_only};
 pub use self::simulated::{SimulatedDisk, SimulatedFile};
+
+/// A random identity for a pool and its log.
+pub fn new_uuid() -> u128 {
+    uuid::Uuid::new_v4().as_u128()
+}

@@ -107,11 +107,6 @@ impl Logged {
         }
     }
 
-    /// Whether what was captured before this point was drawn is durable. No waiting.
-    pub fn is_durable(&self, point: DurablePoint) -> bool {
-        self.core.is_reached(point.number())
-    }
-
     /// Drops it as a killed process does: no last checkpoint.
     pub fn kill(mut self) {
         self.closes = false;
@@ -222,6 +217,9 @@ impl Media for Logged {
 
     fn durable_point(&self) -> DurablePoint {
         DurablePoint::new(self.core.point())
+    }
+    fn is_durable(&self, point: DurablePoint) -> bool {
+        self.core.is_reached(point.number())
     }
     fn wait_durable(&self, upto: DurablePoint) -> Result<(), MediaError> {
         self.core.wait(upto.number())

@@ -150,8 +150,16 @@ pub trait Media: Send + Sync + 'static {
         DurablePoint::REACHED
     }
 
+    /// Whether what was fenced before `point` was drawn is durable; it does not wait.
+    #[inline(always)]
+    fn is_durable(&self, _point: DurablePoint) -> bool {
+        true
+    }
+
     /// Returns when what was fenced before `upto` was drawn is durable. Nothing to wait for where a
-    /// fence is durable on return.
+    /// fence is durable on return; where it is not, even [`DurablePoint::REACHED`] tells whether
+    /// anything can be made durable still, and may hold a writer up that is ahead of the medium.
+    /// The caller holds no lock.
     ///
     /// # Errors
     /// [`MediaError`]: it may not be durable, now and for ever.

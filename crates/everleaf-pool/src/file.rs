@@ -12,7 +12,7 @@ use crate::chunks::Extent;
 use crate::header::IdentityImage;
 use crate::layout::{CHUNK, FIRST_EXTENT_CHUNK, Header, MAX_EXTENTS};
 use crate::word::Sealed;
-use crate::{Corruption, PoolError};
+use crate::{Corruption, Format, PoolError};
 
 /// How a pool file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,14 @@ pub const DEFAULT_MAX_BYTES: u64 = 1 << 40;
 /// [`PoolError::Missing`], [`PoolError::NotAFile`], [`PoolError::Locked`], [`PoolError::NotAPool`],
 /// [`PoolError::NewerVersion`], [`PoolError::Corrupt`], a truncated file, or what the system says.
 pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
+    lock_file(path, mode)?.map()
+}
+
+/// Locks a pool file and reads its header.
+///
+/// # Errors
+/// As [`open_file`].
+pub fn lock_file(path: &Path, mode: OpenMode) -> Result<LockedFile, PoolError> {
     let writable = mode == OpenMode::ReadWrite;
     let file = loop {
         let file = open_existing(path, writable)?;
@@ -44,8 +52,48 @@ pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
     };
     let words = first_words(&file, path)?;
     let identity = identity_in(&words, path)?;
-    let mapping = if writable { Mapping::Shared } else { Mapping::Private };
-    Ok(Region::open(file, pool_bytes(&words)?, identity.max_bytes, mapping)?)
+    Ok(LockedFile { file, mode, words, identity })
+}
+
+/// A pool file that is open and locked, and what its header says.
+pub struct LockedFile {
+    file: File,
+    mode: OpenMode,
+    words: Vec<u64>,
+    identity: IdentityImage,
+}
+
+impl LockedFile {
+    /// What was decided when the pool was created.
+    pub fn format(&self) -> &Format {
+        &self.identity.format
+    }
+
+    /// The pool's identity.
+    pub fn uuid(&self) -> u128 {
+        self.identity.uuid
+    }
+
+    /// Bytes that the pool may grow to.
+    pub fn max_bytes(&self) -> u64 {
+        self.identity.max_bytes
+    }
+
+    /// Maps it.
+    ///
+    /// # Errors
+    /// A damaged header, a truncated file, or what the system says.
+    pub fn map(self) -> Result<Region, PoolError> {
+        let shared = self.mode == OpenMode::ReadWrite;
+        let mapping = if shared { Mapping::Shared } else { Mapping::Private };
+        let bytes = pool_bytes(&self.words)?;
+        Ok(Region::open(self.file, bytes, self.identity.max_bytes, mapping)?)
+    }
+
+    /// The file; it is locked as long as it is open.
+    pub fn into_file(self) -> File {
+        self.file
+    }
 }
 
 /// Maps as much of a damaged pool file as there is, to be read; the file is not written.

@@ -40,6 +40,8 @@ pub(crate) const MIN_POOL_BYTES: u64 = 64 << 10;
 pub(crate) const INTENTS_OFFSET: u64 = CHUNK;
 /// Offset of the root that every pool has.
 pub(crate) const INDEX_ROOT_OFFSET: u64 = 2 * CHUNK;
+/// Where a log marks the pool's file.
+pub const LOG_STAMP_OFFSET: u64 = offset_of!(Header, log_stamp) as u64;
 /// How many roots a pool can have.
 pub const MAX_ROOTS: usize = 12;
 
@@ -59,7 +61,7 @@ persistent! {
         pub key_type: PCell,
         /// Sizes of the engine's nodes, in an order of its own. The last word: the durability
         /// that was chosen for the store; 0: none, 1: immediate, 2: buffered (and above the lowest
-        /// byte the milliseconds), 3: process.
+        /// byte the milliseconds), 3: process; plus 4: a log stands beside the pool.
         pub parameters: [PCell; 8],
         /// The length that the pool may grow to.
         pub max_bytes: PCell,
@@ -81,8 +83,9 @@ persistent! {
         pub boot_id: [PCell<Sealed>; 3],
         /// The last epoch that ended durably; 0 if the engine has no epochs.
         pub epoch: PCell<Sealed>,
-        /// Nothing.
-        pub _reserved: [PCell; 3],
+        /// Zeros. Where a log stands beside the pool, the file has here, and nowhere else, the
+        /// session, number and checksum of a group that the log must know.
+        pub log_stamp: [PCell; 3],
         /// Of each extent the chunks, its table included (30 bits), and above, if its table has
         /// lines for more, the chunks of that; 0 ends the list.
         pub extents: [PCell<Sealed>; MAX_EXTENTS],

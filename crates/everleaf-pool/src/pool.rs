@@ -99,11 +99,19 @@ impl<M: Media> Pool<M> {
     /// # Errors
     /// [`PoolError::TooSmall`]; or as the medium reports.
     pub fn create(media: M, format: &Format) -> Result<Arc<Self>, PoolError> {
+        let uuid = if media.region().file().is_some() { uuid::Uuid::new_v4().as_u128() } else { 0 };
+        Self::create_as(media, format, uuid)
+    }
+
+    /// As [`create`](Pool::create), with an identity that was chosen by the caller.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_as(media: M, format: &Format, uuid: u128) -> Result<Arc<Self>, PoolError> {
         let bytes = media.region().len();
         if bytes < MIN_POOL_BYTES {
             return Err(PoolError::TooSmall { bytes, min_bytes: MIN_POOL_BYTES });
         }
-        let uuid = if media.region().file().is_some() { uuid::Uuid::new_v4().as_u128() } else { 0 };
         let identity =
             IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
         let pool = Self::over(media, &identity);

@@ -58,7 +58,8 @@ impl Store {
 /// Fills the empty pool at `path` from a dump. A pool with the same engine, parameters and sizes is
 /// filled beside it, and takes its place when it is complete: until then, and if anything is wrong
 /// with the dump, the pool at `path` is as empty as it was. The disk must have room for both. (A
-/// DAX device is filled in place, by [`Store::restore`], since nothing can take its place.)
+/// DAX device, and a pool with a log beside it, are filled in place, by [`Store::restore`], since
+/// nothing can take their place.)
 ///
 /// # Errors
 /// As [`Store::open`] and [`Store::restore`]; [`Error::is_full`].
@@ -76,7 +77,7 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     let path = fs::canonicalize(path).map_err(failed("finding", path))?;
     let metadata = fs::metadata(&path).map_err(failed("reading", &path))?;
     let statistics = empty.statistics()?;
-    if !metadata.is_file() {
+    if !metadata.is_file() || statistics.log {
         let restored = empty.restore(input, watch);
         empty.close()?;
         return restored;

@@ -129,6 +129,21 @@ pub(crate) fn with_choice(mut format: Format, chosen: Option<DurabilityMode>) ->
     format
 }
 
+/// In that word: a log stands beside the pool.
+const LOG: u64 = 4;
+
+/// The format of a pool with a log beside it.
+pub(crate) fn with_log(mut format: Format) -> Format {
+    format.parameters[CHOICE] |= LOG;
+    format
+}
+
+/// Whether a log stands beside a pool of this format.
+pub(crate) fn has_log(format: &Format) -> bool {
+    // Of what was chosen only these two need one.
+    matches!(format.parameters[CHOICE] & 0xff, 5 | 6)
+}
+
 /// The format as the engine knows it.
 pub(crate) fn without_choice(format: &Format) -> Format {
     with_choice(format.clone(), None)
@@ -140,7 +155,8 @@ pub(crate) fn without_choice(format: &Format) -> Format {
 /// [`Error::ParameterOfPool`] if this release knows no such choice.
 pub(crate) fn choice_of(format: &Format) -> Result<Option<DurabilityMode>, Error> {
     let word = format.parameters[CHOICE];
-    DurabilityMode::unpack(word).ok_or_else(|| Error::ParameterOfPool {
+    let chosen = if has_log(format) { word & !LOG } else { word };
+    DurabilityMode::unpack(chosen).ok_or_else(|| Error::ParameterOfPool {
         name: format.engine.clone(),
         parameter: "durability",
         value: word,
@@ -156,12 +172,20 @@ pub(crate) struct Ground {
     pub(crate) medium: Medium,
     /// What is written there and flushed as it is flushed survives this.
     pub(crate) keeps: Durability,
+    /// It does so by a log, whose sync takes time.
+    pub(crate) log: bool,
 }
 
 impl Ground {
     /// Of an engine of the table.
     pub(crate) const fn new(engine: Engine, medium: Medium, keeps: Durability) -> Self {
-        Self { engine, contract: engine.contract(), medium, keeps }
+        Self { engine, contract: engine.contract(), medium, keeps, log: false }
+    }
+
+    /// The same with a log beside the pool, on an ordinary file.
+    pub(crate) const fn with_log(engine: Engine) -> Self {
+        let (medium, keeps) = (Medium::PageCache, Durability::PowerFail);
+        Self { log: true, ..Self::new(engine, medium, keeps) }
     }
 
     /// The strongest mode there is here.
@@ -186,6 +210,11 @@ impl Ground {
             (Contract::Buffered, ..) => {
                 Err(Error::DurabilityOfEngine { mode: chosen, engine: self.engine })
             }
+            // The image is private memory: what is not in the log dies with the process.
+            (Contract::Strict, DurabilityMode::Process, _) if self.log => {
+                Ok(DurabilityMode::Immediate)
+            }
+            (Contract::Strict, DurabilityMode::Buffered { .. }, _) if self.log => Ok(chosen),
             (Contract::Strict, DurabilityMode::Process, _) => Ok(chosen),
             (Contract::Strict, _, Durability::PowerFail) => Ok(DurabilityMode::Immediate),
             (Contract::Strict, ..) => {
@@ -239,8 +268,8 @@ impl Ground {
 pub(crate) const fn why_not(medium: Medium) -> &'static str {
     match medium {
         Medium::PageCache => {
-            "an ordinary file is written to the disk when the system likes, and this release has \
-             no log beside it"
+            "an ordinary file is written to the disk when the system likes, and this pool was made \
+             without a log beside it"
         }
         Medium::Dax => "without flushes nothing is known to be in persistent memory",
         Medium::Tmpfs | Medium::VolatileDax | Medium::Anonymous => {
@@ -261,7 +290,7 @@ mod tests {
 
     /// An engine of this contract on this medium.
     fn on(contract: Contract, medium: Medium) -> Ground {
-        Ground { engine: STRICT, contract, medium, keeps: medium.durability() }
+        Ground { engine: STRICT, contract, medium, keeps: medium.durability(), log: false }
     }
 
     #[test]
@@ -371,6 +400,24 @@ mod tests {
         let dax = on(Contract::Strict, Medium::Dax);
         assert_eq!(dax.of_opening(None, None, true).unwrap(), Immediate);
         assert_eq!(dax.of_opening(Some(Process), None, true).unwrap(), Process);
+    }
+
+    #[test]
+    fn with_a_log_a_choice_holds_on_an_ordinary_file_and_stands_in_the_format() {
+        let ground = Ground::with_log(STRICT);
+        for chosen in [Immediate, BUFFERED] {
+            assert_eq!(ground.of_new(Some(chosen)).unwrap(), chosen);
+            assert_eq!(ground.survives(chosen), Durability::PowerFail);
+            let parameters = [0; 8];
+            let plain = Format { engine: "a".into(), key_type: crate::KeyType::U64, parameters };
+            let chosen_only = with_choice(plain.clone(), Some(chosen));
+            let format = with_log(chosen_only.clone());
+            assert!(has_log(&format) && !has_log(&chosen_only) && !has_log(&plain));
+            assert_eq!(choice_of(&format).unwrap(), Some(chosen));
+            assert_eq!(without_choice(&format), plain);
+        }
+        assert_eq!(ground.of_opening(Some(BUFFERED), Some(Process), true).unwrap(), Immediate);
+        assert!(ground.of_opening(Some(BUFFERED), Some(Immediate), true).is_err());
     }
 
     #[test]

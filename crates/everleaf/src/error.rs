@@ -1,6 +1,9 @@
 //! What can go wrong in a store.
 
+use std::path::PathBuf;
+
 use everleaf_index::IndexError;
+use everleaf_log::LogError;
 use everleaf_pmem::Medium;
 use everleaf_pool::{KeyType, PoolError};
 use everleaf_trees::EngineError;
@@ -115,6 +118,23 @@ pub enum Error {
         /// What the pool was created with.
         created: DurabilityMode,
     },
+    /// The log beside a pool is missing, damaged, another pool's, or cannot be written.
+    #[error("{}: {source}", path.display())]
+    Log {
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<LogError>,
+    },
+    /// A new pool's log has no place.
+    #[error(
+        "{} is in the way: it is the log of a pool that is not here; remove it, or choose another \
+        name for the pool", path.display()
+    )]
+    LogInTheWay {
+        /// The folder.
+        path: PathBuf,
+    },
     /// An interval that is not offered.
     #[error("an interval of {interval_ms} ms is not offered; choose 1 to {max_ms} ms")]
     DurabilityInterval {
@@ -210,11 +230,12 @@ impl Error {
     }
 
     /// Whether this says that data is damaged.
-    pub const fn is_corruption(&self) -> bool {
-        matches!(
-            self,
-            Self::Pool(PoolError::Corrupt { .. }) | Self::Index(IndexError::Corrupt { .. })
-        )
+    pub fn is_corruption(&self) -> bool {
+        match self {
+            Self::Pool(PoolError::Corrupt { .. }) | Self::Index(IndexError::Corrupt { .. }) => true,
+            Self::Log { source, .. } => matches!(**source, LogError::Damaged { .. }),
+            _ => false,
+        }
     }
 
     /// Whether this says that no room is left, in the pool or on the disk.

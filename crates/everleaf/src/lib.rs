@@ -47,7 +47,7 @@
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
 //! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
 //! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
-//! write is durable, by engine, medium and choice) · `registry` (an index by the name of its
+//! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) · `registry` (an index by the name of its
 //! engine) · `backend` (the seam between the store and its media, keys and engine) · `attached` (an
 //! index and a pool made one) · `link` (the order of persistence, of one write and of batches) ·
 //! `value_record` (a value's bytes) · `check` · `statistics` · `error`.
@@ -69,6 +69,7 @@ mod key;
 mod keyspace;
 mod life;
 mod link;
+mod logged;
 mod options;
 pub mod registry;
 mod salvage;
@@ -90,6 +91,7 @@ pub use error::{Error, MAX_VALUE_BYTES};
 pub use everleaf_index::{
     BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
 };
+pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{
     DaxHint, Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
     Transactions,

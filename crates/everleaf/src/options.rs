@@ -1,19 +1,24 @@
 //! How stores are made and opened.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, Durability, FlushInstruction, Hardware, Media, Region, Transactions};
+use everleaf_index::{BytesKeys, Contract, U64Keys};
+use everleaf_pmem::{
+    Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions,
+};
 use everleaf_pool::{
-    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, open_file,
+    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
 
-use crate::attached::Attached;
+use crate::attached::{Attached, Opening};
 use crate::backend::Backend;
-use crate::durability::{Ground, choice_of, with_choice};
-use crate::{Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, registry};
+use crate::durability::{Ground, choice_of, has_log, with_choice, with_log};
+use crate::{
+    Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
+};
 
 /// The size that a pool file has at first if nothing else is said: 256 MiB.
 pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
@@ -52,9 +57,12 @@ pub struct CreateOptions {
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
     /// When a write that has returned is durable; it stands in the pool. Default: the strongest
-    /// that engine and medium keep, found anew at each opening:
+    /// that engine and medium keep without a log, found anew at each opening:
     /// [`Immediate`](DurabilityMode::Immediate) on persistent memory,
-    /// [`Process`](DurabilityMode::Process) elsewhere.
+    /// [`Process`](DurabilityMode::Process) elsewhere. On an ordinary disk `Immediate` and
+    /// `Buffered` make a log beside the pool, the folder `POOL.log`: nothing that is acknowledged
+    /// is lost by a power failure then, and the pool is held in memory. Engines of epochs have
+    /// none.
     pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
@@ -169,9 +177,21 @@ impl CreateOptions {
         self.format()?; // Before a file is made.
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
+            if self.wants_log(region.medium()) {
+                return logged::create(self, path, region);
+            }
             let media = hardware(region, FlushChoice::Auto)?;
             Ok(self.create_on(media)?.0)
         })
+    }
+
+    /// Whether what was chosen needs a log beside the pool. An engine of epochs has none.
+    fn wants_log(&self, medium: Medium) -> bool {
+        let power_fail = matches!(
+            self.durability,
+            Some(DurabilityMode::Immediate | DurabilityMode::Buffered { .. })
+        );
+        power_fail && medium == Medium::PageCache && self.engine.contract() == Contract::Strict
     }
 
     fn format(&self) -> Result<Format, Error> {
@@ -201,11 +221,23 @@ impl CreateOptions {
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
     pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let format = self.format()?;
         let ground = Ground::new(self.engine, media.region().medium(), media.durability());
-        let mode = ground.of_new(self.durability)?;
-        let pool = Pool::create(media, &format)?;
-        let held = (mode, ground.survives(mode));
+        self.make(media, ground, Made::New)
+    }
+
+    /// The same, with what durability depends on.
+    pub(crate) fn make<M: Media>(
+        &self,
+        media: M,
+        ground: Ground,
+        made: Made,
+    ) -> Result<(Store, Arc<Pool<M>>), Error> {
+        let format = self.format()?;
+        let held = Held::of(ground, ground.of_new(self.durability)?);
+        let pool = match made {
+            Made::New => Pool::create(media, &format)?,
+            Made::As(uuid) => Pool::create_as(media, &with_log(format), uuid)?,
+        };
         let backend = match self.key_type {
             KeyType::U64 => self.attach::<M, U64Keys>(&pool, held)?,
             KeyType::Bytes => self.attach::<M, BytesKeys>(&pool, held)?,
@@ -217,7 +249,7 @@ impl CreateOptions {
     fn attach<M: Media, K: StoreKey>(
         &self,
         pool: &Arc<Pool<M>>,
-        (mode, durability): (DurabilityMode, Durability),
+        held: Held,
     ) -> Result<Arc<dyn Backend>, Error> {
         let mut attached = Attached::<M, K>::create(
             Arc::clone(pool),
@@ -226,9 +258,39 @@ impl CreateOptions {
             self.transactions,
             self.clock.clone(),
         )?;
-        let opening = attached.opening_mut();
-        (opening.mode, opening.durability) = (mode, durability);
+        held.tell(attached.opening_mut());
         Ok(Arc::new(attached))
+    }
+}
+
+/// Which identity a new pool gets.
+#[derive(Clone, Copy)]
+pub(crate) enum Made {
+    /// One of its own, if it has a file.
+    New,
+    /// This one, which its log bears too.
+    As(u128),
+}
+
+/// What holds of durability in an open store.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) mode: DurabilityMode,
+    durability: Durability,
+    medium: Medium,
+    log: bool,
+}
+
+impl Held {
+    pub(crate) fn of(ground: Ground, mode: DurabilityMode) -> Self {
+        let Ground { medium, log, .. } = ground;
+        Self { mode, durability: ground.survives(mode), medium, log }
+    }
+
+    fn tell(self, opening: &mut Opening) {
+        let Self { mode, durability, medium, log } = self;
+        (opening.mode, opening.durability) = (mode, durability);
+        (opening.medium, opening.log) = (medium, log);
     }
 }
 
@@ -342,8 +404,12 @@ impl OpenOptions {
     /// Not generic, as [`CreateOptions::create_at`] is not.
     fn open_at(&self, path: &Path) -> Result<Store, Error> {
         let start = Instant::now();
-        let region =
-            open_file(path, if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite })?;
+        let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        let locked = lock_file(path, mode)?;
+        if has_log(locked.format()) {
+            return logged::open(self, path, locked, start);
+        }
+        let region = locked.map()?;
         if self.prefault && !self.read_only {
             region.prefault();
         }
@@ -368,17 +434,31 @@ impl OpenOptions {
         let held = |format: &Format| {
             let ground = Ground::new(registry::engine_of(format)?, medium, keeps);
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
-            Ok::<_, Error>((mode, ground.survives(mode)))
+            Ok(Held::of(ground, mode))
         };
+        self.open_as(media, start, held, None)
+    }
+
+    /// The same, with what holds of durability in a pool of a format, and a file that stays locked
+    /// until the store is closed.
+    pub(crate) fn open_as<M: Media>(
+        &self,
+        media: M,
+        start: Instant,
+        held: impl Fn(&Format) -> Result<Held, Error>,
+        lock: Option<File>,
+    ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (pool, opened) = Pool::open_if(media, |format| {
             registry::check_format(format)?;
             held(format).map(drop)
         })?;
         let held = held(pool.format())?;
         let store = match pool.format().key_type {
-            KeyType::U64 => self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, held, start)?,
+            KeyType::U64 => {
+                self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, held, start, lock)?
+            }
             KeyType::Bytes => {
-                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, held, start)?
+                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, held, start, lock)?
             }
         };
         Ok((store, pool))
@@ -388,14 +468,16 @@ impl OpenOptions {
         &self,
         pool: Arc<Pool<M>>,
         opened: &Opened,
-        (mode, durability): (DurabilityMode, Durability),
+        held: Held,
         start: Instant,
+        lock: Option<File>,
     ) -> Result<Store, Error> {
         let mut attached =
             Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
+        lock.into_iter().for_each(|file| attached.keep_locked(file));
         let opening = attached.opening_mut();
         opening.writable = !self.read_only;
-        (opening.mode, opening.durability) = (mode, durability);
+        held.tell(opening);
         opening.recovery = start.elapsed();
         let store = Store::over(Arc::new(attached));
         if !self.read_only {

@@ -10,10 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everleaf_index::{BytesKeys, Direction, U64Keys};
-use everleaf_pmem::{Cpu, Hardware};
-use everleaf_pool::{KeyType, Opened, Pool, PoolError, Shutdown, open_damaged_file};
+use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pool::{
+    KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, lock_file, open_damaged_file,
+};
 
 use crate::backend::Condition;
+use crate::durability::has_log;
 use crate::keyspace::{CatalogEntry, Space};
 use crate::life::Life;
 use crate::link::{Live, value_record};
@@ -21,7 +24,7 @@ use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::transfer::{Progress, Watch, report, store_all};
 use crate::unfinished::Unfinished;
 use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
-use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, registry};
+use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
 
 /// Sentences that are kept of what could not be read.
 const MAX_SENTENCES: usize = 1000;
@@ -83,9 +86,21 @@ pub fn salvage(
     salvage_to(damaged.as_ref(), new.as_ref(), watch)
 }
 
+/// What there is to be read; and, if the log beside the pool cannot be, why not.
+fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
+    let without_log = match lock_file(damaged, OpenMode::ReadOnly) {
+        Ok(locked) if has_log(locked.format()) => match logged::open_damaged(damaged, locked) {
+            Ok(region) => return Ok((region, None)),
+            Err(error) => Some(error),
+        },
+        _ => None,
+    };
+    Ok((open_damaged_file(damaged)?, without_log))
+}
+
 /// Not generic, so that it is compiled here, once.
 fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
-    let region = open_damaged_file(damaged)?;
+    let (region, without_log) = region_of(damaged)?;
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
     let (pool, opened, complaints) = Pool::open_damaged(media)?;
     let key_type = pool.format().key_type;
@@ -107,6 +122,7 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     let (new, unfinished) = (options.create(unfinished.part())?, unfinished);
     let mut work =
         Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
+    without_log.iter().for_each(|error| work.salvaged.complain(error));
     complaints.iter().for_each(|error| work.salvaged.complain(error));
     let done = match key_type {
         KeyType::U64 => work.gather::<U64Keys>(&pool, &opened),

@@ -46,6 +46,8 @@ pub struct Statistics {
     pub durability_mode: DurabilityMode,
     /// What the memory is.
     pub medium: Medium,
+    /// Whether a log beside the pool makes writes durable, on an ordinary file.
+    pub log: bool,
     /// The instruction that flushes lines; none where none is needed.
     pub flush: FlushInstruction,
     /// Whether the processor's caches are inside the persistence domain of the pool's device

@@ -14,8 +14,8 @@ Examples:
   everleaf create words.pool
   everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --leaf-slots 32")]
 pub struct Args {
-    /// The file to make; on a DAX file system it survives a power failure, on others a crash of the
-    /// process.
+    /// The file to make; on a DAX file system it survives a power failure, on an ordinary disk with
+    /// `--durability immediate` as well, else a crash of the process.
     pool: PathBuf,
     /// The tree that keeps the keys in order.
     #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
@@ -29,10 +29,10 @@ pub struct Args {
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     keys: Keys,
-    /// When a write that has returned is durable: immediate (at once; on persistent memory only),
-    /// buffered or buffered=MS (after a crash a state at most so old; engines of epochs), process
-    /// (it survives the death of the process only) [default: the strongest that engine and medium
-    /// keep].
+    /// When a write that has returned is durable: immediate (at once), buffered or buffered=MS
+    /// (after a crash a state at most so old), process (it survives the death of the process only).
+    /// On an ordinary disk the first two make a log beside the pool, the folder POOL.log, and the
+    /// pool is held in memory [default: the strongest that engine and medium keep without a log].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
     #[command(flatten)]

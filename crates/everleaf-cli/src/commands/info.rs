@@ -55,6 +55,8 @@ struct Report {
     trees: usize,
     concurrency: &'static str,
     durability_mode: String,
+    /// Whether a log stands beside the pool.
+    log: bool,
 }
 
 impl Report {
@@ -88,6 +90,7 @@ impl Report {
             trees,
             concurrency: statistics.concurrency.name(),
             durability_mode: statistics.durability_mode.to_string(),
+            log: statistics.log,
         }
     }
 }
@@ -103,6 +106,7 @@ impl Report {
             _ => "nothing survives the process",
         };
         let flush = match (self.flush.as_str(), durability.as_str()) {
+            _ if self.log => "into the log beside the pool".to_owned(),
             ("none", "power-fail") => "sfence alone: the device's power supply covers the caches \
                  (eADR)"
                 .to_owned(),

@@ -40,7 +40,7 @@ impl Counts {
 impl<M: Media, K: StoreKey> Attached<M, K> {
     pub(super) fn count_keys(&self, life: &Life, space: Space) -> Result<u64, Error> {
         if space == Space::Numbers {
-            return self.read(|live| Ok(live.index.len()));
+            return self.read_durable(|live| Ok(live.index.len()));
         }
         if !self.counts.known.load(Ordering::Acquire) {
             self.count_others()?;
@@ -50,7 +50,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         } else {
             space
         };
-        self.read(|live| {
+        self.read_durable(|live| {
             life.check()?;
             let counts = self.counts.by_space.lock();
             Ok(match space {

@@ -1,12 +1,14 @@
 //! An index and a pool made one store.
 //!
 //! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
-//! `write` · `counts` (how many keys each tree has).
+//! `write` · `durable` (waiting for the medium) · `counts` (how many keys each tree has).
 
 mod counts;
+mod durable;
 mod read;
 mod write;
 
+use std::fs::File;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -15,8 +17,10 @@ use crossbeam_utils::sync::ShardedLock;
 use everleaf_index::{Contract, Direction, IndexStatistics};
 use everleaf_pmem::{Durability, Media, Medium, Transactions};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
+use parking_lot::Mutex;
 
 use self::counts::Counts;
+use self::durable::{Stripes, wait};
 use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
 use crate::batch::Write;
 use crate::clock::Clock;
@@ -36,6 +40,8 @@ use crate::{
 pub(crate) struct Opening {
     pub(crate) writable: bool,
     pub(crate) medium: Medium,
+    /// Whether a log beside the pool makes it durable.
+    pub(crate) log: bool,
     pub(crate) parameters: EngineParameters,
     /// The engine's.
     pub(crate) contract: Contract,
@@ -54,6 +60,9 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
     opening: Opening,
     snapshots: Snapshots,
     counts: Counts,
+    stripes: Stripes,
+    /// The pool's file, where it is locked and not mapped. None once closed.
+    lock: Mutex<Option<File>>,
     /// None once closed: the workers of the index and of the store must be gone before the pool is
     /// marked clean, and a thread that still has a tree of a closed store must not keep its file.
     live: ShardedLock<Option<Live<M, K>>>,
@@ -101,6 +110,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let opening = Opening {
             writable: true,
             medium,
+            log: false,
             parameters: registry::parameters_of(pool.format()),
             contract: live.index.contract(),
             durability: Durability::None,
@@ -111,7 +121,14 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             clock,
         };
         let (snapshots, counts) = (Snapshots::default(), Counts::default());
-        Self { engine, opening, snapshots, counts, live: ShardedLock::new(Some(live)) }
+        let (stripes, lock) = (Stripes::for_media::<M>(), Mutex::default());
+        let live = ShardedLock::new(Some(live));
+        Self { engine, opening, snapshots, counts, stripes, lock, live }
+    }
+
+    /// Keeps a file open, and so locked, until the store is closed.
+    pub(crate) fn keep_locked(&self, file: File) {
+        *self.lock.lock() = Some(file);
     }
 
     /// Filled in by the options that create or open a store.
@@ -142,11 +159,14 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !self.opening.writable {
             return Err(Error::ReadOnly);
         }
-        self.read(|live| {
+        let (result, pending) = self.read(|live| {
             let result = operation(live);
             live.pool.media().end_operation();
-            result
-        })
+            Ok((result, self.pending(live)))
+        })?;
+        let result = result?;
+        wait(pending)?;
+        Ok(result)
     }
 }
 
@@ -219,7 +239,15 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error> {
-        self.alone(|_| Ok(self.snapshots.begin(self.now_ms(), limit_bytes)))
+        let (images, pending) = self.alone(|live| {
+            let images = self.snapshots.begin(self.now_ms(), limit_bytes);
+            Ok((images, self.pending_to_reader(live)))
+        })?;
+        if let Err(error) = wait(pending) {
+            self.snapshots.end(&images);
+            return Err(error);
+        }
+        Ok(images)
     }
 
     fn end_snapshot(&self, images: &Arc<Images>) {
@@ -263,6 +291,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             durability: self.opening.durability,
             durability_mode: self.opening.mode,
             medium: self.opening.medium,
+            log: self.opening.log,
             flush,
             caches_persist,
             dax_hint,
@@ -297,6 +326,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn close(&self) -> Result<(), Error> {
+        let _lock = self.lock.lock().take();
         let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());
         };

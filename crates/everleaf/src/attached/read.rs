@@ -7,6 +7,7 @@ use everleaf_index::Direction;
 use everleaf_pmem::Media;
 
 use super::Attached;
+use super::durable::wait;
 use crate::backend::{Backend, Found, Visit};
 use crate::life::Life;
 use crate::link::value_record;
@@ -31,6 +32,11 @@ impl<'b, B: Backend> Now<'b, B> {
     }
 }
 
+/// A copy of what was found.
+fn copied(found: Found<'_>) -> (Vec<u8>, Option<u64>) {
+    (found.value.to_vec(), found.expires_ms)
+}
+
 fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>, Error> {
     Ok(match bound {
         Bound::Included(key) => Bound::Included(K::narrow(key)?),
@@ -47,16 +53,31 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         show: &mut dyn FnMut(Found<'_>),
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
-        self.read(|live| {
+        let (there, later) = self.read(|live| {
             life.check()?;
             let _lock = live.lock_to_read(narrow);
             let records = live.pin_records(); // Before the record is found: see its text.
-            let Some(offset) = live.index.get(narrow)? else { return Ok(false) };
-            let found = value_record(&records, offset, &KeyBytes::of(key))?.found();
-            let there = !Now::of(self).is_past(found.expires_ms);
-            there.then_some(found).into_iter().for_each(show);
-            Ok(there)
-        })
+            let mut found = None;
+            if let Some(offset) = live.index.get(narrow)? {
+                let here = value_record(&records, offset, &KeyBytes::of(key))?.found();
+                found = (!Now::of(self).is_past(here.expires_ms)).then_some(here);
+            }
+            let there = found.is_some();
+            match self.pending_of(live, narrow) {
+                Some(pending) => Ok((there, Some((pending, found.map(copied))))),
+                None => {
+                    found.into_iter().for_each(&mut *show);
+                    Ok((there, None))
+                }
+            }
+        })?;
+        if let Some((pending, copy)) = later {
+            wait(Some(pending))?;
+            let found =
+                copy.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
+            found.into_iter().for_each(show);
+        }
+        Ok(there)
     }
 
     pub(super) fn read_many(
@@ -69,7 +90,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let narrow =
                 keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
-            self.read(|live| {
+            self.read_durable(|live| {
                 life.check()?;
                 let _locks = live.lock_all_to_read(&narrow);
                 let mut offsets = [None; GROUP];
@@ -99,7 +120,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<(), Error> {
         let from = narrow_bound::<K>(from)?;
         let now = Now::of(self);
-        self.read(|live| {
+        self.read_durable(|live| {
             life.check()?;
             // A batch is in the index wholly or not at all.
             let _batches = live.lock_batches_out();

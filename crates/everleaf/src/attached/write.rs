@@ -35,6 +35,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         self.writing(|live| {
             life.check()?;
             let _lock = live.lock_to_write(narrow);
+            let _note = self.note(live, &[narrow]); // Dropped before the lock.
             let linked = live.linked(narrow)?;
             let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
             let was_present = linked.is_some() && !expired;
@@ -84,6 +85,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         self.writing(|live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let _locks = live.lock_all_to_write(&keys);
+            let _note = self.note(live, &keys); // Dropped before the locks.
             let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
             let now = Now::of(self);
             for key in &keys {

@@ -7,6 +7,7 @@ mod files;
 mod format;
 mod full_pool;
 mod limits;
+mod logged;
 mod model;
 mod neighbours;
 mod older_formats;

@@ -1,0 +1,128 @@
+//! Waiting for what is not durable yet, on a media whose fences only order.
+//!
+//! A write waits when it holds no lock, lease or guard any more: else it would keep those who could
+//! share its sync from coming as far. It notes, before it gives the lock of its key back, the point
+//! that holds it; a read of the key that finds the point not reached copies what it has found,
+//! gives the lock back, waits, and only then shows it. What reads many keys waits for everything.
+//! So nobody is told what a power failure takes back.
+//!
+//! On other media nothing of this is compiled.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everleaf_pmem::{DurablePoint, Media};
+use everleaf_pool::{Pool, PoolError};
+use rustc_hash::FxHasher;
+
+use super::Attached;
+use crate::link::Live;
+use crate::value_record::KeyBytes;
+use crate::{DurabilityMode, Error, StoreKey};
+
+/// Keys share one of so many notes: few reads wait for another key's write.
+const STRIPES: usize = 1 << 16;
+
+/// Of keys the points that hold their last writes, by a hash.
+pub(super) struct Stripes(Box<[AtomicU64]>);
+
+impl Stripes {
+    /// As many as this media needs.
+    pub(super) fn for_media<M: Media>() -> Self {
+        let count = if M::DURABLE_LATER { STRIPES } else { 0 };
+        Self((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn of<K: StoreKey>(&self, key: K::Ref<'_>) -> &AtomicU64 {
+        let mut hasher = FxHasher::default();
+        KeyBytes::of(K::widen(key)).as_slice().hash(&mut hasher);
+        &self.0[(hasher.finish() >> 32) as usize % STRIPES]
+    }
+}
+
+/// What is to be waited for.
+pub(super) struct Pending<M: Media> {
+    pool: Arc<Pool<M>>,
+    point: DurablePoint,
+}
+
+impl<M: Media> Pending<M> {
+    fn wait(self) -> Result<(), Error> {
+        Ok(self.pool.media().wait_durable(self.point).map_err(PoolError::from)?)
+    }
+}
+
+/// Notes, when it is dropped, that keys were written: before their locks are given back.
+pub(super) struct Note<'a, M: Media> {
+    media: &'a M,
+    stripes: Vec<&'a AtomicU64>,
+}
+
+impl<M: Media> Drop for Note<'_, M> {
+    fn drop(&mut self) {
+        if M::DURABLE_LATER {
+            let point = self.media.durable_point().number();
+            self.stripes.iter().for_each(|stripe| _ = stripe.fetch_max(point, Ordering::AcqRel));
+        }
+    }
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    /// To be held while keys are written, and dropped before their locks.
+    pub(super) fn note<'a>(&'a self, live: &'a Live<M, K>, keys: &[K::Ref<'_>]) -> Note<'a, M> {
+        let later = M::DURABLE_LATER;
+        let noted = keys.iter().filter(|_| later).map(|key| self.stripes.of::<K>(*key));
+        Note { media: live.pool.media(), stripes: noted.collect() }
+    }
+
+    /// Everything that was done so far; none where it is durable.
+    #[inline(always)]
+    pub(super) fn pending(&self, live: &Live<M, K>) -> Option<Pending<M>> {
+        if !M::DURABLE_LATER {
+            return None;
+        }
+        let point = match self.opening.mode {
+            DurabilityMode::Immediate => live.pool.media().durable_point(),
+            _ => DurablePoint::REACHED,
+        };
+        Some(Pending { pool: Arc::clone(&live.pool), point })
+    }
+
+    /// The last write of a key; none if it is durable. The caller has the key's lock.
+    #[inline(always)]
+    pub(super) fn pending_of(&self, live: &Live<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
+        if !M::DURABLE_LATER || self.opening.mode != DurabilityMode::Immediate {
+            return None;
+        }
+        let point = DurablePoint::new(self.stripes.of::<K>(key).load(Ordering::Acquire));
+        let reached = live.pool.media().is_durable(point);
+        (!reached).then(|| Pending { pool: Arc::clone(&live.pool), point })
+    }
+
+    /// As [`read`](Self::read) of many keys: what it has seen is durable when it returns.
+    pub(super) fn read_durable<R>(
+        &self,
+        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (result, pending) = self.read(|live| {
+            let result = operation(live)?;
+            Ok((result, self.pending_to_reader(live)))
+        })?;
+        wait(pending)?;
+        Ok(result)
+    }
+
+    /// Everything that was done so far, where readers wait.
+    #[inline(always)]
+    pub(super) fn pending_to_reader(&self, live: &Live<M, K>) -> Option<Pending<M>> {
+        let waits = M::DURABLE_LATER && self.opening.mode == DurabilityMode::Immediate;
+        if waits { self.pending(live) } else { None }
+    }
+}
+
+/// Waits, if there is anything to wait for. The caller holds nothing.
+#[inline(always)]
+pub(super) fn wait<M: Media>(pending: Option<Pending<M>>) -> Result<(), Error> {
+    pending.map_or(Ok(()), Pending::wait)
+}

@@ -1,0 +1,161 @@
+//! Pools with a log beside them: the folder `POOL.log`. Where it is and how it is made and found;
+//! what is in it: everleaf-log.
+//!
+//! ```text
+//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced
+//! N2  the pool is laid out, and a checkpoint writes it to its file, which has no name yet
+//! N3  the file gets its name (everleaf-pool, F3)
+//! ```
+//!
+//! A crash before N3 leaves a folder that belongs to no pool; it is named in the error that the
+//! next attempt gives.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use everleaf_log::{Base, Folder, LogError, LogOptions, Logged, base_file, new_uuid, read_only};
+use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
+
+use crate::durability::{Ground, choice_of};
+use crate::options::{Held, Made};
+use crate::{CreateOptions, DurabilityMode, Error, OpenOptions, Store, registry};
+
+/// Where the log of a pool is.
+fn folder_of(pool: &Path) -> PathBuf {
+    let mut name = OsString::from(pool);
+    name.push(".log");
+    name.into()
+}
+
+/// How the log of a pool of so many bytes is written if this was chosen.
+fn log_options(bytes: u64, mode: DurabilityMode) -> LogOptions {
+    let interval = match mode {
+        DurabilityMode::Buffered { interval_ms } => {
+            Some(Duration::from_millis(u64::from(interval_ms)))
+        }
+        DurabilityMode::Immediate | DurabilityMode::Process => None,
+    };
+    let mut options = LogOptions::for_pool(bytes);
+    options.interval = interval;
+    options
+}
+
+fn failed(path: &Path) -> impl Fn(LogError) -> Error {
+    move |source| Error::Log { path: path.into(), source: Box::new(source) }
+}
+
+fn io_failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| PoolError::Io { action, path: path.into(), source }.into()
+}
+
+/// The folder of a log that is being made; dropped before it is kept it is removed.
+struct NewFolder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes a store in a file that was allocated and has no name yet, which will be `path`.
+pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Result<Store, Error> {
+    let mode = Ground::with_log(options.engine).of_new(options.durability)?;
+    let file = region.file().map(File::try_clone).transpose();
+    let file = file.map_err(io_failed("opening", path))?;
+    let file = file.ok_or_else(|| PoolError::Missing { path: path.into() })?;
+    let (bytes, max_bytes) = (region.len(), region.max_len());
+    drop(region);
+    let folder = folder_of(path);
+    let disk = Folder::create(&folder).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: folder.clone() },
+        _ => io_failed("creating", &folder)(source),
+    })?;
+    let mut new = NewFolder { path: folder.clone(), kept: false };
+    let base =
+        Base { file: base_file(file), uuid: new_uuid(), max_bytes, stamp_offset: LOG_STAMP_OFFSET };
+    let media = Logged::create(&base, Arc::new(disk), bytes, log_options(bytes, mode));
+    let media = media.map_err(failed(&folder))?; // N1
+    sync_around(&folder)?;
+    let ground = Ground::with_log(options.engine);
+    let (store, pool) = options.make(media, ground, Made::As(base.uuid))?;
+    pool.media().checkpoint().map_err(failed(&folder))?; // N2
+    new.kept = true;
+    Ok(store)
+}
+
+/// Makes the name of a folder durable.
+fn sync_around(folder: &Path) -> Result<(), Error> {
+    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
+    let around = around.unwrap_or(Path::new("."));
+    let synced = File::open(around).and_then(|around| around.sync_all());
+    match synced {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+            Err(io_failed("syncing", around)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file of a pool as its log knows it.
+fn base_of(uuid: u128, max_bytes: u64, file: File) -> Base {
+    Base { file: base_file(file), uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET }
+}
+
+fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
+    let folder = folder_of(path);
+    let disk = Folder::open(&folder, writable).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => failed(&folder)(LogError::Missing),
+        _ => io_failed("opening", &folder)(source),
+    })?;
+    Ok((folder, disk))
+}
+
+/// Opens the store in a locked file that has a log beside it.
+pub(crate) fn open(
+    options: &OpenOptions,
+    path: &Path,
+    locked: LockedFile,
+    start: Instant,
+) -> Result<Store, Error> {
+    registry::check_format(locked.format())?;
+    let held = held(options, locked.format())?;
+    let (folder, disk) = open_folder(path, !options.read_only)?;
+    let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
+    let file = locked.into_file();
+    if options.read_only {
+        let lock = file.try_clone().map_err(io_failed("opening", path))?;
+        let region = read_only(&base_of(uuid, max_bytes, file), &disk).map_err(failed(&folder))?;
+        let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
+        return options.open_as(media, start, |_| Ok(held), Some(lock)).map(|(store, _)| store);
+    }
+    let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
+    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, held.mode));
+    let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
+    options.open_as(media, start, |_| Ok(held), None).map(|(store, _)| store)
+}
+
+/// What holds in a pool of this format.
+fn held(options: &OpenOptions, format: &Format) -> Result<Held, Error> {
+    let ground = Ground::with_log(registry::engine_of(format)?);
+    let writable = !options.read_only;
+    let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
+    Ok(Held::of(ground, mode))
+}
+
+/// What file and log of a damaged pool hold together, in memory, if the log can be read.
+pub(crate) fn open_damaged(path: &Path, locked: LockedFile) -> Result<Region, Error> {
+    let (folder, disk) = open_folder(path, false)?;
+    let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
+    let base = base_of(uuid, max_bytes, locked.into_file());
+    read_only(&base, &disk).map_err(failed(&folder))
+}

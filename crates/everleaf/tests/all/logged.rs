@@ -1,0 +1,375 @@
+//! Stores whose pool has a log: on a simulated disk whose power fails, and in real files.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use everleaf::{
+    CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, LogError, Medium,
+    OpenOptions, Store,
+};
+use everleaf_log::{Base, Disk, DiskFile, LogOptions, Logged, SimulatedDisk};
+use parking_lot::{Condvar, Mutex};
+
+const BYTES: u64 = 256 << 10;
+
+fn log_options() -> LogOptions {
+    let mut options = LogOptions::for_pool(BYTES);
+    (options.segment_bytes, options.log_bytes) = (32 << 10, 100 << 10);
+    options.background = false;
+    options
+}
+
+fn base(disk: &SimulatedDisk) -> Base {
+    Base { file: disk.first_file(), uuid: 1, max_bytes: 4 << 20, stamp_offset: 232 }
+}
+
+fn options(engine: Engine) -> CreateOptions {
+    CreateOptions::new().engine(engine).size_bytes(BYTES)
+}
+
+fn create(engine: Engine, disk: &SimulatedDisk, log: Arc<dyn Disk>) -> Store {
+    disk.nameless();
+    let media = Logged::create(&base(disk), log, BYTES, log_options()).unwrap();
+    let (store, pool) = options(engine).create_on(media).unwrap();
+    pool.media().checkpoint().unwrap();
+    store
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn value(i: u32) -> Vec<u8> {
+    let length = if i.is_multiple_of(7) { 3000 } else { 20 + i as usize };
+    (0..length).map(|at| (at as u32 * 31 + i) as u8).collect()
+}
+
+/// One write of the program, on a store or on the model of it.
+fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> {
+    let key = |i: u32| format!("key{:03}", i * 7 % 23).into_bytes();
+    match i % 4 {
+        3 => {
+            model.remove(&key(i / 2));
+            store.map_or(Ok(()), |store| store.delete(&key(i / 2)).map(drop))
+        }
+        2 => {
+            let (one, two) = (key(i), key(i + 1));
+            model.insert(one.clone(), value(i));
+            model.insert(two.clone(), value(i + 1));
+            let Some(store) = store else { return Ok(()) };
+            let mut batch = store.batch();
+            batch.put(&one, &value(i));
+            batch.put(&two, &value(i + 1));
+            batch.commit().map(drop)
+        }
+        _ => {
+            model.insert(key(i), value(i));
+            store.map_or(Ok(()), |store| store.put(&key(i), &value(i)).map(drop))
+        }
+    }
+}
+
+fn content(store: &Store) -> Result<Model, Error> {
+    store
+        .iter()
+        .map(|entry| {
+            let (key, value) = entry?;
+            let everleaf::OwnedKey::Bytes(key) = key else { unreachable!("byte-string keys") };
+            Ok((key.to_vec(), value.to_vec()))
+        })
+        .collect()
+}
+
+/// The program until the power fails: what was acknowledged, and with the write that was cut.
+fn run_until(disk: &SimulatedDisk, store: &Store, writes: u32) -> [Model; 2] {
+    let mut acknowledged = Model::new();
+    for i in 0..writes {
+        let mut next = acknowledged.clone();
+        if write(i, Some(store), &mut next).is_err() {
+            return [acknowledged, next];
+        }
+        acknowledged = next;
+    }
+    let _ = disk;
+    [acknowledged.clone(), acknowledged]
+}
+
+fn judge(disk: &SimulatedDisk, expected: &[Model; 2]) -> Result<(), String> {
+    let media = Logged::open(&base(disk), Arc::new(disk.clone()), log_options());
+    let media = media.map_err(|error| format!("the log: {error}"))?;
+    let (store, _pool) =
+        OpenOptions::new().open_on(media).map_err(|error| format!("the pool: {error}"))?;
+    let found = content(&store).map_err(|error| error.to_string())?;
+    if !expected.contains(&found) {
+        let keys = |model: &Model| model.keys().map(|k| String::from_utf8_lossy(k).into_owned());
+        let (found, least) = (keys(&found), keys(&expected[0]));
+        let (found, least): (Vec<_>, Vec<_>) = (found.collect(), least.collect());
+        return Err(format!("found {found:?}, acknowledged {least:?}"));
+    }
+    let outcome = store.check().map_err(|error| error.to_string())?;
+    if outcome.ok { Ok(()) } else { Err(format!("{:?}", outcome.violations)) }
+}
+
+#[test]
+fn a_store_on_a_disk_loses_nothing_that_was_acknowledged() {
+    const WRITES: u32 = 40;
+    for engine in [Engine::FpTreeConcurrent, Engine::FpTree, Engine::CircTree, Engine::NvTree] {
+        let whole = SimulatedDisk::new();
+        let store = create(engine, &whole, Arc::new(whole.clone()));
+        let first = whole.operations();
+        run_until(&whole, &store, WRITES);
+        let last = whole.operations();
+        assert!(last - first > u64::from(WRITES), "each write waits for a sync");
+        for cut in (0..last - first).step_by(5) {
+            let disk = SimulatedDisk::new();
+            let store = create(engine, &disk, Arc::new(disk.clone()));
+            disk.cut_before(disk.operations() + cut);
+            let expected = run_until(&disk, &store, WRITES);
+            drop(store);
+            let mut chance = cut;
+            for outcome in 0..3 {
+                let left = disk.after_power_failure(|ways| match outcome {
+                    0 => 0,
+                    1 => ways - 1,
+                    _ => {
+                        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                        (chance >> 33) as usize % ways
+                    }
+                });
+                judge(&left, &expected).unwrap_or_else(|error| {
+                    panic!("{engine}, cut {cut}, outcome {outcome}: {error}")
+                });
+            }
+        }
+    }
+}
+
+/// Whether syncs go on, and how many wait.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock();
+        state.1 += 1;
+        self.changed.notify_all();
+        while state.0 {
+            self.changed.wait(&mut state);
+        }
+        state.1 -= 1;
+    }
+    fn close(&self) {
+        self.state.lock().0 = true;
+    }
+    fn open(&self) {
+        self.state.lock().0 = false;
+        self.changed.notify_all();
+    }
+    fn is_closed(&self) -> bool {
+        self.state.lock().0
+    }
+    fn wait_for_one(&self) {
+        let mut state = self.state.lock();
+        while state.1 == 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+/// A disk whose syncs stop at a gate.
+#[derive(Clone)]
+struct Gated(SimulatedDisk, Arc<Gate>);
+
+struct GatedFile(Arc<dyn DiskFile>, Arc<Gate>);
+
+impl Gated {
+    fn gated(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(GatedFile(file, Arc::clone(&self.1)))
+    }
+}
+
+impl Disk for Gated {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.0.names()
+    }
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.gated(self.0.open(name)?))
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.gated(self.0.create(name)?))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+impl DiskFile for GatedFile {
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, bytes)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(offset, bytes)
+    }
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.1.pass();
+        self.0.sync()
+    }
+}
+
+/// What a read may reveal of a write that is not durable.
+type Read = fn(&Store);
+
+#[test]
+fn nobody_is_shown_what_a_power_failure_takes_back() {
+    let reads: [(&str, Read); 8] = [
+        ("get", |store| assert_eq!(store.get("put").unwrap().as_deref(), Some(&b"new"[..]))),
+        ("absent", |store| assert_eq!(store.get("deleted").unwrap(), None)),
+        ("insert", |store| assert!(!store.insert("put", b"other").unwrap())),
+        ("get_many", |store| drop(store.get_many(["put", "other"]).unwrap())),
+        ("scan", |store| assert_eq!(content(store).unwrap().len(), 2)),
+        ("len", |store| assert_eq!(store.len(), 2)),
+        ("snapshot", |store| drop(store.snapshot().unwrap())),
+        ("first", |store| drop(store.first().unwrap())),
+    ];
+    for (name, read) in reads {
+        let (disk, gate) = (SimulatedDisk::new(), Arc::new(Gate::default()));
+        let gated = Gated(disk.clone(), Arc::clone(&gate));
+        let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(gated));
+        store.put("other", b"old").unwrap();
+        store.put("deleted", b"old").unwrap();
+        gate.close();
+        std::thread::scope(|scope| {
+            scope.spawn(|| store.delete("deleted").unwrap());
+            gate.wait_for_one();
+            scope.spawn(|| store.put("put", b"new").unwrap());
+            scope.spawn(|| {
+                // The put is visible before it is durable.
+                while store.statistics().unwrap().keys < 2 {
+                    std::thread::yield_now();
+                }
+                // A read of what is durable waits for nobody.
+                assert_eq!(store.get("other").unwrap().as_deref(), Some(&b"old"[..]));
+                assert!(gate.is_closed(), "{name}: a read of another key has waited");
+                std::thread::sleep(std::time::Duration::from_millis(20)); // The put ends.
+                read(&store);
+                assert!(!gate.is_closed(), "{name} has shown what is not durable");
+            });
+            std::thread::sleep(std::time::Duration::from_millis(80));
+            gate.open();
+        });
+    }
+}
+
+/// A folder on an ordinary file system, if temporary files are on one.
+fn ordinary() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = options(Engine::FpTree).create(folder.path().join("probe")).unwrap();
+    let medium = store.statistics().unwrap().medium;
+    drop(store);
+    (medium == Medium::PageCache).then_some(folder)
+}
+
+fn log_of(pool: &Path) -> PathBuf {
+    let mut name = pool.as_os_str().to_owned();
+    name.push(".log");
+    name.into()
+}
+
+/// Copies pool and log as they are, as a killed process leaves them.
+fn copy_both(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    std::fs::create_dir(log_of(to)).unwrap();
+    for file in std::fs::read_dir(log_of(from)).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), log_of(to).join(file.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
+    let Some(folder) = ordinary() else { return };
+    let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+    let chosen = options(Engine::default()).durability(DurabilityMode::Immediate);
+    let store = chosen.create(&path).unwrap();
+    let statistics = store.statistics().unwrap();
+    assert_eq!(statistics.durability, Durability::PowerFail);
+    assert_eq!((statistics.durability_mode, statistics.log), (DurabilityMode::Immediate, true));
+    for i in 0..50 {
+        write(i, Some(&store), &mut Model::new()).unwrap();
+    }
+    assert!(matches!(chosen.create(&path), Err(Error::Pool(_))), "it exists");
+    let expected = content(&store).unwrap();
+    copy_both(&path, &copy); // Nobody writes meanwhile.
+    for store in [Store::open_read_only(&copy), Store::open(&copy), Store::open_read_only(&copy)] {
+        assert_eq!(content(&store.unwrap()).unwrap(), expected);
+    }
+    let dump = folder.path().join("c.pool");
+    store.copy(&dump, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(content(&Store::open(&dump).unwrap()).unwrap(), expected);
+    store.close().unwrap();
+    assert_eq!(content(&Store::open(&path).unwrap()).unwrap(), expected);
+
+    let refused = |path: &Path| match Store::open(path).unwrap_err() {
+        Error::Log { source, .. } => *source,
+        error => panic!("{error}"),
+    };
+    let other = folder.path().join("d.pool");
+    chosen.create(&other).unwrap().close().unwrap();
+    std::fs::rename(log_of(&path), folder.path().join("kept")).unwrap();
+    assert!(matches!(refused(&path), LogError::Missing));
+    assert!(Store::open_read_only(&path).is_err());
+    std::fs::rename(log_of(&other), log_of(&path)).unwrap();
+    assert!(matches!(refused(&path), LogError::Foreign));
+    std::fs::rename(log_of(&path), log_of(&other)).unwrap();
+    // The log as it was before the last session, beside the pool of now.
+    std::fs::rename(log_of(&copy), log_of(&path)).unwrap();
+    assert!(matches!(refused(&path), LogError::OtherTime));
+    std::fs::rename(log_of(&path), log_of(&copy)).unwrap();
+    std::fs::rename(folder.path().join("kept"), log_of(&path)).unwrap();
+    assert_eq!(content(&Store::open(&path).unwrap()).unwrap(), expected);
+    // A folder that belongs to no pool is not taken.
+    std::fs::remove_file(&other).unwrap();
+    assert!(matches!(chosen.create(&other), Err(Error::LogInTheWay { .. })));
+    assert!(!other.exists());
+}
+
+#[test]
+fn a_buffered_pool_waits_for_sync_only_and_grows() {
+    let Some(folder) = ordinary() else { return };
+    let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+    let buffered = DurabilityMode::Buffered { interval_ms: 20 };
+    let numbers = options(Engine::default()).key_type(KeyType::U64).durability(buffered);
+    let store = numbers.create(&path).unwrap();
+    for key in 0..20_000_u64 {
+        store.put(key, &key.to_le_bytes()).unwrap();
+    }
+    store.sync().unwrap();
+    assert!(store.statistics().unwrap().total_bytes > BYTES);
+    copy_both(&path, &copy);
+    for path in [&copy, &path] {
+        if path == &copy {
+            let copied = Store::open(path).unwrap();
+            assert_eq!(copied.len(), 20_000);
+            assert_eq!(copied.get(19_999).unwrap().as_deref(), Some(&19_999_u64.to_le_bytes()[..]));
+            assert!(copied.check().unwrap().ok);
+        }
+    }
+    drop(store);
+    assert_eq!(Store::open_read_only(&path).unwrap().len(), 20_000);
+}
