@@ -47,10 +47,11 @@
 //! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
 //! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
 //! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
-//! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) · `registry` (an index by the name of its
-//! engine) · `backend` (the seam between the store and its media, keys and engine) · `attached` (an
-//! index and a pool made one) · `link` (the order of persistence, of one write and of batches) ·
-//! `value_record` (a value's bytes) · `check` · `statistics` · `error`.
+//! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) ·
+//! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
+//! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of
+//! persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
+//! `statistics` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
