@@ -101,9 +101,10 @@ fn judge(disk: &SimulatedDisk, expected: &[Model; 2]) -> Result<(), String> {
         OpenOptions::new().open_on(media).map_err(|error| format!("the pool: {error}"))?;
     let found = content(&store).map_err(|error| error.to_string())?;
     if !expected.contains(&found) {
-        let keys = |model: &Model| model.keys().map(|k| String::from_utf8_lossy(k).into_owned());
+        let keys = |model: &Model| -> Vec<String> {
+            model.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+        };
         let (found, least) = (keys(&found), keys(&expected[0]));
-        let (found, least): (Vec<_>, Vec<_>) = (found.collect(), least.collect());
         return Err(format!("found {found:?}, acknowledged {least:?}"));
     }
     let outcome = store.check().map_err(|error| error.to_string())?;
