@@ -59,8 +59,8 @@ fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> 
             model.insert(two.clone(), value(i + 1));
             let Some(store) = store else { return Ok(()) };
             let mut batch = store.batch();
-            batch.put(&one, &value(i));
-            batch.put(&two, &value(i + 1));
+            batch.put(&one, &value(i))?;
+            batch.put(&two, &value(i + 1))?;
             batch.commit().map(drop)
         }
         _ => {
