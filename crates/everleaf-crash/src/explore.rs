@@ -34,12 +34,19 @@ pub fn explore_with<S: Subject>(
 ) -> Result<Report, ExploreError> {
     let recording = record(subject, options)?;
     let mut explorer = Explorer::new(subject, options);
-    let mut failures = Vec::new();
-    explorer.explore(&recording, 0, progress, &mut |failure| {
-        failures.push(failure);
-        if failures.len() < options.violation_limit { Continue(()) } else { Break(()) }
-    });
+    let mut failures = failures_of(&mut explorer, &recording, progress);
     let (known, tally) = (explorer.known, explorer.tally);
+    let plain = match failures.is_empty() {
+        true => Vec::new(),
+        false => {
+            failures_of(&mut Explorer::new(subject, options).plainly(), &recording, &mut |_| {})
+        }
+    };
+    // One that needs less is the better counterexample.
+    let plainly = !plain.is_empty();
+    if plainly {
+        failures = plain;
+    }
     let mut report = describe(
         subject.sites(),
         recording.steps.len(),
@@ -50,16 +57,40 @@ pub fn explore_with<S: Subject>(
     report.violations = failures.iter().map(|failure| violation(subject, None, failure)).collect();
     if let (Some(first), Some(failure)) = (report.violations.first_mut(), failures.first())
         && let Some((kept, smaller, failure)) =
-            fewer_operations(subject, options, last_operation(failure))
+            fewer_operations(subject, options, last_operation(failure), plainly)
     {
         *first = violation(&smaller, Some(&kept), &failure);
     }
     report.images = known.images();
     report.exhaustive = tally.left_out == 0 && failures.is_empty();
+    report.exhaustive_depth = exhaustive_depth(&report, &tally, options);
     if options.mutate && failures.is_empty() {
         mutate(subject, options, &recording, &known, &tally, progress, &mut report);
     }
     Ok(report)
+}
+
+/// All that breaks, as far as the limit of violations.
+fn failures_of<S: Subject>(
+    explorer: &mut Explorer<'_, S>,
+    recording: &Recording,
+    progress: &mut dyn FnMut(Progress),
+) -> Vec<Failure> {
+    let (mut failures, limit) = (Vec::new(), explorer.options.violation_limit);
+    explorer.explore(recording, 0, progress, &mut |failure| {
+        failures.push(failure);
+        if failures.len() < limit { Continue(()) } else { Break(()) }
+    });
+    failures
+}
+
+/// How deep everything was tried.
+pub(crate) fn exhaustive_depth(report: &Report, tally: &Tally, options: &Options) -> u8 {
+    match options.recovery_depth {
+        _ if !report.exhaustive => 0,
+        depth if tally.left_out_deeper > 0 => depth.min(1),
+        depth => depth,
+    }
 }
 
 /// The part of a report that depends on what was run, and not on what broke.

@@ -30,16 +30,24 @@ pub struct Options {
     /// checks can tell apart by what they read; where these are more as well, a sample.
     pub budget: u64,
     /// How many crashes inside recovery are explored on top of the first: 0 none, 1 a crash in the
-    /// recovery of each image.
+    /// recovery of each image, 2 a crash in the recovery from that one as well. How deep everything
+    /// was tried is in the [report](crate::Report::exhaustive_depth).
     pub recovery_depth: u8,
     /// The same for a crash point inside a recovery.
     pub recovery_budget: u64,
     /// Recoveries that one crash point of the operations may cost, those of crashes inside
-    /// recoveries and behind them included. They are shared out among its images and the crash
-    /// points of their recoveries; what would cost more is left out.
+    /// recoveries included. They are shared out among its images and the crash points of their
+    /// recoveries; what would cost more is left out. Deeper crashes, and those behind what a
+    /// recovery has left durably, cost at most half of all other recoveries, and so many more.
     pub recoveries: u64,
-    /// Operations run and explored after a recovery that returned before all it wrote was durable,
-    /// or left work for the next operation.
+    /// Recoveries that the exploration of operations which run one after another may cost in all;
+    /// so may that of each mutant. Each crash point gets an even share of what is left, doubled,
+    /// since most need less; then its images are so many at most as well, and what would cost more
+    /// is left out.
+    pub all_recoveries: u64,
+    /// Operations run and explored after a recovery: where it returned before all it wrote was
+    /// durable, or left work for the next operation; and once for each memory that recoveries leave
+    /// and that these operations can tell from the others.
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,
@@ -68,9 +76,10 @@ impl Default for Options {
             max_len: 1 << 20,
             seed: 1,
             budget: 4096,
-            recovery_depth: 1,
+            recovery_depth: 2,
             recovery_budget: 256,
             recoveries: 65_536,
+            all_recoveries: u64::MAX,
             follow_up: 1,
             assumptions: Assumptions::default(),
             mutate: false,

@@ -44,8 +44,15 @@ pub struct Report {
     /// Fences that had nothing to wait for.
     pub redundant_fences: Vec<Redundant>,
     /// Whether every possible image of every crash point (of every interleaving within the bound)
-    /// was tried, or one that could not be told from it, and none of them broke anything.
+    /// was tried, or one that could not be told from it, and none of them broke anything: crash
+    /// points of the operations, of the recoveries from crashes there, and of the operations after
+    /// these recoveries. [`exhaustive_depth`](Self::exhaustive_depth) says how much deeper.
     pub exhaustive: bool,
+    /// How many crashes inside recoveries, each in the recovery from the one before, were tried
+    /// wherever they can come; 0 where the exploration is not [exhaustive](Self::exhaustive). At
+    /// most [`Options::recovery_depth`](crate::Options::recovery_depth), and less where what is
+    /// deeper is too much.
+    pub exhaustive_depth: u8,
     /// Crash points with more images than the budget allows, of which all were accounted for
     /// nevertheless: for each there was one tried that recovery and checks could not tell from it,
     /// since they do not read what differs.

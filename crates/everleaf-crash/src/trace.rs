@@ -8,7 +8,7 @@ use everleaf_pmem::{Event, MapError, Site, Traced, WORD};
 
 use crate::explorer::promise_of;
 use crate::known::Moment;
-use crate::machine::{Machine, ONLY_THREAD};
+use crate::machine::{Machine, ONLY_THREAD, is_crash_point};
 use crate::{Assumptions, Interleaving, Options, Restart, Subject};
 
 /// Why an exploration could not be made. That a structure is wrong is no such reason: that is a
@@ -148,6 +148,11 @@ impl Trace {
             }
             _ => None,
         })
+    }
+
+    /// The points at which a crash is explored, at most.
+    pub fn crash_points(&self) -> usize {
+        (0..self.events.len()).filter(|i| is_crash_point(&self.events, *i)).count()
     }
 
     pub fn stores_anything(&self) -> bool {

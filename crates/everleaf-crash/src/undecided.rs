@@ -151,6 +151,11 @@ impl UndecidedLine {
         }
     }
 
+    /// The words in which its outcomes differ.
+    pub fn words(&self) -> impl Iterator<Item = usize> {
+        self.contents.words.iter().copied()
+    }
+
     /// What that does to the image's hash.
     pub fn delta(&self, place: usize) -> u128 {
         self.contents.hashes[0] ^ self.contents.hashes[place]

@@ -147,6 +147,11 @@ impl Traced {
         self.shared.watch.begin(offsets.into_iter().map(|offset| offset as usize / WORD));
     }
 
+    /// As [`watch_loads`](Traced::watch_loads), of every word that there is now.
+    pub fn watch_all_loads(&self) {
+        self.shared.watch.begin_all(self.shared.region.len() as usize / WORD);
+    }
+
     /// Ends the watch; returns the offsets of the watched words that were loaded before anything
     /// was stored there, in the order of their first loads.
     pub fn take_watched_loads(&self) -> Vec<u64> {
@@ -430,6 +435,9 @@ mod tests {
         assert!(media.restore(&[0; 512]));
         word(&media, 64);
         assert_eq!(media.take_watched_loads(), [], "other memory");
+        media.watch_all_loads();
+        [256, 128, 256].iter().for_each(|at| _ = word(&media, *at));
+        assert_eq!(media.take_watched_loads(), [256, 128]);
     }
 
     #[test]

@@ -59,6 +59,16 @@ impl Watch {
         *self.words.lock() = state;
     }
 
+    /// Watches the first `count` words; forgets what was noted.
+    pub fn begin_all(&self, count: usize) {
+        self.sieve.iter().for_each(|bits| bits.store(u64::MAX, Ordering::Relaxed));
+        let mut state = self.words.lock();
+        state.loaded.clear();
+        state.untouched.clear();
+        state.untouched.resize(count, true);
+        self.watches.store(count > 0, Ordering::Relaxed);
+    }
+
     /// Watches nothing any more; returns the words that were loaded, in the order of their first
     /// loads.
     pub fn end(&self) -> Vec<usize> {

@@ -4,7 +4,7 @@ use everleaf_pmem::Media;
 
 use crate::Pool;
 use crate::classes::Usage;
-use crate::layout::{BITMAP_WORDS, CHUNK};
+use crate::layout::{BITMAP_WORDS, CHUNK, WORKER_SLOTS};
 use crate::word::SEALED_BITS;
 
 /// Collects the blocks that the owners of structures reach; [`Pool::finish_audit`] compares them
@@ -31,13 +31,15 @@ impl Audit {
 pub struct AuditReport {
     /// Blocks that are allocated and that no owner reaches.
     pub leaked_blocks: u64,
-    /// Blocks reached twice, or reached and free, or damaged allocator words: each a sentence.
+    /// Blocks reached twice, or reached and free, damaged allocator words, and intents that are
+    /// not retired although no operation runs: each a sentence.
     pub violations: Vec<String>,
 }
 
 impl<M: Media> Pool<M> {
-    /// Compares what owners reach with what is allocated. Reads the whole chunk table, writes
-    /// nothing.
+    /// Compares what owners reach with what is allocated, and looks whether an intent is left that
+    /// a later recovery would act on. Reads the whole chunk table, writes nothing. No operation
+    /// may run meanwhile.
     pub fn finish_audit(&self, audit: Audit) -> AuditReport {
         let mut report = AuditReport::default();
         let mut reached = audit.reached;
@@ -47,6 +49,7 @@ impl<M: Media> Pool<M> {
             report.violations.push(format!("the block at {:#x} is reached twice", pair[0]));
         }
         reached.dedup();
+        self.check_intents(&mut report);
         let allocated = self.allocated_blocks(&mut report);
         let mut reached = reached.into_iter().peekable();
         for block in allocated {
@@ -63,6 +66,18 @@ impl<M: Media> Pool<M> {
             report.violations.push(format!("the block at {stray:#x} is in use but not allocated"));
         }
         report
+    }
+
+    fn check_intents(&self, report: &mut AuditReport) {
+        for slot in 0..WORKER_SLOTS {
+            let tag = self.intent(slot).map(|intent| self.media().load(&intent.tag).open());
+            let what = match tag {
+                Ok(Some(0)) => continue,
+                Ok(Some(_)) => "not retired",
+                Ok(None) | Err(_) => "damaged",
+            };
+            report.violations.push(format!("the intent of worker {slot} is {what}"));
+        }
     }
 
     /// The offsets of all allocated blocks and runs, ascending.

@@ -15,8 +15,8 @@ use crate::lines::{batch_operations, parse_batch, parse_thread};
 pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
-        "line {line}: `{word}` is no operation; known are get, insert, update, upsert, remove, \
-        batch, sync, epoch, crash, reopen, close, \
+        "line {line}: `{word}` is no operation; known are get, scan, insert, update, upsert, \
+        remove, batch, sync, epoch, crash, reopen, close, \
           open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
@@ -74,6 +74,8 @@ pub enum ScriptError {
 pub enum Operation {
     /// Looks a key up.
     Get(Key),
+    /// Visits everything, and finds each key that it has seen.
+    Scan,
     /// Adds a key; refused if it is present.
     Insert(Key, u64),
     /// Replaces a value; refused if the key is absent.
@@ -144,6 +146,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operation::Get(key) => write!(f, "get {key}"),
+            Operation::Scan => f.write_str("scan"),
             Operation::Insert(key, value) => write!(f, "insert {key} {value}"),
             Operation::Update(key, value) => write!(f, "update {key} {value}"),
             Operation::Upsert(key, value) => write!(f, "upsert {key} {value}"),
@@ -258,22 +261,75 @@ impl Scenario {
     }
 
     /// `count` operations drawn from a seed over few keys, so that they meet; about a third grow
-    /// the tree beyond its leaves.
+    /// the tree beyond its leaves. Among them are crashes and reopenings, so that what follows one
+    /// meets what it has left; and now and then a `sync` or an `epoch`, which mean something to a
+    /// buffered engine alone.
     pub fn random(keys: ScriptKeys, count: usize, seed: u64) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let space = (count as u64 / 2).max(6);
-        let explore = (0..count).map(|_| random_operation(&mut rng, keys, space)).collect();
+        Self::drawn(keys, count, seed, false)
+    }
+
+    /// The same with batches, which a store alone has.
+    pub fn random_of_store(keys: ScriptKeys, count: usize, seed: u64) -> Self {
+        Self::drawn(keys, count, seed, true)
+    }
+
+    fn drawn(keys: ScriptKeys, count: usize, seed: u64, batches: bool) -> Self {
+        let mut draw = Draw {
+            rng: StdRng::seed_from_u64(seed),
+            keys,
+            space: (count as u64 / 2).max(6),
+            batches,
+        };
+        let explore = (0..count).map(|_| draw.operation()).collect();
         Self { keys, prepare: Vec::new(), cut: None, explore }
     }
 }
 
-fn random_operation(rng: &mut StdRng, keys: ScriptKeys, space: u64) -> Operation {
-    let number = rng.random_range(0..space);
-    let key = script_key(keys, number);
-    let value = rng.random_range(0..4u64).wrapping_sub(1);
-    match rng.random_range(0..40) {
-        39 => Operation::Reopen,
-        kind => random_write(kind % 10, key, value),
+/// The most writes of a batch that is drawn.
+const MOST_DRAWN_WRITES: usize = 5;
+
+/// What random operations are drawn from.
+struct Draw {
+    rng: StdRng,
+    keys: ScriptKeys,
+    /// So many keys.
+    space: u64,
+    /// Whether there are batches.
+    batches: bool,
+}
+
+impl Draw {
+    fn key(&mut self) -> Key {
+        let number = self.rng.random_range(0..self.space);
+        script_key(self.keys, number)
+    }
+
+    fn write(&mut self, kind: u32) -> Operation {
+        let value = self.rng.random_range(0..4u64).wrapping_sub(1);
+        let key = self.key();
+        random_write(kind, key, value)
+    }
+
+    fn batch(&mut self) -> Operation {
+        let writes = self.rng.random_range(1..=MOST_DRAWN_WRITES);
+        let write = |_| {
+            let kind = self.rng.random_range(0..10);
+            self.write(kind)
+        };
+        Operation::Batch((0..writes).map(write).collect())
+    }
+
+    fn operation(&mut self) -> Operation {
+        match self.rng.random_range(0..80) {
+            79 | 78 => Operation::Reopen,
+            75..78 => Operation::Crash,
+            74 => Operation::Sync,
+            73 => Operation::Epoch,
+            72 => Operation::Scan,
+            68..72 => Operation::Get(self.key()),
+            58..68 if self.batches => self.batch(),
+            kind => self.write(kind % 10),
+        }
     }
 }
 
@@ -328,6 +384,7 @@ pub(crate) fn parse_operation(
         ["update", k, value] => Operation::Update(key(k)?, number(value)?),
         ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
         ["remove", k] => Operation::Remove(key(k)?),
+        ["scan"] => Operation::Scan,
         ["sync"] => Operation::Sync,
         ["epoch"] => Operation::Epoch,
         ["crash"] => Operation::Crash,
@@ -350,7 +407,11 @@ pub(crate) fn parse_operation(
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),
         ["upsert", ..] => return Err(ScriptError::Form { line, form: "upsert KEY VALUE" }),
         ["remove", ..] => return Err(ScriptError::Form { line, form: "remove KEY" }),
-        ["sync" | "epoch" | "crash" | "reopen" | "close" | "open" | "create" | "explore", ..] => {
+        [
+            "scan" | "sync" | "epoch" | "crash" | "reopen" | "close" | "open" | "create"
+            | "explore",
+            ..,
+        ] => {
             return Err(ScriptError::Form { line, form: "the word alone" });
         }
         ["batch", ref operations @ ..] => parse_batch(line, operations, keys)?,
@@ -411,5 +472,23 @@ mod tests {
             assert_eq!(Scenario::random(keys, 50, 7), Scenario::random(keys, 50, 7));
             assert_ne!(Scenario::random(keys, 50, 7), Scenario::random(keys, 50, 8));
         }
+    }
+
+    #[test]
+    fn what_is_drawn_has_crashes_with_operations_between_them_and_batches_for_stores() {
+        let count = |scenario: &Scenario, kind: fn(&Operation) -> bool| {
+            scenario.explore.iter().filter(|operation| kind(operation)).count()
+        };
+        let crash = |operation: &Operation| *operation == Operation::Crash;
+        let batch = |operation: &Operation| matches!(operation, Operation::Batch(_));
+        let of_index = Scenario::random(ScriptKeys::U64, 200, 1);
+        assert!(count(&of_index, crash) >= 2);
+        assert_eq!(count(&of_index, batch), 0, "an index has no batches");
+        for kind in [Operation::Reopen, Operation::Scan, Operation::Sync, Operation::Epoch] {
+            assert!(of_index.explore.contains(&kind), "{kind}");
+        }
+        let of_store = Scenario::random_of_store(ScriptKeys::Bytes, 200, 1);
+        assert!(count(&of_store, batch) >= 10 && count(&of_store, crash) >= 2);
+        assert!(of_store.has_batches());
     }
 }

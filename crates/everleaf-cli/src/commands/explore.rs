@@ -27,6 +27,8 @@ const MIN_BUDGET: u64 = 8;
 /// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two
 /// inside.
 const RECOVERIES_AN_IMAGE: u64 = 16;
+/// Recoveries of the whole exploration, for each image of the budget: some seconds of work.
+const ALL_RECOVERIES_AN_IMAGE: u64 = 300;
 /// Preemptions that all interleavings with no more of them are explored of.
 const PREEMPTIONS: u64 = 2;
 /// Interleavings of one step: of a script, whose author has chosen it; of a random program, which
@@ -43,9 +45,10 @@ Examples:
   everleaf explore --engine fptree --suite
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
-remove KEY, batch OP; OP; .., sync, epoch, crash (crash here, recover, go on), reopen, close, open,
-create (a new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut
-SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
+remove KEY, scan, batch OP; OP; .., sync, epoch, crash (crash here, recover, go on), reopen, close,
+open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room for
+it), cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery
+first),
 explore (what is above only prepares), thread N OP.. (an operation of thread N: those between two
 lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
@@ -104,7 +107,7 @@ pub struct Args {
     /// Images tried at one crash point; where there are more, one of each kind that recovery and
     /// checks can tell apart by what they read; where these are more as well, a sample, and the
     /// result is not exhaustive. The recoveries of a crash point, with those that are cut
-    /// themselves, are at most 16 times as many.
+    /// themselves, are at most 16 times as many, those of all crash points together 300 times.
     #[arg(long, value_name = "IMAGES", default_value_t = 512)]
     pub budget: u64,
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
@@ -179,6 +182,8 @@ struct Summary {
     survivors: Vec<String>,
     argued: suite::Arguments,
     mutants_by_kind: Option<suite::MutantsByKind>,
+    /// How many crashes deep recoveries were cut, each in the recovery from the one before.
+    exhaustive_depth: u8,
 }
 
 impl Summary {
@@ -211,6 +216,7 @@ impl Summary {
             survivors: report.survivors.iter().map(ToString::to_string).collect(),
             argued: suite::Arguments::new(),
             mutants_by_kind: report.mutants.map(|_| suite::MutantsByKind::of(report)),
+            exhaustive_depth: report.exhaustive_depth,
         }
     }
 }
@@ -261,6 +267,7 @@ pub fn run(args: Args) -> Outcome {
         budget: args.budget,
         recovery_budget: args.budget / 16 + 2,
         recoveries: args.budget.saturating_mul(RECOVERIES_AN_IMAGE),
+        all_recoveries: args.budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
         preemption_bound: args.preemptions.unwrap_or(PREEMPTIONS) as usize,
         interleavings: args.interleavings.unwrap_or(beyond),
@@ -341,6 +348,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let (keys, seed) = (keys.unwrap_or(ScriptKeys::U64), args.seed.unwrap_or(1));
     let operations = args.ops.unwrap_or(1) as usize;
     Ok(match args.threads {
+        1 if args.store => Scenario::random_of_store(keys, operations, seed),
         1 => Scenario::random(keys, operations, seed),
         threads => Scenario::random_threads(keys, operations, threads as usize, seed),
     })

@@ -4,6 +4,7 @@ use std::ops::ControlFlow::Break;
 
 use everleaf_pmem::{Site, Traced, WORD};
 
+use super::left::Left;
 use super::{Explorer, Failure, Fresh, Walk};
 use crate::known::Moment;
 use crate::machine::{Machine, Scope};
@@ -67,15 +68,19 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<Vec<usize>, Failure> {
         let (hash, moment, depth) = (walk.hash_of(machine, choice), walk.moment, walk.depth);
         let among = among.filter(|among| !among.is_single());
-        if fresh == Fresh::Required && among.is_none() && self.is_known(moment, hash, depth) {
+        // What it reads must be learnt where an operation goes on from what a recovery has left.
+        let may_know = fresh == Fresh::Required && self.going_on_from.is_none();
+        if may_know && among.is_none() && self.is_known(moment, hash, depth) {
             return Ok(Vec::new());
         }
         let mut image = self.images.pop().unwrap_or_default();
         walk.write_image(machine, choice, &mut image);
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
-        let (recovery, mut decided) =
-            self.recover_and_verify(&image, moment, among).map_err(failed)?;
+        let asks = depth > 0 && self.options.follow_up > 0;
+        let (recovery, asked, mut decided) =
+            self.recover_and_verify(&image, moment, among, asks).map_err(failed)?;
         let mut sites: Vec<Site> = Vec::new();
+        let mut tried = depth;
         if depth > 0 {
             // What the recovery stores is explored word by word, so it must be known what was there
             // before.
@@ -83,13 +88,15 @@ impl<S: Subject> Explorer<'_, S> {
             let recovery = self.mutated(&recovery);
             sites.extend(recovery.events.iter().filter_map(barrier));
             self.reach(&recovery);
-            let first = First { image: &image, hash, choice, among };
+            let first = First { image: &image, hash, choice, among, asked };
             self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
             sites.sort_unstable();
             sites.dedup();
+            // A recovery that stores nothing can be crashed in nowhere, however deep.
+            tried = if recovery.stores_anything() { depth } else { u8::MAX };
         }
         self.images.push(image);
-        let is_new = self.known.insert(moment, hash, depth, sites);
+        let is_new = self.known.insert(moment, hash, tried, sites);
         self.tally.states += u64::from(is_new);
         Ok(decided)
     }
@@ -108,25 +115,37 @@ impl<S: Subject> Explorer<'_, S> {
         depth < 2 || self.spares_recoveries
     }
 
-    /// What the recovery did, and the watched words that were loaded until all was checked.
+    /// What the recovery did, how far it came where that is asked, and the watched words that were
+    /// loaded until all was checked.
     fn recover_and_verify(
         &mut self,
         image: &[u64],
         moment: Moment,
         among: Option<Among>,
-    ) -> Result<(Trace, Vec<usize>), String> {
+        asks: bool,
+    ) -> Result<(Trace, Asked, Vec<usize>), String> {
         let media = self.media_with(image)?;
         self.tally.recoveries += 1;
-        media.watch_loads(Among::words(among).map(|word| (word * WORD) as u64));
+        match self.going_on_from {
+            Some(_) => media.watch_all_loads(),
+            None => media.watch_loads(Among::words(among).map(|word| (word * WORD) as u64)),
+        }
         let promise = self.promise(moment);
-        let recovery = caught(|| {
+        let (recovery, asked) = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
             let recovery = Trace::take(&media);
+            let mut asked = Asked::default();
+            if asks {
+                let found = self.subject.completed(&mut state, &promise);
+                asked = Asked { found, writes: Trace::take(&media).stores_anything() };
+            }
             media.record(false, false);
             self.subject.verify(&mut state, &promise)?;
-            Ok(recovery)
+            Ok((recovery, asked))
         })?;
-        Ok((recovery, watched_loads(&media)))
+        let loaded = watched_loads(&media);
+        self.note_loads(image, &loaded);
+        Ok((recovery, asked, loaded))
     }
 
     /// Memory that holds `image`: the mapping of last time, unless the subject kept it.
@@ -142,7 +161,8 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(media)
     }
 
-    /// Crashes inside a recovery; and if it left something to be done, in the operations after it.
+    /// Crashes inside a recovery; then in the operations after it, where they may find what no
+    /// operation has found.
     fn crash_in_recovery(
         &mut self,
         first: First,
@@ -151,43 +171,59 @@ impl<S: Subject> Explorer<'_, S> {
         sites: &mut Vec<Site>,
         decided: &mut Vec<usize>,
     ) -> Result<(), Failure> {
-        let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
-        let mut floor = self.images.pop().unwrap_or_default();
-        floor.clear();
-        floor.extend_from_slice(first.image);
-        let mut machine = Machine::hashed(floor, first.hash, assumptions, budget, seed);
-        let depth = outer.depth - 1;
-        let mut failure = None;
-        let mut keep = |found| {
-            failure = Some(found);
-            Break(())
-        };
         let inherited = &first.undecided(decided);
-        let during = During::Recovery;
         let walk = Walk {
             trace: recovery,
-            during,
+            during: During::Recovery,
             moment: outer.moment,
             from: 0,
-            depth,
-            budget,
+            depth: 0,
+            budget: self.options.recovery_budget,
             until: outer.until,
             inherited,
         };
-        let _ = self.walk(&mut machine, &walk, &mut keep);
-        match failure {
-            Some(failure) => return Err(failure),
-            None if self.options.follow_up == 0 => {}
-            None => self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided)?,
+        let mut machine = self.walk_recovery(&first, &walk)?;
+        if self.options.follow_up > 0 {
+            self.crash_behind_recovery(&mut machine, &first, &walk, sites, decided)?;
+        }
+        for depth in 1..outer.depth {
+            let was_deeper = std::mem::replace(&mut self.deeper, true);
+            let walked = self.on_credit(walk.until, |explorer, until| {
+                explorer.walk_recovery(&first, &Walk { depth, until, ..walk })
+            });
+            self.deeper = was_deeper;
+            self.images.push(walked?.into_floor());
         }
         self.images.push(machine.into_floor());
         Ok(())
     }
 
-    /// Crashes right after a recovery, which has promised what it found by returning, and in the
-    /// operations after it: where it returned before all that it wrote was durable, or has left
-    /// work for the first access to the structure. Where neither is so, these operations begin
-    /// with what any other begins with.
+    /// Crashes inside a recovery; what is durable when it has returned.
+    fn walk_recovery(&mut self, first: &First, walk: &Walk) -> Result<Machine, Failure> {
+        let Options { assumptions, recovery_budget: budget, seed, .. } = *self.options;
+        let mut floor = self.images.pop().unwrap_or_default();
+        floor.clear();
+        floor.extend_from_slice(first.image);
+        let mut machine = Machine::hashed(floor, first.hash, assumptions, budget, seed);
+        self.walk_through(&mut machine, walk)?;
+        Ok(machine)
+    }
+
+    /// Crashes wherever a trace allows, up to the first failure.
+    fn walk_through(&mut self, machine: &mut Machine, walk: &Walk) -> Result<(), Failure> {
+        let mut failure = None;
+        let _ = self.walk(machine, walk, &mut |found| {
+            failure = Some(found);
+            Break(())
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Crashes behind a recovery, which has promised what it found by returning: at once, where it
+    /// returned before all that it wrote was durable; and in the operations after it. These are run
+    /// where the recovery has left something that is not durable, or work for the first access to
+    /// the structure, and else once for each memory that it leaves and that they can tell from
+    /// others.
     fn crash_behind_recovery(
         &mut self,
         machine: &mut Machine,
@@ -196,20 +232,54 @@ impl<S: Subject> Explorer<'_, S> {
         sites: &mut Vec<Site>,
         decided: &mut Vec<usize>,
     ) -> Result<(), Failure> {
-        let mut failure = None;
-        let mut keep = |found| {
-            failure = Some(found);
-            Break(())
-        };
-        let (next, writes) = self.ask(first, recovery.moment, decided)?;
-        let Some(next) = next.filter(|_| writes || machine.has_pending()) else { return Ok(()) };
-        let traces = self.follow_up(first, recovery.moment, next, decided)?;
+        let Asked { found: Some(next), writes } = first.asked else { return Ok(()) };
+        let found = self.found(next);
+        if writes || machine.has_pending() {
+            return self.go_on(machine, first, recovery, found, sites, decided);
+        }
+        // A mutant differs from the program in one barrier; that no operation acts on what
+        // recoveries leave is shown for the program. And what an operation of the program begins
+        // with is gone on from by the program.
+        let begins = || self.begun.contains(&(next, machine.hash_of(&[])));
+        let is_last = next >= self.subject.operation_count();
+        if self.is_plain || self.mutant.is_some() || is_last || first.among.is_none() && begins() {
+            return Ok(());
+        }
+        if let Some(left) = self.leftovers.standing_for(found, machine.floor()) {
+            decided.extend(Among::words(first.among).filter(|word| left.reads(*word)));
+            return Ok(());
+        }
+        if self.leftovers.are_many(found) || self.credit() == 0 {
+            self.leave_out(1);
+            return Ok(());
+        }
+        let left = Left::new(machine.floor().to_vec(), &first.undecided(decided));
+        let outer = self.going_on_from.replace(left);
+        let gone_on = self.on_credit(recovery.until, |explorer, until| {
+            explorer.go_on(machine, first, &Walk { until, ..*recovery }, found, sites, decided)
+        });
+        let left = std::mem::replace(&mut self.going_on_from, outer);
+        gone_on?;
+        self.leftovers.insert(found, left.expect("it was set above"));
+        Ok(())
+    }
+
+    /// Crashes right behind a recovery and in the operations after it.
+    fn go_on(
+        &mut self,
+        machine: &mut Machine,
+        first: &First,
+        recovery: &Walk,
+        found: Moment,
+        sites: &mut Vec<Site>,
+        decided: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
+        let traces = self.follow_up(first, recovery.moment, found.acknowledged, decided)?;
         let inherited = &first.undecided(decided);
         let recovery = Walk { depth: 0, inherited, ..*recovery };
-        let found = self.found(next);
         if machine.has_pending() {
-            let walk =
-                Walk { moment: found, budget: self.share_of_point(&recovery, 1), ..recovery };
+            let budget = self.share_of_point(&recovery, 1);
+            let walk = Walk { moment: found, budget, ..recovery };
             self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
         }
         for (operation, trace) in traces {
@@ -218,31 +288,13 @@ impl<S: Subject> Explorer<'_, S> {
             let during = During::FollowUp(operation);
             let moment = Moment { recovered: found.recovered, ..Moment::during(operation) };
             let walk = Walk { trace: &trace, during, moment, ..recovery };
-            if self.walk(machine, &walk, &mut keep).is_break() {
-                break;
-            }
+            self.walk_through(machine, &walk)?;
             let budget = self.share_of_point(&walk, 1);
             let moment = Moment { recovered: found.recovered, ..Moment::between(operation + 1) };
             let walk = Walk { moment, budget, ..walk };
             self.crash_at(machine, &walk, trace.events.len(), Scope::All)?;
         }
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Recovers once more and asks how many operations are complete, where the subject can say so;
-    /// and whether the question alone made the structure write: it mends what the crash cut when it
-    /// is first touched.
-    fn ask(
-        &mut self,
-        first: &First,
-        moment: Moment,
-        decided: &mut Vec<usize>,
-    ) -> Result<(Option<usize>, bool), Failure> {
-        let promise = self.promise(moment);
-        self.recovered(first, moment, decided, |subject, state, media| {
-            let next = subject.completed(state, &promise);
-            Ok((next, Trace::take(media).stores_anything()))
-        })
+        Ok(())
     }
 
     /// Recovers once more and runs the operations from `next` on, on what a recovery
@@ -286,12 +338,21 @@ impl<S: Subject> Explorer<'_, S> {
         let failed = |error| Failure { moment, crashes: Vec::new(), error, settled: Vec::new() };
         let media = self.media_with(first.image).map_err(failed)?;
         media.watch_loads(Among::words(first.among).map(|word| (word * WORD) as u64));
+        let learns = self.going_on_from.is_some();
         let outcome = caught(|| {
             let mut state = self.subject.recover(media.clone())?;
             media.take_events();
+            if learns {
+                decided.extend(watched_loads(&media));
+                media.watch_all_loads();
+            }
             act(self.subject, &mut state, &media)
         });
-        decided.extend(watched_loads(&media));
+        let loaded = watched_loads(&media);
+        if let Some(left) = &mut self.going_on_from {
+            left.note_all(&loaded);
+        }
+        decided.extend(loaded);
         outcome.map_err(failed)
     }
 }
@@ -299,12 +360,23 @@ impl<S: Subject> Explorer<'_, S> {
 /// An operation after a recovery, and what it did.
 type FollowUp = (usize, Trace);
 
+/// How far a recovery came.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    /// How many operations it has found, where that was asked and has an answer.
+    found: Option<usize>,
+    /// Whether the question alone made the structure write: it mends what the crash cut when it is
+    /// first touched.
+    writes: bool,
+}
+
 /// The image that a crash left, and what else it may have left.
 struct First<'s> {
     image: &'s [u64],
     hash: u128,
     choice: &'s [usize],
     among: Option<Among<'s>>,
+    asked: Asked,
 }
 
 impl First<'_> {

@@ -1,11 +1,12 @@
 //! The walk over the crash points: `point` tries the images of one, `image` recovers one image and
-//! crashes inside that.
+//! crashes inside that, `left` remembers what recoveries have left behind.
 
 mod image;
+mod left;
 mod point;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 
@@ -13,10 +14,11 @@ use everleaf_pmem::{Site, Traced};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use self::left::{Left, Leftovers};
 use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
 use crate::mutant::{Mutant, OperationOf};
-use crate::trace::{Recording, Trace, barrier, new_machine};
+use crate::trace::{RecordedOperation, Recording, Trace, barrier, new_machine};
 use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
 use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject};
@@ -39,6 +41,8 @@ pub(crate) struct Tally {
     pub states: u64,
     pub recoveries: u64,
     pub left_out: u64,
+    /// The same of crashes inside recoveries from a crash inside a recovery.
+    pub left_out_deeper: u64,
     /// Crash points, inside recoveries and behind them as well, of whose images some were left out.
     pub samples: u64,
     /// Crash points of the operations with too many images to list, of which all were accounted
@@ -64,7 +68,7 @@ impl Tally {
 
 pub(crate) struct Explorer<'a, S: Subject> {
     subject: &'a S,
-    options: &'a Options,
+    pub options: &'a Options,
     /// The program is not explored as it is, but this mutant of it.
     mutant: Option<Mutant>,
     /// What was found good in the whole program.
@@ -72,6 +76,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     /// The mutated barrier is executed in no recovery (nor behind one), so what was good as a set
     /// is so still.
     spares_recoveries: bool,
+    /// Nothing is explored on [credit](Self::credit).
+    is_plain: bool,
     /// Whether counterexamples are worth reducing.
     reduces: bool,
     /// The crashes among the operations that have lost some.
@@ -80,6 +86,23 @@ pub(crate) struct Explorer<'a, S: Subject> {
     promise: Option<(Moment, Rc<Promise>)>,
     pub known: Known,
     pub tally: Tally,
+    /// What operations of the program begin with, where nothing is pending: their numbers, and the
+    /// hashes of the memory.
+    begun: HashSet<(usize, u128)>,
+    /// What recoveries have left behind.
+    leftovers: Leftovers,
+    /// What the operations begin with that are being crashed in, if a recovery has left it.
+    going_on_from: Option<Left>,
+    /// Whether crashes inside a recovery from a crash inside a recovery are being tried.
+    deeper: bool,
+    /// Crash points of the operations that are still to come, at most; none where that is unknown.
+    points_left: Option<u64>,
+    /// Recoveries that the crash point may cost which is being tried.
+    allowance: u64,
+    /// What was spent of the [credit](Self::credit).
+    on_credit: u64,
+    /// Whether it is being spent.
+    is_on_credit: bool,
     scratch: Option<Traced>,
     /// Memory of images that are needed no more.
     images: Vec<Vec<u64>>,
@@ -114,12 +137,10 @@ impl Walk<'_> {
     fn is_inner(&self) -> bool {
         matches!(self.during, During::Recovery | During::FollowUp(_))
     }
-
-    /// The points at which a crash is explored, at most.
-    fn crash_points(&self) -> usize {
-        (0..self.trace.events.len()).filter(|i| is_crash_point(&self.trace.events, *i)).count()
-    }
 }
+
+/// Recoveries that a crash point may cost at least: enough for the extremes of a few lines.
+const LEAST_ALLOWANCE: u64 = 8;
 
 /// Where failures go; it says whether to go on.
 type Sink<'s> = dyn FnMut(Failure) -> ControlFlow<()> + 's;
@@ -132,9 +153,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
             mutant: None,
             baseline: None,
             spares_recoveries: true,
+            is_plain: false,
             reduces: true,
             restarts: Rc::new([]),
             promise: None,
+            begun: HashSet::new(),
+            leftovers: Leftovers::default(),
+            going_on_from: None,
+            deeper: false,
+            points_left: None,
+            allowance: options.recoveries,
+            on_credit: 0,
+            is_on_credit: false,
             known: Known::default(),
             tally: Tally::default(),
             scratch: None,
@@ -147,6 +177,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
     pub fn only_looking(mut self) -> Self {
         self.reduces = false;
         self
+    }
+
+    /// Explores a crash and a crash in the recovery from it, and nothing behind what that has left.
+    pub fn plainly(self) -> Self {
+        Self { is_plain: true, ..self }
     }
 
     /// Explores a mutant, knowing what is good in the program.
@@ -183,6 +218,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         sink: &mut Sink,
     ) {
         self.restarts = recording.restarts.clone();
+        let points = |step: &RecordedOperation| 1 + step.trace.crash_points() as u64;
+        self.begun = begun(recording, self.options);
+        self.points_left = Some(recording.steps[first..].iter().map(points).sum::<u64>() + 1);
         let mut machine =
             new_machine(recording.start.clone(), self.options.assumptions, self.options);
         machine.feed(&recording.prepare);
@@ -239,7 +277,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn outer_walk<'t>(&self, trace: &'t Trace, during: During, moment: Moment) -> Walk<'t> {
-        let Options { recovery_depth: depth, budget, .. } = *self.options;
+        let Options { recovery_depth, budget, .. } = *self.options;
+        // That nothing breaks deeper is shown for the program; a mutant need not be tried there.
+        let is_shallow = self.is_plain || self.mutant.is_some();
+        let depth = if is_shallow { recovery_depth.min(1) } else { recovery_depth };
         Walk { trace, during, moment, from: 0, depth, budget, until: u64::MAX, inherited: &[] }
     }
 
@@ -258,7 +299,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.reach(trace);
         let walk = Walk { from, ..self.outer_walk(trace, During::Step(step), Moment::between(0)) };
         if from == 0 {
-            self.tally.crash_points += 1;
+            self.count_point();
             if let Err(failure) = self.crash_at(machine, &walk, 0, Scope::All) {
                 return Some(failure);
             }
@@ -284,7 +325,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         sink: &mut Sink,
     ) -> ControlFlow<()> {
         let walk = self.outer_walk(trace, during, Moment::between(acknowledged));
-        self.tally.crash_points += 1;
+        self.count_point();
         match self.crash_at(machine, &walk, trace.events.len(), Scope::All) {
             Err(failure) => sink(failure),
             Ok(_) => Continue(()),
@@ -301,6 +342,48 @@ impl<'a, S: Subject> Explorer<'a, S> {
         if self.mutant.is_none() {
             self.tally.reach(trace, self.options, &|site| self.subject.operation_of(site));
         }
+    }
+
+    /// Sets how many recoveries the next crash point of an operation may cost; the images that it
+    /// may try.
+    fn allow(&mut self) -> u64 {
+        let Options { recoveries, all_recoveries, .. } = *self.options;
+        let left = all_recoveries.saturating_sub(self.tally.recoveries);
+        let share = self.points_left.map_or(left, |points| left / (points + 1));
+        let share = share.saturating_mul(2).max(LEAST_ALLOWANCE);
+        self.allowance = recoveries.min(share);
+        share
+    }
+
+    /// How many recoveries may be made beyond those of a crash and a crash in the recovery from it:
+    /// for crashes that are deeper, and for operations behind what a recovery has left. They are
+    /// half of all others together, and what one crash point may cost. So these crashes never cost
+    /// much more time than the others; what they would cost more is left out.
+    fn credit(&self) -> u64 {
+        let others = self.tally.recoveries - self.on_credit;
+        (self.options.recoveries.saturating_add(others / 2)).saturating_sub(self.on_credit)
+    }
+
+    /// Spends of the credit, no more than a crash point may cost. `act` is told how many recoveries
+    /// the [`Tally`] may come to. Within another such action, whose walk may come to `until`, it is
+    /// that one's credit.
+    fn on_credit<T>(&mut self, until: u64, act: impl FnOnce(&mut Self, u64) -> T) -> T {
+        if self.is_on_credit {
+            return act(self, until);
+        }
+        let before = self.tally.recoveries;
+        let until = before.saturating_add(self.credit().min(self.allowance));
+        self.is_on_credit = true;
+        let outcome = act(self, until);
+        self.is_on_credit = false;
+        self.on_credit += self.tally.recoveries - before;
+        outcome
+    }
+
+    /// A crash point of the operations is reached.
+    fn count_point(&mut self) {
+        self.tally.crash_points += 1;
+        self.points_left = self.points_left.map(|points| points.saturating_sub(1));
     }
 
     /// The runs for the next of so many crash points of a recovery: an even share of what the walk
@@ -328,7 +411,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let mut failed = false;
         // What was promised at the last crash point; none if there was no such point in this walk.
         let mut promised = (walk.from == 0).then(|| walk.moment_after(0));
-        let mut points_left = if walk.is_inner() { walk.crash_points() as u64 } else { 0 };
+        let mut points_left = if walk.is_inner() { walk.trace.crash_points() as u64 } else { 0 };
         for (i, event) in walk.trace.events.iter().enumerate() {
             let effect = machine.apply(walk.trace.thread(i), event, &walk.trace.fresh);
             let promises = Some(walk.moment_after(i + 1));
@@ -338,8 +421,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
             {
                 continue;
             }
-            self.tally.crash_points +=
-                u64::from(matches!(walk.during, During::Operation(_) | During::Step(_)));
+            if !walk.is_inner() {
+                self.count_point();
+            }
             // After a fence nothing is possible that was not before; look again only if that was a
             // sample, or if more is promised.
             let scope = match effect {
@@ -366,6 +450,23 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         Continue(())
     }
+}
+
+/// What operations begin with where nothing is pending.
+fn begun(recording: &Recording, options: &Options) -> HashSet<(usize, u128)> {
+    let mut machine = new_machine(recording.start.clone(), options.assumptions, options);
+    machine.feed(&recording.prepare);
+    let mut begun = HashSet::new();
+    for (operation, step) in recording.steps.iter().enumerate() {
+        if !machine.has_pending() {
+            begun.insert((operation, machine.hash_of(&[])));
+        }
+        if let Some(image) = &step.restart {
+            machine = new_machine(image.clone(), options.assumptions, options);
+        }
+        machine.feed(&step.trace);
+    }
+    begun
 }
 
 /// What `subject` has promised at a moment. A crash that is an operation leaves what it leaves.

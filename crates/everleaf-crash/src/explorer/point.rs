@@ -4,7 +4,7 @@
 use std::ops::ControlFlow::{Break, Continue};
 
 use super::image::Among;
-use super::{Explorer, Failure, Fresh, Walk};
+use super::{Explorer, Failure, Fresh, Tally, Walk};
 use crate::domain::Range;
 use crate::machine::{Machine, Scope};
 use crate::undecided::{ImageSet, Product, Rests};
@@ -32,12 +32,12 @@ impl<S: Subject> Explorer<'_, S> {
         event: usize,
         scope: Scope,
     ) -> Result<u64, Failure> {
-        let until = if walk.is_inner() {
-            walk.until
-        } else {
-            self.tally.recoveries.saturating_add(self.options.recoveries)
-        };
-        let walk = &Walk { moment: walk.moment_after(event), until, ..*walk };
+        let (mut until, mut budget) = (walk.until, walk.budget);
+        if !walk.is_inner() {
+            budget = budget.min(self.allow());
+            until = self.tally.recoveries.saturating_add(self.allowance);
+        }
+        let walk = &Walk { moment: walk.moment_after(event), until, budget, ..*walk };
         let samples = self.tally.samples;
         let ranges = ranges(machine, walk, scope);
         let few = images::listed(&ranges) <= walk.budget;
@@ -50,8 +50,7 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let (mut choice, mut found) = match tried {
             Ok(left_out) => {
-                self.tally.left_out = self.tally.left_out.saturating_add(left_out);
-                self.tally.samples += u64::from(left_out > 0);
+                self.leave_out(left_out);
                 if !walk.is_inner() {
                     let is_sample = self.tally.samples > samples;
                     self.tally.sampled_points += u64::from(is_sample);
@@ -83,6 +82,17 @@ impl<S: Subject> Explorer<'_, S> {
         })
     }
 
+    /// Notes how many images were left out.
+    pub(super) fn leave_out(&mut self, images: u64) {
+        let Tally { left_out, left_out_deeper, samples, .. } = &mut self.tally;
+        if self.deeper {
+            *left_out_deeper = left_out_deeper.saturating_add(images);
+        } else {
+            *left_out = left_out.saturating_add(images);
+            *samples += u64::from(images > 0);
+        }
+    }
+
     fn try_all(&mut self, machine: &Machine, walk: &Walk, ranges: &[Range]) -> Result<u64, Broken> {
         let mut broken = None;
         let mut images_left = images::listed(ranges);
@@ -112,7 +122,7 @@ impl<S: Subject> Explorer<'_, S> {
         let set = ImageSet::new(machine, walk.inherited, ranges);
         let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
         let hash = set.hash(walk.hash_of(machine, &first));
-        let left = if self.is_known_point(walk, hash) {
+        let left = if self.going_on_from.is_none() && self.is_known_point(walk, hash) {
             0
         } else {
             self.try_one_of_each(machine, walk, ranges, &set)?

@@ -14,7 +14,7 @@ use super::scheduler::{MAX_THREADS, Plan};
 use super::shrink::fewer_operations;
 use super::subject::{ConcurrentSubject, MAX_THREAD, Step};
 use super::worklist::{Beginning, Item, derive};
-use crate::explore::describe;
+use crate::explore::{describe, exhaustive_depth};
 use crate::explorer::{Explorer, Failure};
 use crate::known::Moment;
 use crate::machine::Machine;
@@ -475,6 +475,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         );
         report.exhaustive =
             whole && report.left_out == 0 && self.left_out == 0 && self.violations.is_empty();
+        report.exhaustive_depth = exhaustive_depth(&report, &self.explorer.tally, self.options);
         report.images = self.explorer.known.images();
         report.violations = self.violations;
         report.interleavings = Some(self.interleavings);

@@ -92,6 +92,7 @@ fn a_crash_point_costs_no_more_recoveries_than_it_may() {
         let subject = Script { operations: 3, crashes: &[], run: set, recover, verify: holds };
         let options =
             Options { budget: 64, recovery_budget: 64, recoveries, follow_up: 0, ..options() };
+        let options = Options { recovery_depth: 1, ..options };
         explore(&subject, &options).unwrap()
     };
     let (whole, bounded) = (explored(1 << 20), explored(40));

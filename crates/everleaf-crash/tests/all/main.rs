@@ -2,8 +2,10 @@
 
 mod after_recovery;
 mod buffered;
+mod cost;
 mod explorer;
 mod lazily;
+mod left_behind;
 mod model;
 mod operations_on_threads;
 mod programs;

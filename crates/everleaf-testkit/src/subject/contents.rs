@@ -28,6 +28,7 @@ pub(super) fn acknowledges(contract: Contract, operation: &Operation) -> Acknowl
         | Operation::Insert(..)
         | Operation::Update(..)
         | Operation::Upsert(..)
+        | Operation::Scan
         | Operation::Remove(_)
         | Operation::Batch(_)
         | Operation::Refused(_) => Acknowledges::Nothing,
@@ -117,6 +118,7 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         }
         Operation::Thread { operation, .. } => model(content, operation),
         Operation::Get(_)
+        | Operation::Scan
         | Operation::Sync
         | Operation::Epoch
         | Operation::Crash

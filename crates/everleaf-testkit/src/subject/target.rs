@@ -89,6 +89,7 @@ impl<K: StoreKey> Target for PooledIndex<K> {
             }
             Operation::Remove(key) => self.index.remove_words(of_script::<K>(key), &mut old),
             Operation::Get(key) => self.index.get_words(of_script::<K>(key), &mut old),
+            Operation::Scan => return self.content().map(drop),
             Operation::Sync | Operation::Epoch => self.index.sync().map(|()| true),
             Operation::Thread { operation, .. } => return self.apply(operation),
             other => return administrative(other),
@@ -217,6 +218,7 @@ impl Target for Store {
             Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
             Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
             Operation::Batch(operations) => together(self, operations),
+            Operation::Scan => return self.content().map(drop),
             Operation::Sync | Operation::Epoch => self.sync(),
             Operation::Thread { operation, .. } => return Target::apply(self, operation),
             other => return administrative(other),
@@ -251,6 +253,10 @@ impl Target for Store {
         for entry in self.iter() {
             let (key, bytes) = entry.map_err(sentence)?;
             let value = value_of(&bytes).map_err(|e| format!("{key:?}: {e}"))?;
+            let found = self.get(key.as_ref()).map_err(sentence)?;
+            if found.as_deref() != Some(&*bytes) {
+                return Err(format!("an iterator shows {key:?}, a get finds something else"));
+            }
             content.insert(
                 match key {
                     OwnedKey::U64(key) => Key::U64(key),

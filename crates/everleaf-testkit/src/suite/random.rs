@@ -38,7 +38,10 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         let share = if sorted::has_sorted_nodes(engine) { 4 } else { 1 };
         let (operations, budget) = (operations / share, budget / share as u64);
         let name = format!("random, {keys:?}, {level:?}, {words} words, seed {seed}");
-        let scenario = Scenario::random(keys, operations, seed);
+        let scenario = match level {
+            Index => Scenario::random(keys, operations, seed),
+            Store => Scenario::random_of_store(keys, operations, seed),
+        };
         let case = Case::of_engine(
             name,
             engine,

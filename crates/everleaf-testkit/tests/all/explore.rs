@@ -25,6 +25,7 @@ fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> R
         budget: 24,
         recovery_budget: 4,
         recoveries: 96,
+        all_recoveries: 3_000,
         mutate,
         ..Options::default()
     };
@@ -48,7 +49,7 @@ fn every_engine_survives_random_operations() {
 fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
         for engine in trees() {
-            explored(engine, Level::Store, Scenario::random(keys, 25, 13), false);
+            explored(engine, Level::Store, Scenario::random_of_store(keys, 25, 13), false);
         }
     }
 }
