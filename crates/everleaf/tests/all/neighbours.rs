@@ -79,7 +79,7 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
     let (met, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     // It begins while the first one is at work, and is at work when that ends.
     let second = || {
-        store.copy(&path, &mut |_| {
+        store.copy_with(&path, |_| {
             met.store(true, Ordering::Release);
             while !ended.load(Ordering::Acquire) {
                 std::thread::yield_now();
@@ -89,7 +89,7 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
     };
     std::thread::scope(|scope| {
         let mut other = None;
-        let first = store.copy(&path, &mut |_| {
+        let first = store.copy_with(&path, |_| {
             let other = other.get_or_insert_with(|| scope.spawn(second));
             while !met.load(Ordering::Acquire) && !other.is_finished() {
                 std::thread::yield_now();

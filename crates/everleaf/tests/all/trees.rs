@@ -97,7 +97,7 @@ fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
     // dropped.
     harm(&path, b"V\xff\x02herbs\0\0\x01\0");
     assert!(Store::open(&path).unwrap().tree("herbs").is_err_and(|error| error.is_corruption()));
-    let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
+    let salvaged = salvage(&path, &new).unwrap();
     assert!(
         salvaged.complaints.iter().any(|complaint| complaint.contains("salvaged-0")),
         "{salvaged:?}"
@@ -113,7 +113,7 @@ fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
     store.close().unwrap();
     let again = folder.path().join("again.pool");
     harm(&new, b"V\xff\x02trees\x01\0\x01\0");
-    salvage(&new, &again, &mut { ON }).unwrap();
+    salvage(&new, &again).unwrap();
     let names = Store::open(&again).unwrap().tree_names().unwrap();
     assert_eq!(names, [&b"herbs"[..], b"salvaged-0", b"salvaged-1"]);
 }
@@ -128,7 +128,7 @@ fn long_values_are_salvaged_a_few_at_a_time() {
     }
     store.close().unwrap();
     let mut steps = 0;
-    salvage(&path, folder.path().join("new.pool"), &mut |_| {
+    salvage_with(&path, folder.path().join("new.pool"), |_| {
         steps += 1;
         ControlFlow::Continue(())
     })
@@ -143,14 +143,14 @@ fn long_work_can_be_watched_and_stopped() {
     filled(&path);
     let store = Store::open(&path).unwrap();
     let mut seen = Vec::new();
-    let outcome = store.check_with(&mut |progress| {
+    let outcome = store.check_with(|progress| {
         seen.push((progress.entries, progress.of_entries));
         ControlFlow::Continue(())
     });
     assert!(outcome.unwrap().ok);
     assert_eq!(seen, [(0, Some(603)), (256, Some(603)), (512, Some(603))]);
     for at in [0, 256] {
-        let stopped = store.check_with(&mut |progress| match progress.entries {
+        let stopped = store.check_with(|progress| match progress.entries {
             entries if entries == at => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
@@ -186,7 +186,7 @@ fn a_handle_of_a_dropped_tree_neither_reads_nor_writes_the_next_one() {
     refused(old.scan_with(Default::default(), |_, _| ControlFlow::Continue(())));
     refused(old.view().get("key").map(drop));
     refused(old.put("key", b"").map(drop));
-    refused(old.insert("another", b"").map(drop));
+    refused(old.put_if_absent("another", b"").map(drop));
     refused(old.delete("key").map(drop));
     refused(old.delete_range("a".."z").map(drop));
     refused(old.put_many([("another", "")]).map(drop));
@@ -197,7 +197,7 @@ fn a_handle_of_a_dropped_tree_neither_reads_nor_writes_the_next_one() {
     refused(store.snapshot().unwrap().of(&old).map(drop));
     assert_eq!(store.get("own").unwrap(), None, "all of a batch or nothing");
     assert_eq!(new.get("key").unwrap().as_deref(), Some(&b"of the new tree"[..]));
-    assert_eq!(new.count().unwrap(), 1);
+    assert_eq!(new.len().unwrap(), 1);
     // A handle of the same tree by another call is one of the new tree's.
     store.existing_tree("new").unwrap().unwrap().put("key", b"changed").unwrap();
     assert_eq!(new.get("key").unwrap().as_deref(), Some(&b"changed"[..]));
@@ -240,7 +240,7 @@ fn what_threads_write_while_a_tree_is_dropped_is_in_no_later_tree() {
             std::thread::yield_now();
             assert!(store.drop_tree("tree").unwrap());
         });
-        assert_eq!(store.count().unwrap(), 0);
+        assert_eq!(store.len().unwrap(), 0);
     }
     assert!(store.check().unwrap().ok);
 }
