@@ -267,6 +267,11 @@ impl Snapshot {
         Ok(View::new(tree.handle().in_snapshot(&self.images)))
     }
 
+    /// The store's own tree as it was then, as a [`View`].
+    pub fn view(&self) -> View {
+        View::new(self.handle.clone())
+    }
+
     /// Bytes of DRAM that it has gathered.
     pub fn dram_bytes(&self) -> u64 {
         self.images.kept.lock().bytes

@@ -212,7 +212,7 @@ impl Subject {
                 1 => on.put_if_absent(&key, &value).unwrap(),
                 2 => on.replace(&key, &value).unwrap(),
                 _ => on.delete(&key).unwrap(),
-            }
+            };
             let done = [true, !there, there, there][*what as usize];
             expected.push(done);
             if done || *what == 3 {
@@ -236,7 +236,7 @@ impl Subject {
             Self::expect(&self.tree(tree).view(), &expected);
             let stored = self.model.keys().filter(|(t, _)| *t == tree).count();
             assert_eq!(
-                self.tree(tree).count().unwrap(),
+                self.tree(tree).len().unwrap(),
                 stored as u64,
                 "tree {tree}, those that have expired included"
             );
@@ -334,7 +334,9 @@ impl Subject {
                 entries.into_iter().for_each(|(key, value)| self.set(tree, &key, Some(value)));
             }
             Step::Batch(steps) => self.batch(steps),
-            Step::Ends => Self::expect(&on, &Self::entries(&self.model, tree, self.clock.now_ms())),
+            Step::Ends => {
+                Self::expect(&on.view(), &Self::entries(&self.model, tree, self.clock.now_ms()))
+            }
             Step::Pop { last } => {
                 let mut entries = Self::entries(&self.model, tree, self.clock.now_ms());
                 let (found, expected) = if *last {

@@ -22,7 +22,7 @@ fn expect_filled(store: &Store, key_type: KeyType) {
     for n in 0..200 {
         assert_eq!(store.get(&key(key_type, n)).unwrap().unwrap(), value(n, (n * 7) as usize));
     }
-    assert_eq!(store.len(), 200);
+    assert_eq!(store.len().unwrap(), 200);
     assert!(store.check().unwrap().ok);
 }
 
@@ -180,7 +180,7 @@ fn keys_and_values_that_are_too_long_and_keys_of_the_other_kind_are_refused() {
     );
     assert!(matches!(store.delete(7u64), Err(Error::WrongKeyType { .. })));
     assert!(matches!(store.contains_key(7u64), Err(Error::WrongKeyType { .. })));
-    assert_eq!(store.len(), 1);
+    assert_eq!(store.len().unwrap(), 1);
     assert!(store.check().unwrap().ok, "what was refused left nothing");
 }
 
@@ -221,7 +221,8 @@ fn a_pool_holds_what_was_chosen_and_what_its_medium_keeps_if_nothing_was() {
     for folder in media() {
         let path = folder.path().join("a.pool");
         for chosen in [None, Some(DurabilityMode::Process)] {
-            let options = CreateOptions { durability: chosen, ..tiny(KeyType::Bytes) };
+            let mut options = tiny(KeyType::Bytes);
+            options.durability = chosen;
             let store = options.create(&path).unwrap();
             let (mode, survives) = match store.statistics().unwrap().durability {
                 Durability::PowerFail => (DurabilityMode::Immediate, Durability::PowerFail),
@@ -276,7 +277,8 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
             let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 20).unwrap();
             everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap()
         };
-        let options = CreateOptions { durability: chosen, ..tiny(KeyType::U64) };
+        let mut options = tiny(KeyType::U64);
+        options.durability = chosen;
         let (store, pool) = create_on(&options, media()).unwrap();
         let parameters = everleaf::internal::registry::parameters_of(pool.format());
         assert_eq!(parameters, tiny(KeyType::U64).parameters);

@@ -70,7 +70,7 @@ fn expect_sound(store: &Store, model: &Model) {
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "{outcome:?}");
     assert_eq!(outcome.keys, model.len() as u64);
-    assert_eq!(store.len(), model.len() as u64);
+    assert_eq!(store.len().unwrap(), model.len() as u64);
     assert_eq!(
         entries(store.iter()),
         model.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>()
@@ -258,9 +258,9 @@ fn many_threads_read_and_write() {
             });
         }
     });
-    assert_eq!(store.len(), 1600);
+    assert_eq!(store.len().unwrap(), 1600);
     drop(store);
     let store = Store::open(&path).unwrap();
     assert!(store.check().unwrap().ok);
-    assert_eq!(store.len(), 1600);
+    assert_eq!(store.len().unwrap(), 1600);
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::common::folder;
-use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage};
+use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage_with};
 
 /// The formats before this one that pools were made in.
 const OLDER: [u64; 1] = [2];

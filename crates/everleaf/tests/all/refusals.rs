@@ -140,7 +140,7 @@ fn every_call_refuses_wrong_keys_and_sizes() {
         let present =
             if key_type == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
         store.put(&present, b"value").unwrap();
-        refuses_wrong_keys_and_sizes(&store, &store, &present);
+        refuses_wrong_keys_and_sizes(&store, store.default_tree(), &present);
         if key_type == KeyType::U64 {
             assert!(
                 matches!(store.tree("a"), Err(Error::NoTrees))
@@ -187,14 +187,17 @@ fn a_store_that_was_opened_to_read_refuses_every_write_and_reads() {
     let store = Store::open_read_only(&path).unwrap();
     let before = content(&store);
     let key = OwnedKey::from("key");
-    let (removals, reads) = removals_and_reads(&store, &key);
-    let deletions = ranges(&store, &key).split_off(4);
-    for outcomes in
-        [writes(&store, &key, b"new"), removals, deletions, changes_of_the_whole(&store)]
-    {
+    let (removals, reads) = removals_and_reads(store.default_tree(), &key);
+    let deletions = ranges(store.default_tree(), &key).split_off(4);
+    for outcomes in [
+        writes(store.default_tree(), &key, b"new"),
+        removals,
+        deletions,
+        changes_of_the_whole(&store),
+    ] {
         all_are(outcomes, "a store opened to read", |error| matches!(error, Error::ReadOnly));
     }
-    for (call, outcome) in reads.into_iter().chain(ranges(&store, &key).drain(..4)) {
+    for (call, outcome) in reads.into_iter().chain(ranges(store.default_tree(), &key).drain(..4)) {
         outcome.unwrap_or_else(|error| panic!("{call}: {error}"));
     }
     assert_eq!(store.snapshot().unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -223,13 +226,11 @@ fn a_closed_store_refuses_everything() {
         removals,
         reads_of_tree,
         ranges(&tree, &key),
-        reads(&snapshot, &key),
+        reads(&snapshot.view(), &key),
     ] {
         all_are(outcomes, "a closed store", |error| matches!(error, Error::Closed));
     }
-    assert!(
-        matches!(tree.first(), Err(Error::Closed)) && matches!(tree.count(), Err(Error::Closed))
-    );
+    assert!(matches!(tree.first(), Err(Error::Closed)) && matches!(tree.len(), Err(Error::Closed)));
     let store = Store::open(&path).unwrap();
     assert_eq!(store.tree("there").unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
@@ -257,7 +258,7 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
         let outcomes = vec![
             ("open", Store::open(path(name)).map(drop)),
             ("open_read_only", Store::open_read_only(path(name)).map(drop)),
-            ("salvage", everleaf::salvage(path(name), path("rescued.pool"), on).map(drop)),
+            ("salvage", everleaf::salvage_with(path(name), path("rescued.pool"), on).map(drop)),
         ];
         all_are(outcomes, name, is_right);
         assert!(!path("rescued.pool").exists(), "{name}");
@@ -266,7 +267,7 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
     let exists = |error: &Error| matches!(error, Error::Pool(PoolError::Exists { .. }));
     let outcomes = vec![
         ("create", Store::create(path("foreign.pool")).map(drop)),
-        ("copy", store.copy(path("foreign.pool"), on).map(drop)),
+        ("copy", store.copy_with(path("foreign.pool"), on).map(drop)),
     ];
     all_are(outcomes, "a file that exists", exists);
     assert!(std::fs::read(path("foreign.pool")).unwrap().starts_with(b"no pool"));

@@ -173,7 +173,7 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
             });
         }
         for round in 0..5 {
-            while store.len() < 2600 {
+            while store.len().unwrap() < 2600 {
                 std::thread::yield_now();
             }
             let path = folder.path().join(format!("{round}.pool"));
@@ -220,7 +220,7 @@ fn a_snapshot_that_is_held_too_long_is_lost_and_the_writers_go_on() {
     assert!(snapshot.iter().any(|entry| matches!(entry, Err(Error::SnapshotLost { .. }))));
     let view = {
         let short = store.snapshot().unwrap();
-        short.of(&store).unwrap()
+        short.of(store.default_tree()).unwrap()
     };
     assert!(matches!(view.get(1u64), Err(Error::SnapshotLost { .. })), "its snapshot is over");
     assert_eq!(store.get(1u64).unwrap().as_deref(), Some(&b"newer"[..]));
