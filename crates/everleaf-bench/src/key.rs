@@ -2,7 +2,8 @@
 
 use std::borrow::Borrow;
 
-use everleaf::{Key, StoreKey};
+use everleaf::Key;
+use everleaf::internal::StoreKey;
 use everleaf_index::{BytesKeys, KeyKind, U64Keys};
 
 use crate::keys::MULTIPLIERS;

@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use everleaf::{Engine, registry};
+use everleaf::Engine;
+use everleaf::internal::registry;
 use everleaf_pmem::{Emulated, Hardware, Media, Region};
 use everleaf_pool::{OpenMode, Pool, PoolError, Shutdown, open_file};
 use serde::Serialize;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use everleaf::{InjectedAborts, Simulation, Transactions};
+use everleaf::Transactions;
+use everleaf::internal::{InjectedAborts, Simulation};
 use everleaf_pmem::Cpu;
 
 use crate::failure::Failure;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use everleaf::{StoreKey, Transactions};
+use everleaf::Transactions;
+use everleaf::internal::StoreKey;
 use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject};
 use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};

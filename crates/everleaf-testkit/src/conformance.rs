@@ -5,7 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use everleaf::{BytesKeys, IndexError, MAX_KEY_BYTES, U64Keys};
+use everleaf::internal::{BytesKeys, U64Keys};
+use everleaf::{IndexError, MAX_KEY_BYTES};
 use everleaf_index::{Direction, Index, KeyKind, Model, SerialIndex};
 use everleaf_pool::Audit;
 use rand::rngs::StdRng;

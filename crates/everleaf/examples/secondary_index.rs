@@ -3,56 +3,48 @@
 //!
 //! `cargo run -p everleaf --example secondary_index`
 
-use everleaf::{Error, Key, KeyType, Store, Tree};
+use everleaf::{Result, Store, Tree};
 
 struct People {
     store: Store,
     /// Number to "name, town".
-    by_number: Tree,
-    /// Town, a zero byte, and the number, big-endian so that numbers are in order; no value.
-    by_town: Tree,
+    by_number: Tree<u64, String>,
+    /// Town and number; no value.
+    by_town: Tree<(String, u64), ()>,
 }
 
 impl People {
-    fn over(store: Store) -> Result<Self, Error> {
+    fn over(store: Store) -> Result<Self> {
         Ok(Self {
-            by_number: store.tree_with("people", KeyType::U64)?,
-            by_town: store.tree("people by town")?,
+            by_number: store.typed_tree("people")?,
+            by_town: store.typed_tree("people by town")?,
             store,
         })
     }
 
-    fn index_key(town: &str, number: u64) -> Vec<u8> {
-        [town.as_bytes(), &[0], &number.to_be_bytes()].concat()
-    }
-
-    fn town(&self, number: u64) -> Result<Option<String>, Error> {
-        let text =
-            self.by_number.get(number)?.map(|text| String::from_utf8_lossy(&text).into_owned());
+    fn town(&self, number: u64) -> Result<Option<String>> {
+        let text = self.by_number.get(number)?;
         Ok(text.and_then(|text| text.split_once(", ").map(|(_, town)| town.to_owned())))
     }
 
     /// One thread changes a person at a time; several would keep each other out by
     /// `compare_and_swap` on the person.
-    fn put(&self, number: u64, name: &str, town: &str) -> Result<(), Error> {
+    fn put(&self, number: u64, name: &str, town: &str) -> Result<()> {
         let mut batch = self.store.batch();
         if let Some(before) = self.town(number)? {
-            batch.on(&self.by_town)?.delete(&Self::index_key(&before, number))?;
+            batch.on(&self.by_town)?.delete((before, number))?;
         }
-        batch.on(&self.by_number)?.put(number, format!("{name}, {town}").as_bytes())?;
-        batch.on(&self.by_town)?.put(&Self::index_key(town, number), b"")?;
+        batch.on(&self.by_number)?.put(number, format!("{name}, {town}"))?;
+        batch.on(&self.by_town)?.put((town, number), ())?;
         batch.commit().map(drop)
     }
 
     /// The numbers of those who live in a town, at one moment.
-    fn living_in(&self, town: &str) -> Result<Vec<u64>, Error> {
+    fn living_in(&self, town: &str) -> Result<Vec<u64>> {
         let snapshot = self.store.snapshot()?;
         let index = snapshot.of(&self.by_town)?;
-        let number = |entry: everleaf::Entry| match entry.0.as_ref() {
-            Key::Bytes(key) => key.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)),
-            Key::U64(number) => number,
-        };
-        index.prefix([town.as_bytes(), &[0]].concat()).map(|entry| entry.map(number)).collect()
+        let found = index.range((town, 0)..=(town, u64::MAX));
+        found.map(|entry| entry.map(|((_, number), ())| number)).collect()
     }
 }
 
@@ -66,10 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     people.put(1, "Ann", "York")?;
     assert_eq!((people.living_in("Bath")?, people.living_in("York")?), (vec![3], vec![1, 2]));
     for number in people.living_in("York")? {
-        println!(
-            "{number}: {}",
-            String::from_utf8(people.by_number.get(number)?.unwrap_or_default())?
-        );
+        println!("{number}: {}", people.by_number.get(number)?.unwrap_or_default());
     }
     people.store.close()?;
     Ok(())

@@ -5,81 +5,77 @@
 
 use std::time::Duration;
 
-use everleaf::{Error, Store, Tree};
+use everleaf::{Result, Store, Tree};
 
 /// Carts are kept so long after the last change.
 const KEPT: Duration = Duration::from_secs(30 * 60);
 
 struct Shop {
     store: Store,
-    stock: Tree,
-    carts: Tree,
+    stock: Tree<String, u64>,
+    /// Customer and article, to how many.
+    carts: Tree<(String, String), u64>,
+    orders: Tree<u64, String>,
 }
 
 impl Shop {
-    fn open(path: &std::path::Path) -> Result<Self, Error> {
-        let store = if path.exists() { Store::open(path)? } else { Store::create(path)? };
+    fn open(path: &std::path::Path) -> Result<Self> {
+        let store = Store::open_or_create(path)?;
         store.sweep_every(Some(Duration::from_secs(60)))?;
-        Ok(Self { stock: store.tree("stock")?, carts: store.tree("carts")?, store })
-    }
-
-    /// How many there are of an article.
-    fn in_stock(&self, article: &str) -> Result<u64, Error> {
-        Ok(self.stock.get(article)?.map_or(0, |count| number(&count)))
+        Ok(Self {
+            stock: store.typed_tree("stock")?,
+            carts: store.typed_tree("carts")?,
+            orders: store.typed_tree("orders")?,
+            store,
+        })
     }
 
     /// Takes one from the stock and puts it into a cart. Two customers who want the last one: one
-    /// of them gets it.
-    fn take(&self, customer: &str, article: &str) -> Result<bool, Error> {
+    /// of them gets it. A crash between the two writes loses the one that was taken.
+    fn take(&self, customer: &str, article: &str) -> Result<bool> {
         loop {
-            let Some(before) = self.stock.get(article)?.filter(|count| number(count) > 0) else {
+            let Some(before) = self.stock.get(article)?.filter(|count| *count > 0) else {
                 return Ok(false);
             };
-            let after = (number(&before) - 1).to_le_bytes();
-            if self.stock.compare_and_swap(article, Some(&before), Some(&after))? {
-                let line = format!("{customer}/{article}");
-                let already = self.carts.get(&line)?.map_or(0, |count| number(&count));
-                self.carts.put_for(&line, &(already + 1).to_le_bytes(), KEPT)?;
+            if self.stock.compare_and_swap(article, Some(&before), Some(&(before - 1)))? {
+                let already = self.carts.get((customer, article))?.unwrap_or(0);
+                self.carts.put_for((customer, article), already + 1, KEPT)?;
                 return Ok(true);
             }
         }
     }
 
     /// The lines of a cart.
-    fn cart(&self, customer: &str) -> Result<Vec<(String, u64)>, Error> {
-        let prefix = format!("{customer}/");
-        let line = |(key, count): everleaf::Entry| match key.as_ref() {
-            everleaf::Key::Bytes(key) => {
-                (String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), number(&count))
+    fn cart(&self, customer: &str) -> Result<Vec<(String, u64)>> {
+        let mut lines = Vec::new();
+        for entry in self.carts.range((customer, "")..) {
+            let ((of, article), count) = entry?;
+            if of != customer {
+                break;
             }
-            everleaf::Key::U64(_) => unreachable!("the keys of this tree are byte strings"),
-        };
-        self.carts.prefix(&prefix).map(|entry| entry.map(line)).collect()
+            lines.push((article, count));
+        }
+        Ok(lines)
     }
 
     /// Makes an order of a cart: the order is there and the cart is empty, or neither, whatever
     /// happens.
-    fn order(&self, customer: &str, number: u64) -> Result<(), Error> {
-        let orders = self.store.tree_with("orders", everleaf::KeyType::U64)?;
+    fn order(&self, customer: &str, number: u64) -> Result<()> {
         let mut batch = self.store.batch();
         let mut text = String::new();
         for (article, count) in self.cart(customer)? {
             text += &format!("{count} x {article}\n");
-            batch.on(&self.carts)?.delete(&format!("{customer}/{article}"))?;
+            batch.on(&self.carts)?.delete((customer, article))?;
         }
-        batch.on(&orders)?.insert(number, text.as_bytes())?;
+        batch.on(&self.orders)?.put_if_absent(number, text)?;
         batch.commit().map(drop)
     }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let shop = Shop::open(&folder.path().join("shop.pool"))?;
-    shop.stock.put_many([("apple", 2u64.to_le_bytes()), ("pear", 1u64.to_le_bytes())])?;
+    shop.stock.put_many([("apple", 2), ("pear", 1)])?;
     for (customer, article) in
         [("ann", "apple"), ("ann", "pear"), ("bob", "pear"), ("ann", "apple"), ("bob", "apple")]
     {
@@ -87,15 +83,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{customer} {taken} {article}");
     }
     assert_eq!(shop.cart("ann")?, [("apple".to_owned(), 2), ("pear".to_owned(), 1)]);
-    assert_eq!(shop.in_stock("apple")?, 0);
+    assert_eq!(shop.stock.get("apple")?, Some(0));
     shop.order("ann", 1)?;
     assert!(shop.cart("ann")?.is_empty());
-    println!(
-        "order 1:\n{}",
-        String::from_utf8(
-            shop.store.tree_with("orders", everleaf::KeyType::U64)?.get(1)?.unwrap_or_default()
-        )?
-    );
+    println!("order 1:\n{}", shop.orders.get(1)?.unwrap_or_default());
     shop.store.close()?;
     Ok(())
 }

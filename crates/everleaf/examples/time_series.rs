@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let measured = |time: u64| (time as f64 / DAY as f64 * std::f64::consts::TAU).sin();
         store.put_many(minutes.map(|time| (time, measured(time).to_le_bytes())))?;
     }
-    println!("{} measurements, the last at {:?}", store.len(), store.last()?.map(|(time, _)| time));
+    let last = store.last()?.map(|(time, _)| time);
+    println!("{} measurements, the last at {last:?}", store.len()?);
 
     // The mean of the third day's morning.
     let (mut sum, mut count) = (0.0, 0);

@@ -2,33 +2,23 @@
 //! and it goes on counting.
 
 use std::io::BufRead;
-use std::path::Path;
 
-use everleaf::{Error, Store};
+use everleaf::Store;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).ok_or("give the path of a pool")?;
-    let store = if Path::new(&path).exists() { Store::open(&path)? } else { Store::create(&path)? };
+    let store = Store::open_or_create(path)?;
+    let counts = store.default_tree().typed::<String, u64>()?;
     for line in std::io::stdin().lock().lines() {
         for word in line?.split_whitespace() {
-            count(&store, word)?;
+            // Durable when it returns.
+            counts.update(word, |count| Some(count.unwrap_or(0) + 1))?;
         }
     }
-    for entry in &store {
+    for entry in &counts {
         let (word, count) = entry?;
-        println!("{} {}", word.as_ref(), number(&count));
+        println!("{word} {count}");
     }
     store.close()?;
     Ok(())
-}
-
-/// One more; durable on return.
-fn count(store: &Store, word: &str) -> Result<(), Error> {
-    let before = store.get_with(word, number)?.unwrap_or(0);
-    store.put(word, &(before + 1).to_le_bytes())?;
-    Ok(())
-}
-
-fn number(value: &[u8]) -> u64 {
-    value.try_into().map_or(0, u64::from_le_bytes)
 }

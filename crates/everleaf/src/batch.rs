@@ -1,14 +1,15 @@
 //! Batches: writes that happen together or not at all.
 
-use std::sync::Arc;
+use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
-use crate::backend::{Backend, Written};
+use crate::backend::Written;
 use crate::clock::to_ms;
 use crate::error::check_value;
+use crate::handle::Handle;
 use crate::keyspace::Space;
 use crate::life::Life;
-use crate::{Error, Key, OwnedKey, Tree};
+use crate::{AsKey, Error, Key, OwnedKey, Result, Tree};
 
 /// When a write of a batch takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,34 +47,33 @@ pub struct Write {
 /// # store.put("alice", b"100")?;
 /// let journal = store.tree("journal")?;
 /// let mut batch = store.batch();
-/// batch.put("alice", b"70")?;
-/// batch.put("bob", b"30")?;
-/// batch.on(&journal)?.insert("0001", b"alice to bob: 30")?;
+/// batch.put("alice", "70")?.put("bob", "30")?;
+/// batch.on(&journal)?.put_if_absent("0001", "alice to bob: 30")?;
 /// batch.commit()?;
 /// assert_eq!(journal.get("0001")?.as_deref(), Some(&b"alice to bob: 30"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "nothing is written before `commit`"]
 pub struct Batch {
-    backend: Arc<dyn Backend>,
-    space: Space,
-    life: Life,
+    /// Of the tree that writes concern if nothing else is said.
+    handle: Handle,
     writes: Vec<Write>,
 }
 
 /// The part of a batch that concerns one tree.
-pub struct BatchOn<'b> {
+pub struct BatchOn<'b, K = OwnedKey, V = Vec<u8>> {
     batch: &'b mut Batch,
     space: Space,
     life: Life,
+    types: PhantomData<fn() -> (K, V)>,
 }
 
 impl Batch {
-    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: Life) -> Self {
-        Self { backend, space, life, writes: Vec::new() }
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self { handle, writes: Vec::new() }
     }
 
-    /// Makes what follows concern another tree of the same store.
+    /// Makes what follows concern another tree of the same store, typed or not.
     ///
     /// # Errors
     /// [`Error::OtherStore`].
@@ -83,80 +83,99 @@ impl Batch {
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
-    /// let (stock, sold) = (store.tree("stock")?, store.tree("sold")?);
+    /// let (stock, sold) = (store.tree("stock")?, store.typed_tree::<u64, String>("sold")?);
     /// let mut batch = store.batch();
     /// batch.on(&stock)?.delete("the last apple")?;
-    /// batch.on(&sold)?.put("the last apple", b"to ann")?;
+    /// batch.on(&sold)?.put(1, "the last apple, to ann")?;
     /// assert_eq!(batch.commit()?, [false, true], "there was none to remove, which is no error");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn on(&mut self, tree: &Tree) -> Result<BatchOn<'_>, Error> {
-        if !std::ptr::addr_eq(Arc::as_ptr(&self.backend), Arc::as_ptr(tree.backend())) {
+    pub fn on<K, V>(&mut self, tree: &Tree<K, V>) -> Result<BatchOn<'_, K, V>> {
+        if !tree.handle().is_of(self.handle.backend()) {
             return Err(Error::OtherStore);
         }
-        Ok(BatchOn { space: tree.space(), life: tree.life().clone(), batch: self })
+        let (space, life) = (tree.handle().space(), tree.handle().life().clone());
+        Ok(BatchOn { batch: self, space, life, types: PhantomData })
     }
 
     fn here(&mut self) -> BatchOn<'_> {
-        BatchOn { space: self.space, life: self.life.clone(), batch: self }
+        let (space, life) = (self.handle.space(), self.handle.life().clone());
+        BatchOn { batch: self, space, life, types: PhantomData }
     }
 
     /// Will store a value, in place of the one that there may be.
     ///
     /// # Errors
     /// [`Error::WrongKeyType`], [`Error::ValueTooLong`], a key that is too long.
-    pub fn put<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.here().put(key, value)
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let mut batch = store.batch();
+    /// batch.put("ann", "70")?.put("bob", "30")?.delete("eve")?;
+    /// batch.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.here().add(key.as_key(), Kind::Put, value.as_ref(), None)?;
+        Ok(self)
     }
 
     /// Will store a value that is absent from a moment on.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn put_until<'k>(
+    pub fn put_until(
         &mut self,
-        key: impl Into<Key<'k>>,
-        value: &[u8],
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
         expires: SystemTime,
-    ) -> Result<(), Error> {
-        self.here().put_until(key, value, expires)
+    ) -> Result<&mut Self> {
+        self.here().put_until(key, value, expires)?;
+        Ok(self)
     }
 
     /// Will store a value that is absent so long after now.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn put_for<'k>(
+    pub fn put_for(
         &mut self,
-        key: impl Into<Key<'k>>,
-        value: &[u8],
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
         life: Duration,
-    ) -> Result<(), Error> {
-        self.here().put_for(key, value, life)
+    ) -> Result<&mut Self> {
+        self.here().put_for(key, value, life)?;
+        Ok(self)
     }
 
     /// Will store a value if the key is absent then.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn insert<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.here().insert(key, value)
+    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.here().add(key.as_key(), Kind::Insert, value.as_ref(), None)?;
+        Ok(self)
     }
 
     /// Will store a value if the key is present then.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn update<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.here().update(key, value)
+    pub fn replace(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.here().add(key.as_key(), Kind::Update, value.as_ref(), None)?;
+        Ok(self)
     }
 
     /// Will remove a key, if it is present then.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn delete<'k>(&mut self, key: impl Into<Key<'k>>) -> Result<(), Error> {
-        self.here().delete(key)
+    pub fn delete(&mut self, key: impl AsKey) -> Result<&mut Self> {
+        self.here().add(key.as_key(), Kind::Delete, &[], None)?;
+        Ok(self)
     }
 
     /// Number of writes.
@@ -187,13 +206,13 @@ impl Batch {
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
     /// let mut batch = store.batch();
-    /// batch.put("key", b"value")?;
-    /// batch.update("nothing", b"value")?;
+    /// batch.put("key", "value")?;
+    /// batch.replace("nothing", "value")?;
     /// assert_eq!(batch.commit()?, [true, false]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn commit(self) -> Result<Vec<bool>, Error> {
-        let written = self.backend.apply(&self.writes)?;
+    pub fn commit(self) -> Result<Vec<bool>> {
+        let written = self.handle.backend().apply(&self.writes)?;
         Ok(written
             .into_iter()
             .zip(&self.writes)
@@ -206,14 +225,14 @@ fn took_place(written: Written, kind: Kind) -> bool {
     written.done && (kind != Kind::Delete || written.was_present)
 }
 
-impl BatchOn<'_> {
-    fn add(
+impl<K, V> BatchOn<'_, K, V> {
+    pub(crate) fn add(
         &mut self,
         key: Key<'_>,
         kind: Kind,
         value: &[u8],
         expires_ms: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         check_value(value)?;
         let key = self.space.encode(key)?.as_key().to_owned();
         let (life, value) = (self.life.clone(), value.into());
@@ -221,66 +240,75 @@ impl BatchOn<'_> {
         Ok(())
     }
 
+    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
+        self.batch.handle.expires_after(life)
+    }
+}
+
+/// Of a tree whose keys and values have no types.
+impl BatchOn<'_> {
     /// As [`Batch::put`].
     ///
     /// # Errors
     /// As there.
-    pub fn put<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.add(key.into(), Kind::Put, value, None)
+    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.add(key.as_key(), Kind::Put, value.as_ref(), None)?;
+        Ok(self)
     }
 
     /// As [`Batch::put_until`].
     ///
     /// # Errors
     /// As there.
-    pub fn put_until<'k>(
+    pub fn put_until(
         &mut self,
-        key: impl Into<Key<'k>>,
-        value: &[u8],
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
         expires: SystemTime,
-    ) -> Result<(), Error> {
-        self.add(key.into(), Kind::Put, value, Some(to_ms(expires)))
+    ) -> Result<&mut Self> {
+        self.add(key.as_key(), Kind::Put, value.as_ref(), Some(to_ms(expires)))?;
+        Ok(self)
     }
 
     /// As [`Batch::put_for`].
     ///
     /// # Errors
     /// As there.
-    pub fn put_for<'k>(
+    pub fn put_for(
         &mut self,
-        key: impl Into<Key<'k>>,
-        value: &[u8],
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
         life: Duration,
-    ) -> Result<(), Error> {
-        let expires_ms = self
-            .batch
-            .backend
-            .now_ms()
-            .saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
-        self.add(key.into(), Kind::Put, value, Some(expires_ms))
+    ) -> Result<&mut Self> {
+        let expires_ms = self.expires_after(life);
+        self.add(key.as_key(), Kind::Put, value.as_ref(), Some(expires_ms))?;
+        Ok(self)
     }
 
-    /// As [`Batch::insert`].
+    /// As [`Batch::put_if_absent`].
     ///
     /// # Errors
     /// As there.
-    pub fn insert<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.add(key.into(), Kind::Insert, value, None)
+    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.add(key.as_key(), Kind::Insert, value.as_ref(), None)?;
+        Ok(self)
     }
 
-    /// As [`Batch::update`].
+    /// As [`Batch::replace`].
     ///
     /// # Errors
     /// As there.
-    pub fn update<'k>(&mut self, key: impl Into<Key<'k>>, value: &[u8]) -> Result<(), Error> {
-        self.add(key.into(), Kind::Update, value, None)
+    pub fn replace(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.add(key.as_key(), Kind::Update, value.as_ref(), None)?;
+        Ok(self)
     }
 
     /// As [`Batch::delete`].
     ///
     /// # Errors
     /// As there.
-    pub fn delete<'k>(&mut self, key: impl Into<Key<'k>>) -> Result<(), Error> {
-        self.add(key.into(), Kind::Delete, &[], None)
+    pub fn delete(&mut self, key: impl AsKey) -> Result<&mut Self> {
+        self.add(key.as_key(), Kind::Delete, &[], None)?;
+        Ok(self)
     }
 }

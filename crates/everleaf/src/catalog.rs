@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use everleaf_pool::KeyType;
 
+use crate::handle::Handle;
 use crate::keyspace::{CatalogEntry, Space};
 use crate::life::Life;
-use crate::view::View;
-use crate::{Error, Key, Scan, Store, Tree};
+use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
 
 impl Store {
-    /// The tree of that name, with byte-string keys; it is made if there is none. Names are bytes,
-    /// up to 65,534 of them; a store with byte-string keys has room for 65,536 trees, one with
-    /// `u64` keys has none.
+    /// The tree of that name, with the kind of keys that it has; if there is none, one with
+    /// byte-string keys is made. Names are bytes, up to 65,534 of them; a store with byte-string
+    /// keys has room for 65,536 trees, one with `u64` keys has none.
     ///
     /// # Errors
-    /// [`Error::NoTrees`], [`Error::WrongKeyType`] if it is there with `u64` keys,
-    /// [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
+    /// [`Error::NoTrees`], [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
     ///
     /// # Examples
     /// ```
@@ -25,20 +24,20 @@ impl Store {
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
     /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
-    /// orders.put("1", b"ann: 3 apples")?;
-    /// customers.put("ann", b"1")?;
-    /// assert_eq!((orders.len(), customers.len(), store.len()), (1, 1, 0));
+    /// orders.put("1", "ann: 3 apples")?;
+    /// customers.put("ann", "1")?;
+    /// assert_eq!((orders.len()?, customers.len()?, store.len()?), (1, 1, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree, Error> {
-        self.tree_with(name, KeyType::Bytes)
+    pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree> {
+        self.tree_of(name.as_ref(), None)
     }
 
-    /// As [`tree`](Store::tree), with either kind of keys. A `u64` key of a named tree takes 12
+    /// As [`tree`](Store::tree), with this kind of keys. A `u64` key of a named tree takes 12
     /// bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As there; [`Error::WrongKeyType`] if it is there with the other kind.
     ///
     /// # Examples
     /// ```
@@ -48,14 +47,46 @@ impl Store {
     /// use everleaf::KeyType;
     ///
     /// let squares = store.tree_with("squares", KeyType::U64)?;
-    /// squares.put(12, b"144")?;
+    /// squares.put(12, "144")?;
     /// assert_eq!(squares.first()?, Some((12.into(), b"144".to_vec())));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree, Error> {
-        let name = name.as_ref();
+    pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree> {
+        self.tree_of(name.as_ref(), Some(key_type))
+    }
+
+    /// The tree of that name with keys and values of types, made if there is none.
+    ///
+    /// # Errors
+    /// As [`tree_with`](Store::tree_with): keys of type `u64` need a tree of `u64` keys, all others
+    /// one of byte strings.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let ages = store.typed_tree::<String, u32>("ages")?;
+    /// ages.put("ann", 31)?;
+    /// ages.put("bob", 27)?;
+    /// assert_eq!(ages.get("ann")?, Some(31));
+    ///
+    /// // The parts of a tuple are ordered one after the other.
+    /// let visits = store.typed_tree::<(String, i64), String>("visits")?;
+    /// visits.put(("ann", -5), "before the epoch")?;
+    /// visits.put(("ann", 1_700_000_000), "long after it")?;
+    /// let (when, what) = visits.range(("ann", i64::MIN)..("ann", 0)).next().transpose()?.unwrap();
+    /// assert_eq!((when.1, what.as_str()), (-5, "before the epoch"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn typed_tree<K: OrderedKey, V>(&self, name: impl AsRef<[u8]>) -> Result<Tree<K, V>> {
+        self.tree_of(name.as_ref(), Some(K::KEY_TYPE))?.typed()
+    }
+
+    /// The tree of that name, made if there is none; none as its kind of keys: whichever it has.
+    fn tree_of(&self, name: &[u8], wanted: Option<KeyType>) -> Result<Tree> {
         let catalog = self.catalog()?;
-        let mut lives = self.lives.lock();
+        let mut lives = self.lives().lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
             cut => {
@@ -64,16 +95,17 @@ impl Store {
                     self.finish_drop(name, entry)?;
                 }
                 let number = free_number(&catalog)?;
+                let key_type = wanted.unwrap_or(KeyType::Bytes);
                 let entry = CatalogEntry { number, key_type, dropping: false };
-                catalog.insert(name, &entry.to_bytes())?;
+                catalog.put_if_absent(name, entry.to_bytes())?;
                 entry
             }
         };
-        if entry.key_type != key_type {
+        if wanted.is_some_and(|wanted| wanted != entry.key_type) {
             return Err(Error::WrongKeyType { expected: entry.key_type });
         }
         let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
-        Ok(Tree::new(Arc::clone(self.backend()), entry.space(), life))
+        Ok(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life)))
     }
 
     /// The tree of that name, if there is one.
@@ -91,13 +123,13 @@ impl Store {
     /// assert!(store.existing_tree("words")?.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>, Error> {
+    pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>> {
         let Ok(catalog) = self.catalog() else { return Ok(None) };
-        let mut lives = self.lives.lock();
+        let mut lives = self.lives().lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
         let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
-        Ok(Some(Tree::new(Arc::clone(self.backend()), entry.space(), life)))
+        Ok(Some(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life))))
     }
 
     /// The names of all trees, in order.
@@ -115,7 +147,7 @@ impl Store {
     /// assert_eq!(store.tree_names()?, [b"cities".to_vec(), b"words".to_vec()]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn tree_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn tree_names(&self) -> Result<Vec<Vec<u8>>> {
         let Ok(catalog) = self.catalog() else { return Ok(Vec::new()) };
         let mut names = Vec::new();
         for entry in catalog.iter() {
@@ -141,20 +173,20 @@ impl Store {
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
-    /// store.tree("words")?.put("leaf", b"")?;
+    /// store.tree("words")?.put("leaf", "")?;
     /// assert!(store.drop_tree("words")?);
     /// assert!(!store.drop_tree("words")?, "it is gone");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drop_tree(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
+    pub fn drop_tree(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let name = name.as_ref();
         let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
             return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
         };
-        let mut lives = self.lives.lock();
+        let mut lives = self.lives().lock();
         let Some(bytes) = catalog.get(name)? else { return Ok(false) };
         let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
-        catalog.put(name, &entry.to_bytes())?;
+        catalog.put(name, entry.to_bytes())?;
         if let Some(life) = lives.remove(&entry.number) {
             life.end();
             self.backend().wait_for_others()?;
@@ -163,15 +195,15 @@ impl Store {
         Ok(true)
     }
 
-    fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<(), Error> {
-        let keys = Tree::new(Arc::clone(self.backend()), entry.space(), Life::OF_STORE);
+    fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<()> {
+        let keys = Handle::new(Arc::clone(self.backend()), entry.space(), Life::OF_STORE);
         keys.delete_in(Scan::all())?;
         self.catalog()?.delete(name).map(drop)
     }
 
     /// Ends the drops that a crash or an error cut. One that meets damage stays cut: what else is
     /// in the store must not be out of reach for it.
-    pub(crate) fn finish_drops(&self) -> Result<(), Error> {
+    pub(crate) fn finish_drops(&self) -> Result<()> {
         let Ok(catalog) = self.catalog() else { return Ok(()) };
         let mut cut = Vec::new();
         for entry in catalog.iter() {
@@ -191,22 +223,23 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn catalog(&self) -> Result<Tree, Error> {
+    pub(crate) fn catalog(&self) -> Result<Tree> {
         match self.backend().key_type() {
             KeyType::Bytes => {
-                Ok(Tree::new(Arc::clone(self.backend()), Space::Catalog, Life::OF_STORE))
+                let backend = Arc::clone(self.backend());
+                Ok(Tree::over(Handle::new(backend, Space::Catalog, Life::OF_STORE)))
             }
             KeyType::U64 => Err(Error::NoTrees),
         }
     }
 }
 
-fn read_entry(bytes: &[u8]) -> Result<CatalogEntry, Error> {
+fn read_entry(bytes: &[u8]) -> Result<CatalogEntry> {
     CatalogEntry::read(bytes).ok_or(Error::corrupt(0, "an entry of the catalog of trees is none"))
 }
 
 /// The least number that no tree has.
-fn free_number(catalog: &View) -> Result<u16, Error> {
+fn free_number(catalog: &Tree) -> Result<u16> {
     let mut used = Vec::new();
     for entry in catalog.iter() {
         used.push(read_entry(&entry?.1)?.number);

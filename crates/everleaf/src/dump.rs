@@ -15,7 +15,7 @@
 //! and a dump without its end was cut off.
 
 use std::io::{Read, Write};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use everleaf_index::Direction;
@@ -54,23 +54,43 @@ impl Store {
     /// reading and writing. What has expired is left out.
     ///
     /// # Errors
-    /// [`Error::Stream`], [`Error::Aborted`], damage.
+    /// [`Error::Stream`], damage.
     ///
     /// # Examples
     /// ```
-    /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
     /// # let options = everleaf::CreateOptions::new().size_bytes(1 << 20);
     /// # let create = |name| options.create(folder.path().join(name));
     /// let (store, other) = (create("a.pool")?, create("b.pool")?);
-    /// store.tree("trees")?.put("oak", b"Quercus robur")?;
+    /// store.tree("trees")?.put("oak", "Quercus robur")?;
     /// let mut dump = Vec::new();
-    /// store.dump(&mut dump, &mut |_| ControlFlow::Continue(()))?;
-    /// other.restore(&mut &*dump, &mut |_| ControlFlow::Continue(()))?;
-    /// assert_eq!(other.tree("trees")?.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
+    /// store.dump(&mut dump)?;
+    /// other.restore(&*dump)?;
+    /// assert_eq!(other.tree("trees")?.get("oak")?, Some(b"Quercus robur".to_vec()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dump(&self, output: &mut dyn Write, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    pub fn dump(&self, output: impl Write) -> Result<Progress, Error> {
+        self.dump_with(output, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`dump`](Store::dump), with a callback, which is told how far it has come and may end it.
+    ///
+    /// # Errors
+    /// As there; [`Error::Aborted`].
+    pub fn dump_with(
+        &self,
+        mut output: impl Write,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Progress, Error> {
+        self.dump_all(&mut output, &mut watch)
+    }
+
+    /// Not generic, so that it is compiled here, once.
+    pub(crate) fn dump_all(
+        &self,
+        output: &mut dyn Write,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         let mut write = |bytes: &[u8]| {
             output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source })
         };
@@ -113,8 +133,29 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off,
-    /// [`Error::WrongKeyType`], [`Error::Stream`], [`Error::Aborted`], [`Error::is_full`].
-    pub fn restore(&self, input: &mut dyn Read, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    /// [`Error::WrongKeyType`], [`Error::Stream`], [`Error::is_full`].
+    pub fn restore(&self, input: impl Read) -> Result<Progress, Error> {
+        self.restore_with(input, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`restore`](Store::restore), with a callback, which is told how far it has come and may
+    /// end it.
+    ///
+    /// # Errors
+    /// As there; [`Error::Aborted`].
+    pub fn restore_with(
+        &self,
+        mut input: impl Read,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Progress, Error> {
+        self.restore_all(&mut input, &mut watch)
+    }
+
+    pub(crate) fn restore_all(
+        &self,
+        input: &mut dyn Read,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
         }
@@ -123,13 +164,13 @@ impl Store {
         }
         let restored = read_dump(self, input, watch);
         if restored.is_err() {
-            self.clear()?;
+            self.remove_everything()?;
         }
         restored
     }
 
     /// Removes everything, named trees and what has expired included.
-    fn clear(&self) -> Result<(), Error> {
+    fn remove_everything(&self) -> Result<(), Error> {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let mut cursor = Cursor::new(Arc::clone(self.backend()), Life::OF_STORE, None, everything)
             .with_expired();
@@ -142,7 +183,7 @@ impl Store {
         };
         while !cursor.exhausted {
             let fetched = cursor.fetch(Direction::Forward, BATCH_ENTRIES)?;
-            self.remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;
+            self.handle().remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -219,9 +260,7 @@ fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
     let head: [u8; 16] = read_array(input)?;
     let (magic, rest) = head.split_at(8);
     if magic == POOL_MAGIC {
-        return Err(damaged(
-            "it is a pool; `everleaf dump` makes a dump of it, `everleaf copy` another pool",
-        ));
+        return Err(damaged("it is a pool; dump it first, or copy it"));
     }
     if magic != MAGIC {
         return Err(damaged("it does not begin like one"));

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -23,32 +24,39 @@ impl Store {
     ///
     /// # Examples
     /// ```
-    /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
     /// # let path = |name| folder.path().join(name);
     /// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(path(name));
     /// let store = create("a.pool")?;
-    /// store.put("oak", b"Quercus robur")?;
-    /// store.dump_file(path("dump"), &mut |_| ControlFlow::Continue(()))?;
+    /// store.put("oak", "Quercus robur")?;
+    /// store.dump_file(path("dump"))?;
     /// create("b.pool")?.close()?;
-    /// let mut dump = std::fs::File::open(path("dump"))?;
-    /// everleaf::restore(path("b.pool"), &mut dump, &mut |_| ControlFlow::Continue(()))?;
+    /// everleaf::restore(path("b.pool"), std::fs::File::open(path("dump"))?)?;
     /// let restored = everleaf::Store::open(path("b.pool"))?;
     /// assert_eq!(restored.get("oak")?.as_deref(), Some(&b"Quercus robur"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dump_file(
+    pub fn dump_file(&self, path: impl AsRef<Path>) -> Result<Progress, Error> {
+        self.dump_file_with(path, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`dump_file`](Store::dump_file), with a callback, which is told how far it has come and
+    /// may end it.
+    ///
+    /// # Errors
+    /// As there; [`Error::Aborted`].
+    pub fn dump_file_with(
         &self,
         path: impl AsRef<Path>,
-        watch: &mut Watch<'_>,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.dump_to(path.as_ref(), watch)
+        self.dump_to(path.as_ref(), &mut watch)
     }
 
     fn dump_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
         let unfinished = Unfinished::of(path)?;
         let file = File::create_new(unfinished.part()).map_err(failed("creating", path))?;
-        let progress = self.dump(&mut BufWriter::new(&file), watch)?;
+        let progress = self.dump_all(&mut BufWriter::new(&file), watch)?;
         file.sync_all().map_err(|source| Error::Stream { action: "writing", source })?;
         unfinished.finish()?;
         Ok(progress)
@@ -63,12 +71,20 @@ impl Store {
 ///
 /// # Errors
 /// As [`Store::open`] and [`Store::restore`]; [`Error::is_full`].
-pub fn restore(
+pub fn restore(path: impl AsRef<Path>, input: impl Read) -> Result<Progress, Error> {
+    restore_with(path, input, |_| ControlFlow::Continue(()))
+}
+
+/// As [`restore`], with a callback, which is told how far it has come and may end it.
+///
+/// # Errors
+/// As there; [`Error::Aborted`].
+pub fn restore_with(
     path: impl AsRef<Path>,
-    input: &mut dyn Read,
-    watch: &mut Watch<'_>,
+    mut input: impl Read,
+    mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Progress, Error> {
-    restore_at(path.as_ref(), input, watch)
+    restore_at(path.as_ref(), &mut input, &mut watch)
 }
 
 /// Not generic, so that it is compiled here, once.
@@ -78,7 +94,7 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     let metadata = fs::metadata(&path).map_err(failed("reading", &path))?;
     let statistics = empty.statistics()?;
     if !metadata.is_file() || statistics.log {
-        let restored = empty.restore(input, watch);
+        let restored = empty.restore_all(input, watch);
         empty.close()?;
         return restored;
     }

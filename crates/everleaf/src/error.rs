@@ -9,7 +9,7 @@ use everleaf_pool::{KeyType, PoolError};
 use everleaf_trees::EngineError;
 
 use crate::durability::why_not;
-use crate::{DurabilityMode, Engine, key_type_name};
+use crate::{DurabilityMode, Engine};
 
 /// The longest value: 1 GiB.
 pub const MAX_VALUE_BYTES: u64 = 1 << 30;
@@ -26,11 +26,14 @@ pub enum Error {
     #[error(transparent)]
     Index(IndexError),
     /// A key of the other kind.
-    #[error("this store has {name} keys, the key given is none; give one, or create a store with \
-        the other kind of keys",
-        name = key_type_name(*.expected))]
+    #[error(
+        "the keys of this tree are {expected}, and {other} are wanted or given; use keys of the \
+        tree's kind",
+        expected = kind(*.expected),
+        other = kind(other_kind(*.expected))
+    )]
     WrongKeyType {
-        /// What the store was made for.
+        /// What the tree was made for.
         expected: KeyType,
     },
     /// No such engine, or one that is still to come.
@@ -77,7 +80,7 @@ pub enum Error {
         name: String,
     },
     /// A parameter that the engine does not have.
-    #[error("--{parameter} is no parameter of engine {engine}; leave it out")]
+    #[error("engine {engine} has no parameter {parameter}; leave it out")]
     UnknownParameter {
         /// Its name.
         parameter: &'static str,
@@ -204,9 +207,43 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A key or a value of a typed tree is not of its type.
+    #[error(
+        "what is stored is no {expected}; open the tree with the types that it was written with"
+    )]
+    WrongType {
+        /// The type that was expected.
+        expected: &'static str,
+    },
+    /// A value of a typed tree has no encoding.
+    #[error("the value cannot be stored as {format}: {what}")]
+    NotEncodable {
+        /// The encoding.
+        format: &'static str,
+        /// Why not.
+        what: String,
+    },
     /// The store was closed.
     #[error("the store is closed; open it again")]
     Closed,
+}
+
+/// What [`Store`](crate::Store)s and their parts return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Keys of a kind, in words.
+const fn kind(key_type: KeyType) -> &'static str {
+    match key_type {
+        KeyType::U64 => "u64 numbers",
+        KeyType::Bytes => "byte strings",
+    }
+}
+
+const fn other_kind(key_type: KeyType) -> KeyType {
+    match key_type {
+        KeyType::U64 => KeyType::Bytes,
+        KeyType::Bytes => KeyType::U64,
+    }
 }
 
 /// An engine as it was asked for.
@@ -215,7 +252,7 @@ fn named(name: &str) -> String {
 }
 
 /// Refuses a value that is too long.
-pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
     let bytes = value.len() as u64;
     if bytes > MAX_VALUE_BYTES {
         Err(Error::ValueTooLong { bytes, max_bytes: MAX_VALUE_BYTES })

@@ -22,6 +22,7 @@ const LOOKED_AT: usize = 16 * BATCH_ENTRIES;
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Swept {
     /// Entries that it looked at.
     pub looked_at: u64,

@@ -19,6 +19,7 @@ use std::ops::Bound;
 use everleaf_index::{IndexError, MAX_KEY_BYTES};
 use everleaf_pool::KeyType;
 
+use crate::scan::{Entry, Fetched};
 use crate::{Error, Key, OwnedKey};
 
 /// The first byte of every key that is not the store's own, or needs an escape.
@@ -131,6 +132,19 @@ impl Space {
             (Self::Own, OwnedKey::Bytes(bytes)) if bytes.first() != Some(&ESCAPE) => Some(key),
             _ => self.decode(key.as_ref()),
         }
+    }
+
+    /// Entries whose keys are the index's, with keys of this space.
+    ///
+    /// # Errors
+    /// Damage: a key is of another space.
+    pub(crate) fn decode_all(self, fetched: Vec<Fetched>) -> Result<Vec<Entry>, Error> {
+        let own = |entry: Fetched| {
+            let key = self.decode_owned(entry.key);
+            let key = key.ok_or(Error::corrupt(0, "a key belongs to no tree"))?;
+            Ok((key, entry.value))
+        };
+        fetched.into_iter().map(own).collect()
     }
 
     /// As [`decode`](Self::decode), without a copy but of a key that was escaped.

@@ -5,32 +5,33 @@
 //! ```
 //! use everleaf::Store;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
+//! # fn main() -> everleaf::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("trees.pool");
 //! let store = Store::create(&path)?;
-//! store.put("oak", b"Quercus robur")?;
-//! store.put("ash", b"Fraxinus excelsior")?;
-//! store.put("aspen", b"Populus tremula")?;
+//! store.put("oak", "Quercus robur")?;
+//! store.put("ash", "Fraxinus excelsior")?;
+//! store.put("aspen", "Populus tremula")?;
 //! drop(store); // Closes it. A process that is killed instead loses nothing either.
 //!
 //! let store = Store::open(&path)?;
-//! assert_eq!(store.get("oak")?.as_deref(), Some(b"Quercus robur".as_slice()));
+//! assert_eq!(store.get("oak")?, Some(b"Quercus robur".to_vec()));
 //! for entry in store.prefix("as") {
 //!     let (key, value) = entry?;
-//!     println!("{}: {}", key.as_ref(), value.escape_ascii());
+//!     println!("{key}: {}", String::from_utf8_lossy(&value));
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values**
-//!   are bytes, up to 1 GiB.
+//!   are bytes, up to 1 GiB. A [typed tree](Store::typed_tree) has keys and values of Rust's types.
 //! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened
 //!   wholly or not at all. On persistent memory (a file on a DAX file system, or a DAX device) this
 //!   holds for power failures; on tmpfs and ordinary files for the death of the process.
 //!   [`Store::statistics`] says which.
-//! * **Threads.** A [`Store`] is shared by reference. Readers and, with a concurrent engine,
+//! * **Threads.** A [`Store`] is shared by reference or cloned. Readers and, with a concurrent
+//!   engine,
 //!   writers run side by side.
 //! * **Ranges** go both ways and live beside writers, see [`Range`]; a [`Snapshot`] shows one
 //!   moment.
@@ -44,8 +45,9 @@
 //! (`everleaf-trees`) maps the key to the record's offset. The order in which the two become
 //! durable is in `link.rs`.
 //!
-//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `options` (making
-//! and opening) · `key` · `keyspace` `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
+//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `handle` (what is
+//! behind them) · `typed` (trees with types) · `options` (making and opening) · `key` · `keyspace`
+//! `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
 //! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
 //! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) ·
 //! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
@@ -66,13 +68,16 @@ mod dump_files;
 mod durability;
 mod error;
 mod expiry;
+mod handle;
+#[doc(hidden)]
+pub mod internal;
 mod key;
 mod keyspace;
 mod life;
 mod link;
 mod logged;
 mod options;
-pub mod registry;
+mod registry;
 mod salvage;
 mod scan;
 mod snapshot;
@@ -80,36 +85,40 @@ mod statistics;
 mod store;
 mod transfer;
 mod tree;
+mod typed;
 mod unfinished;
 mod value_record;
 mod view;
 
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
-pub use dump_files::restore;
+pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
-pub use error::{Error, MAX_VALUE_BYTES};
-pub use everleaf_index::{
-    BytesKeys, Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES, U64Keys,
-};
+pub use error::{Error, MAX_VALUE_BYTES, Result};
+pub use everleaf_index::{Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES};
 pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{
-    DaxHint, Durability, FlushInstruction, InjectedAborts, Medium, Simulation, TransactionCounts,
-    Transactions,
+    DaxHint, Durability, FlushInstruction, Medium, TransactionCounts, Transactions,
 };
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 pub use everleaf_trees::{DEFAULT_ENGINE, Engine, EngineError, EngineParameters};
 pub use expiry::Swept;
-pub use key::{Key, OwnedKey, StoreKey, key_type_name};
+pub use key::{AsKey, Key, KeyRange, OwnedKey, key_type_name};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
-pub use salvage::{Salvaged, salvage};
-pub use scan::{Entry, Range, Scan};
+pub use salvage::{Salvaged, salvage, salvage_with};
+pub use scan::{Entry, Keys, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Statistics};
 pub use store::Store;
 pub use transfer::{Progress, Watch};
 pub use tree::Tree;
+#[cfg(feature = "serde")]
+pub use typed::Json;
+pub use typed::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
 pub use view::View;
+
+// Within the crate only; others have it from `internal`.
+use key::StoreKey;
 
 /// The README's example runs as a test.
 #[cfg(doctest)]

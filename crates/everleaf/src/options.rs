@@ -39,10 +39,11 @@ pub(crate) const GROUP_UNIT: u64 = 4096;
 ///     .key_type(KeyType::U64)
 ///     .size_bytes(1 << 20)
 ///     .create(&path)?;
-/// store.put(42, b"the answer")?;
+/// store.put(42, "the answer")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreateOptions {
     /// The tree. Default: `fptree-c`.
     pub engine: Engine,
@@ -171,6 +172,41 @@ impl CreateOptions {
         self.create_at(path.as_ref())
     }
 
+    /// Opens the store at `path`, or makes one of these options if there is none. What is there is
+    /// opened as it was made: of these options only the clock, the transactions and the durability
+    /// count for it.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) and [`OpenOptions::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("numbers.pool");
+    /// use everleaf::{CreateOptions, KeyType};
+    ///
+    /// let options = CreateOptions::new().key_type(KeyType::U64).size_bytes(1 << 20);
+    /// options.open_or_create(&path)?.put(1, "one")?;
+    /// assert_eq!(options.open_or_create(&path)?.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        let path = path.as_ref();
+        let mut open = OpenOptions::new().clock(self.clock.clone()).transactions(self.transactions);
+        open.durability = self.durability;
+        loop {
+            match open.open(path) {
+                Err(Error::Pool(PoolError::Missing { .. })) => {}
+                opened => return opened,
+            }
+            // Another process may make it in between, or remove it.
+            match self.create(path) {
+                Err(Error::Pool(PoolError::Exists { .. })) => {}
+                created => return created,
+            }
+        }
+    }
+
     /// Not generic, so that the engines are compiled here, once, and not in every crate that makes
     /// a store.
     fn create_at(&self, path: &Path) -> Result<Store, Error> {
@@ -220,7 +256,7 @@ impl CreateOptions {
     ///
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
-    pub fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
+    pub(crate) fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let ground = Ground::new(self.engine, media.region().medium(), media.durability());
         self.make(media, ground, Made::New)
     }
@@ -307,6 +343,7 @@ pub enum FlushChoice {
 
 /// How a store is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Whether the file must not be written: if recovery is needed, it happens in private memory.
     /// Several readers may have a store open.
@@ -421,7 +458,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`open`](Self::open), but for those about files.
-    pub fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
+    pub(crate) fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         self.open_since(media, Instant::now())
     }
 

@@ -64,26 +64,33 @@ impl Salvaged {
 ///
 /// # Errors
 /// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or
-/// open elsewhere) or the new pool from being made; no new file is left then. [`Error::Aborted`].
+/// open elsewhere) or the new pool from being made; no new file is left then.
 ///
 /// # Examples
 /// ```
-/// use std::ops::ControlFlow;
 /// # let folder = tempfile::tempdir()?;
 /// # let (path, new) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
 /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(&path)?;
-/// # store.put("key", b"value")?;
+/// # store.put("key", "value")?;
 /// # drop(store);
-/// let salvaged = everleaf::salvage(&path, &new, &mut |_| ControlFlow::Continue(()))?;
+/// let salvaged = everleaf::salvage(&path, &new)?;
 /// assert_eq!((salvaged.from_index, salvaged.unreadable), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn salvage(
+pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<Salvaged, Error> {
+    salvage_with(damaged, new, |_| ControlFlow::Continue(()))
+}
+
+/// As [`salvage`], with a callback, which is told how far it has come and may end it.
+///
+/// # Errors
+/// As there; [`Error::Aborted`].
+pub fn salvage_with(
     damaged: impl AsRef<Path>,
     new: impl AsRef<Path>,
-    watch: &mut Watch<'_>,
+    mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Salvaged, Error> {
-    salvage_to(damaged.as_ref(), new.as_ref(), watch)
+    salvage_to(damaged.as_ref(), new.as_ref(), &mut watch)
 }
 
 /// What there is to be read; and, if the log beside the pool cannot be, why not.
@@ -183,7 +190,7 @@ impl Work<'_> {
                 // Its keys may have been numbers: as byte strings they can be read in either case.
                 let entry = CatalogEntry { number, key_type: KeyType::Bytes, dropping: false };
                 let mut name = format!("{LOST_TREE}{number}");
-                while !catalog.insert(&name, &entry.to_bytes())? {
+                while !catalog.put_if_absent(&name, entry.to_bytes())? {
                     name.push('-');
                 }
                 let lost = "the name of a tree is lost, and the kind of its keys";

@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use everleaf_index::Direction;
 
 use crate::backend::Backend;
-use crate::keyspace::successor;
+use crate::keyspace::{Space, successor};
 use crate::life::Life;
 use crate::snapshot::Images;
-use crate::view::View;
-use crate::{Error, Key, OwnedKey};
+use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 
 /// Entries that are fetched at a time.
 pub(crate) const BATCH_ENTRIES: usize = 128;
@@ -29,6 +29,7 @@ pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// assert!(matches!(scan.to, std::ops::Bound::Excluded(_)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Scan {
     /// The lower end.
     pub from: Bound<OwnedKey>,
@@ -58,22 +59,22 @@ impl Scan {
     }
 
     /// The keys in a range, the least first.
-    pub fn of<K: Clone + Into<OwnedKey>>(range: impl RangeBounds<K>) -> Self {
-        let owned = |bound: Bound<&K>| bound.map(|key| key.clone().into());
-        Self { from: owned(range.start_bound()), to: owned(range.end_bound()), ..Self::all() }
+    pub fn of(range: impl KeyRange) -> Self {
+        let (from, to) = range.bounds();
+        Self { from: from.map(Key::to_owned), to: to.map(Key::to_owned), ..Self::all() }
     }
 
     /// Only this key and greater ones.
     #[must_use]
-    pub fn starting_at(mut self, key: impl Into<OwnedKey>) -> Self {
-        self.from = Bound::Included(key.into());
+    pub fn starting_at(mut self, key: impl AsKey) -> Self {
+        self.from = Bound::Included(key.as_key().to_owned());
         self
     }
 
     /// Only keys less than this one.
     #[must_use]
-    pub fn ending_before(mut self, key: impl Into<OwnedKey>) -> Self {
-        self.to = Bound::Excluded(key.into());
+    pub fn ending_before(mut self, key: impl AsKey) -> Self {
+        self.to = Bound::Excluded(key.as_key().to_owned());
         self
     }
 
@@ -161,6 +162,8 @@ pub(crate) struct Cursor {
     /// Expired entries are shown as well; a snapshot, which has a time of its own, looks for
     /// itself.
     expired: bool,
+    /// Values are copied; else they are empty.
+    values: bool,
 }
 
 impl Cursor {
@@ -180,7 +183,13 @@ impl Cursor {
             upper,
             exhausted: false,
             once: false,
+            values: true,
         }
+    }
+
+    /// The same without a copy of the values.
+    pub(crate) fn without_values(self) -> Self {
+        Self { values: false, ..self }
     }
 
     /// The same with what has expired and was not removed yet.
@@ -193,9 +202,16 @@ impl Cursor {
         Self { once: true, ..self }
     }
 
+    /// Leaves out what lies before a bound: a lower one, or an upper one.
+    fn narrow(&mut self, bound: Bound<OwnedKey>, lower: bool) {
+        let end = if lower { &mut self.lower } else { &mut self.upper };
+        let old = std::mem::replace(end, Bound::Unbounded);
+        *end = tighter(old, bound, lower);
+    }
+
     /// Fetches up to `limit` entries from one end, the outermost first. Without any, everything is
     /// exhausted.
-    pub(crate) fn fetch(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
+    pub(crate) fn fetch(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>> {
         loop {
             let fetched = self.fetch_once(end, limit)?;
             if !fetched.is_empty() || self.exhausted {
@@ -205,7 +221,7 @@ impl Cursor {
     }
 
     /// The same, where what was found may all be invisible in the snapshot.
-    fn fetch_once(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>, Error> {
+    fn fetch_once(&mut self, end: Direction, limit: usize) -> Result<Vec<Fetched>> {
         let forward = end == Direction::Forward;
         let (start, stop) =
             if forward { (&self.lower, &self.upper) } else { (&self.upper, &self.lower) };
@@ -222,10 +238,11 @@ impl Cursor {
                 disordered = true; // A damaged index must not make this go round in circles.
                 return ControlFlow::Break(());
             }
-            bytes += found.value.len();
+            let value = if self.values { found.value } else { &[] };
+            bytes += value.len();
             batch.push(Fetched {
                 key: key.to_owned(),
-                value: found.value.to_vec(),
+                value: value.to_vec(),
                 expires_ms: found.expires_ms,
             });
             reached_stop = batch.len() < limit && bytes < BATCH_BYTES;
@@ -275,8 +292,22 @@ impl Cursor {
 /// of fetching.
 ///
 /// After an error the iterator ends.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+/// #     .create(folder.path().join("a.pool"))?;
+/// store.put_many([("ash", "1"), ("beech", "2"), ("cedar", "3"), ("oak", "4")])?;
+/// let mut range = store.range("b"..);
+/// assert_eq!(range.next().transpose()?.unwrap().0, "beech");
+/// range.seek("d")?;
+/// assert_eq!(range.peek()?.unwrap().0, "oak");
+/// assert_eq!(range.next_back().transpose()?.unwrap().0, "oak");
+/// assert!(range.next().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Range<'s> {
-    view: &'s View,
+    space: Space,
     /// None if the bounds were refused.
     cursor: Option<Cursor>,
     /// The least entries, the least in front.
@@ -286,19 +317,73 @@ pub struct Range<'s> {
     direction: Direction,
     /// The bounds are of the wrong kind: the first item.
     refused: Option<Error>,
+    of_store: PhantomData<&'s ()>,
 }
 
-impl<'s> Range<'s> {
-    pub(crate) fn new(view: &'s View, scan: Scan) -> Self {
-        let direction = scan.direction;
-        let (cursor, refused) = match view.cursor(scan) {
+impl Range<'_> {
+    pub(crate) fn new(space: Space, cursor: Result<Cursor>, direction: Direction) -> Self {
+        let (cursor, refused) = match cursor {
             Ok(cursor) => (Some(cursor), None),
             Err(error) => (None, Some(error)),
         };
-        Self { view, cursor, least: VecDeque::new(), greatest: VecDeque::new(), direction, refused }
+        let (least, greatest) = (VecDeque::new(), VecDeque::new());
+        Self { space, cursor, least, greatest, direction, refused, of_store: PhantomData }
     }
 
-    fn take(&mut self, end: Direction) -> Option<Result<Entry, Error>> {
+    /// The same without a copy of the values: they are empty.
+    pub(crate) fn without_values(mut self) -> Self {
+        self.cursor = self.cursor.map(Cursor::without_values);
+        self
+    }
+
+    /// The next entry, which stays the next one; none at the end.
+    ///
+    /// # Errors
+    /// What [`next`](Iterator::next) would give; the iterator ends with it.
+    pub fn peek(&mut self) -> Result<Option<&Entry>> {
+        let next = self.next().transpose()?;
+        let near = match self.direction {
+            Direction::Forward => &mut self.least,
+            Direction::Backward => &mut self.greatest,
+        };
+        if let Some(entry) = next {
+            near.push_front(entry);
+        }
+        Ok(near.front())
+    }
+
+    /// Leaves out what comes before `key`: the next entry is the one of `key`, or the first that
+    /// comes after it. A key that lies behind is not gone back to.
+    ///
+    /// # Errors
+    /// [`Error::WrongKeyType`].
+    pub fn seek(&mut self, key: impl AsKey) -> Result<()> {
+        self.seek_to(key.as_key())
+    }
+
+    fn seek_to(&mut self, key: Key<'_>) -> Result<()> {
+        let forward = self.direction == Direction::Forward;
+        let owned = key.to_owned();
+        let bound = self.space.encode_bound(Bound::Included(&owned), forward)?;
+        let before =
+            |entry: &Entry| !passes(&Bound::Included(owned.clone()), entry.0.as_ref(), forward);
+        let (near, far) = match self.direction {
+            Direction::Forward => (&mut self.least, &mut self.greatest),
+            Direction::Backward => (&mut self.greatest, &mut self.least),
+        };
+        while near.front().is_some_and(before) {
+            near.pop_front();
+        }
+        while far.back().is_some_and(before) {
+            far.pop_back();
+        }
+        if let Some(cursor) = &mut self.cursor {
+            cursor.narrow(bound, forward);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, end: Direction) -> Option<Result<Entry>> {
         if let Some(refused) = self.refused.take() {
             return Some(Err(refused));
         }
@@ -313,7 +398,8 @@ impl<'s> Range<'s> {
             // What was fetched from the other end is all there is in between.
             return far.pop_back().map(Ok);
         };
-        match cursor.fetch(end, BATCH_ENTRIES).and_then(|fetched| self.view.decode(fetched)) {
+        let fetched = cursor.fetch(end, BATCH_ENTRIES);
+        match fetched.and_then(|fetched| self.space.decode_all(fetched)) {
             Ok(entries) => near.extend(entries),
             Err(error) => {
                 self.cursor = None;
@@ -327,7 +413,7 @@ impl<'s> Range<'s> {
 }
 
 impl Iterator for Range<'_> {
-    type Item = Result<Entry, Error>;
+    type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.take(self.direction)
@@ -344,6 +430,26 @@ impl DoubleEndedIterator for Range<'_> {
 }
 
 impl FusedIterator for Range<'_> {}
+
+/// An iterator over keys in order, from either end, which does not read the values. As [`Range`]
+/// otherwise.
+pub struct Keys<'s>(pub(crate) Range<'s>);
+
+impl Iterator for Keys<'_> {
+    type Item = Result<OwnedKey>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.map(|(key, _)| key))
+    }
+}
+
+impl DoubleEndedIterator for Keys<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.0.next_back()?.map(|(key, _)| key))
+    }
+}
+
+impl FusedIterator for Keys<'_> {}
 
 #[cfg(test)]
 mod tests {

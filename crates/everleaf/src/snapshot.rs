@@ -12,17 +12,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::{Bound, Deref};
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
 
+use everleaf_index::Direction;
+use everleaf_pool::KeyType;
 use parking_lot::{Mutex, RwLock};
 
-use crate::backend::{Backend, Found};
-use crate::life::Life;
+use crate::backend::Found;
+use crate::handle::Handle;
 use crate::scan::Fetched;
-use crate::view::View;
-use crate::{Error, Key, OwnedKey, Tree};
+use crate::view::{View, reads};
+use crate::{AsKey, Entry, Error, Key, KeyRange, Keys, OwnedKey, Range, Result, Scan, Tree};
 
 /// Bytes of images that a snapshot may gather if nothing else is said: 256 MiB.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
@@ -96,7 +99,7 @@ impl Images {
         kept.passed = Some(key.clone());
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         if self.lost.load(Ordering::Acquire) {
             Err(Error::SnapshotLost { limit_bytes: self.limit_bytes })
         } else {
@@ -110,7 +113,7 @@ impl Images {
         key: Key<'_>,
         found: Option<Found<'_>>,
         show: &mut dyn FnMut(Found<'_>),
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let image = self.image(key)?;
         let found = match &image {
             Some(image) => {
@@ -125,7 +128,7 @@ impl Images {
 
     /// A copy of the image of a key, so that writers, who all keep their images here, do not wait
     /// for whom it is shown to.
-    fn image(&self, key: Key<'_>) -> Result<Option<Image>, Error> {
+    fn image(&self, key: Key<'_>) -> Result<Option<Image>> {
         let kept = self.kept.lock();
         self.check()?;
         Ok(kept.images.get(&key.to_owned()).cloned())
@@ -137,7 +140,7 @@ impl Images {
         &self,
         fetched: &mut Vec<Fetched>,
         bounds: (Bound<OwnedKey>, Bound<OwnedKey>),
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let kept = self.kept.lock();
         self.check()?;
         if is_possible(&bounds) {
@@ -217,7 +220,7 @@ impl Snapshots {
     }
 }
 
-/// A store as it was at one moment, whatever is written since. It reads like a [`View`].
+/// A store as it was at one moment, whatever is written since.
 ///
 /// Writers copy what they replace to DRAM while a snapshot lives; when that exceeds its limit (256
 /// MiB, see [`Store::snapshot_with_limit`](crate::Store::snapshot_with_limit)), the snapshot is
@@ -228,42 +231,45 @@ impl Snapshots {
 /// # let folder = tempfile::tempdir()?;
 /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
 /// #     .create(folder.path().join("a.pool"))?;
-/// store.put("key", b"before")?;
+/// store.put("key", "before")?;
 /// let snapshot = store.snapshot()?;
-/// store.put("key", b"after")?;
-/// store.put("another", b"")?;
+/// store.put("key", "after")?;
+/// store.put("another", "")?;
 /// assert_eq!(snapshot.get("key")?.as_deref(), Some(&b"before"[..]));
 /// assert_eq!(snapshot.iter().count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot {
-    view: View,
+    handle: Handle,
     images: Arc<Images>,
 }
 
 impl Snapshot {
-    pub(crate) fn begin(
-        backend: &Arc<dyn Backend>,
-        space: crate::keyspace::Space,
-        limit_bytes: u64,
-    ) -> Result<Self, Error> {
-        let images = backend.begin_snapshot(limit_bytes)?;
-        let of_view = Some(Arc::clone(&images));
-        Ok(Self { view: View::new(Arc::clone(backend), space, Life::OF_STORE, of_view), images })
+    pub(crate) fn begin(handle: &Handle, limit_bytes: u64) -> Result<Self> {
+        let images = handle.backend().begin_snapshot(limit_bytes)?;
+        Ok(Self { handle: handle.in_snapshot(&images), images })
     }
 
-    /// A named tree as it was then; `tree` is what it is now.
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// A named tree as it was then, typed as `tree`, which is what it is now.
     ///
     /// # Errors
     /// [`Error::OtherStore`], [`Error::TreeDropped`].
-    pub fn of(&self, tree: &Tree) -> Result<View, Error> {
-        if !std::ptr::addr_eq(Arc::as_ptr(self.view.backend()), Arc::as_ptr(tree.backend())) {
+    pub fn of<K, V>(&self, tree: &Tree<K, V>) -> Result<View<K, V>> {
+        if !tree.handle().is_of(self.handle.backend()) {
             return Err(Error::OtherStore);
         }
         // Of a tree that is dropped later the snapshot still has what was in it.
-        tree.life().check()?;
-        let (backend, images) = (Arc::clone(tree.backend()), Arc::clone(&self.images));
-        Ok(View::new(backend, tree.space(), Life::OF_STORE, Some(images)))
+        tree.handle().life().check()?;
+        Ok(View::new(tree.handle().in_snapshot(&self.images)))
+    }
+
+    /// The store's own tree as it was then, as a [`View`].
+    pub fn view(&self) -> View {
+        View::new(self.handle.clone())
     }
 
     /// Bytes of DRAM that it has gathered.
@@ -272,16 +278,23 @@ impl Snapshot {
     }
 }
 
-impl Deref for Snapshot {
-    type Target = View;
-    fn deref(&self) -> &View {
-        &self.view
+/// Reading the store's own tree as it was then.
+impl Snapshot {
+    reads!();
+}
+
+impl<'s> IntoIterator for &'s Snapshot {
+    type Item = Result<Entry>;
+    type IntoIter = Range<'s>;
+
+    fn into_iter(self) -> Range<'s> {
+        self.iter()
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.view.backend().end_snapshot(&self.images);
+        self.handle.backend().end_snapshot(&self.images);
     }
 }
 

@@ -85,6 +85,7 @@ pub struct Capabilities {
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckOutcome {
     /// Whether nothing is wrong: no violation and no leak.
     pub ok: bool,

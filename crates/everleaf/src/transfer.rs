@@ -110,26 +110,48 @@ impl Store {
     /// ahead of the copy is held in DRAM meanwhile.
     ///
     /// # Errors
-    /// [`Error::is_full`], [`Error::Aborted`], as [`CreateOptions::create`]; no file is left then.
+    /// [`Error::is_full`], as [`CreateOptions::create`]; no file is left then.
     /// [`Error::SnapshotLost`] if more than 4 GiB are replaced ahead.
     ///
     /// # Examples
     /// ```
-    /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
-    /// store.put("key", b"value")?;
+    /// store.put("key", "value")?;
     /// let backup = folder.path().join("backup.pool");
-    /// store.copy(&backup, &mut |progress| {
+    /// store.copy(&backup)?;
+    /// assert_eq!(everleaf::Store::open(&backup)?.get("key")?, Some(b"value".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy(&self, path: impl AsRef<Path>) -> Result<Progress, Error> {
+        self.copy_with(path, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`copy`](Store::copy), with a callback, which is told how far it has come and may end it.
+    ///
+    /// # Errors
+    /// As there; [`Error::Aborted`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// store.copy_with(folder.path().join("backup.pool"), |progress| {
     ///     println!("{} entries", progress.entries);
     ///     ControlFlow::Continue(())
     /// })?;
-    /// assert_eq!(everleaf::Store::open(&backup)?.get("key")?.as_deref(), Some(&b"value"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn copy(&self, path: impl AsRef<Path>, watch: &mut Watch<'_>) -> Result<Progress, Error> {
-        self.copy_to(path.as_ref(), watch)
+    pub fn copy_with(
+        &self,
+        path: impl AsRef<Path>,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Progress, Error> {
+        self.copy_to(path.as_ref(), &mut watch)
     }
 
     fn copy_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {

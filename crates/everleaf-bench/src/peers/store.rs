@@ -25,7 +25,7 @@ impl<K: BenchKey> ByteStore<K> for Everleaf {
         Ok(self.0.get_with(key.store_key(), show)?.is_some())
     }
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
-        Ok(self.0.insert(key.store_key(), value)?)
+        Ok(self.0.put_if_absent(key.store_key(), value)?)
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         Ok(self.0.put(key.store_key(), value).map(drop)?)
@@ -43,7 +43,7 @@ impl<K: BenchKey> ByteStore<K> for Everleaf {
         Ok(scanned?)
     }
     fn len(&self) -> u64 {
-        self.0.len()
+        self.0.len().unwrap_or(0)
     }
     fn statistics(&self) -> Option<IndexStatistics> {
         let of_store = self.0.statistics().ok()?;

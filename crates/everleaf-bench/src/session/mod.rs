@@ -4,7 +4,8 @@ mod targets;
 
 use std::time::Duration;
 
-use everleaf::{EngineParameters, registry};
+use everleaf::EngineParameters;
+use everleaf::internal::registry;
 use everleaf_index::{Conflicts, IndexStatistics};
 use everleaf_pmem::{Cpu, Durability, Medium};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use everleaf::{CreateOptions, Engine, KeyType, Store, StoreKey, registry};
+use everleaf::internal::{StoreKey, create_on, registry};
+use everleaf::{CreateOptions, Engine, KeyType, Store};
 use everleaf_pmem::{Dram, Emulated, Hardware, Latencies as AddedLatencies, Media, Region};
 use everleaf_pool::Pool;
 
@@ -187,6 +188,6 @@ impl Session {
         let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
         let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
         let options = options.transactions(self.plan.options.transactions);
-        Ok(options.create_on(media)?)
+        Ok(create_on(&options, media)?)
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage};
+use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage_with};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -49,7 +49,7 @@ struct Report {
 impl From<CheckOutcome> for Report {
     fn from(outcome: CheckOutcome) -> Self {
         let violations = outcome.violations.len() as u64;
-        let CheckOutcome { ok, keys, leaked_blocks, violations: details } = outcome;
+        let CheckOutcome { ok, keys, leaked_blocks, violations: details, .. } = outcome;
         Self { ok, keys, violations, leaked_blocks, details }
     }
 }
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Outcome {
 fn checked(pool: &Path) -> Result<CheckOutcome, Error> {
     let store = Store::open_read_only(pool)?;
     let bar = entries_bar();
-    let outcome = store.check_with(&mut |progress| {
+    let outcome = store.check_with(|progress| {
         show_entries(&bar, progress);
         ControlFlow::Continue(())
     });
@@ -106,7 +106,7 @@ struct Rescued {
 
 /// Copies what can be read.
 fn rescue(args: &Args, new: &Path) -> Outcome {
-    let salvaged = Ending::awaited()?.during(|watch| salvage(&args.pool, new, watch))?;
+    let salvaged = Ending::awaited()?.during(|watch| salvage_with(&args.pool, new, watch))?;
     let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged;
     let text = if args.json {
         let report = Rescued { from_index, from_records, unreadable, details: complaints };

@@ -26,7 +26,7 @@ pub struct Args {
 /// Copies.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let copied = Ending::awaited()?.during(|watch| store.copy(&args.new, watch))?;
+    let copied = Ending::awaited()?.during(|watch| store.copy_with(&args.new, watch))?;
     complain(&format!("copied {} entries", copied.entries));
     Ok(())
 }

@@ -90,15 +90,12 @@ pub fn run(args: Args) -> Outcome {
             "--max-size {max_size} is less than --size {size}; make it larger"
         )));
     }
-    let options = CreateOptions {
-        engine: args.engine.parse()?,
-        key_type: args.keys.into(),
-        size_bytes: args.size,
-        max_size_bytes: args.max_size,
-        parameters: args.parameters.into(),
-        durability: args.durability,
-        ..CreateOptions::new()
-    };
+    let mut options = CreateOptions::new()
+        .engine(args.engine.parse()?)
+        .key_type(args.keys.into())
+        .size_bytes(args.size)
+        .parameters(args.parameters.into());
+    (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
     options.create(&args.pool)?.close()?;
     Ok(())
 }

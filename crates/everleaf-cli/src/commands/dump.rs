@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn to_file(store: &Store, path: &Path) -> Result<u64, Failure> {
-    match Ending::awaited()?.during(|watch| store.dump_file(path, watch)) {
+    match Ending::awaited()?.during(|watch| store.dump_file_with(path, watch)) {
         Ok(progress) => Ok(progress.entries),
         Err(Error::Stream { source, .. }) => Err(no_room_or(&source, path)),
         Err(Error::Pool(PoolError::Io { source, .. })) => {
@@ -71,7 +71,7 @@ fn no_room_or(error: &io::Error, path: &Path) -> Failure {
 fn to_output(store: &Store) -> Result<u64, Failure> {
     let output = &mut BufWriter::new(stdout().lock());
     let bar = entries_bar();
-    let dumped = store.dump(output, &mut |progress| {
+    let dumped = store.dump_with(output, |progress| {
         show_entries(&bar, progress);
         ControlFlow::Continue(())
     });

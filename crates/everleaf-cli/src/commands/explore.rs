@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use everleaf::{Engine, InjectedAborts};
+use everleaf::Engine;
+use everleaf::internal::InjectedAborts;
 use everleaf_crash::{
     Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving,
     explore_threads_with, explore_with,
@@ -233,7 +234,12 @@ pub fn run(args: Args) -> Outcome {
             args.budget
         )));
     }
-    everleaf::registry::pool_format(engine, everleaf::KeyType::U64, &args.parameters.into(), 1)?;
+    everleaf::internal::registry::pool_format(
+        engine,
+        everleaf::KeyType::U64,
+        &args.parameters.into(),
+        1,
+    )?;
     if args.suite {
         return suite::run(engine, args.json);
     }
@@ -365,7 +371,7 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         group_bytes: given.group_bytes.or(tiny.group_bytes),
     };
     // Sizes that are not on offer are wrong usage, and no failed exploration.
-    everleaf::registry::pool_format(
+    everleaf::internal::registry::pool_format(
         engine,
         everleaf::KeyType::U64,
         &parameters,

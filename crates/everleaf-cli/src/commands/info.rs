@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::{InjectedAborts, OpenOptions, Shutdown, Statistics, key_type_name};
+use everleaf::internal::InjectedAborts;
+use everleaf::{OpenOptions, Shutdown, Statistics, key_type_name};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};

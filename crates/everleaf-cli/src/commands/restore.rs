@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Outcome {
     };
     let ending = Ending::awaited()?;
     let mut input = BufReader::with_capacity(256 << 10, ending.input(file));
-    let restored = ending.during(|watch| everleaf::restore(&args.pool, &mut input, watch));
+    let restored = ending.during(|watch| everleaf::restore_with(&args.pool, &mut input, watch));
     let restored = restored.map_err(|error| match error {
         Error::Dump { what } => Failure::failed(format!(
             "{name} is no dump that can be restored: \

@@ -108,7 +108,8 @@ pub fn run(args: Args) -> Outcome {
             use --memcached-auth-file and --password-file, or an address of the loopback",
         );
     }
-    let open = OpenOptions { durability: args.durability, ..OpenOptions::new() };
+    let mut open = OpenOptions::new();
+    open.durability = args.durability;
     let data = Arc::new(Database::open(&args.pool, &open)?);
     let mode = data.store().capabilities().durability_mode;
     let server = Server::start(Arc::clone(&data), options)?;

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use everleaf::{CreateOptions, Engine, InjectedAborts, Transactions};
+use everleaf::internal::InjectedAborts;
+use everleaf::{CreateOptions, Engine, Transactions};
 use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };

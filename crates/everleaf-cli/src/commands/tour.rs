@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Outcome {
         "A tour of Everleaf: an ordered key-value store that restarts in milliseconds and \
         loses nothing.",
     )?;
-    let options = CreateOptions { size_bytes: POOL_BYTES, ..CreateOptions::default() };
+    let options = CreateOptions::new().size_bytes(POOL_BYTES);
     let scratch = swept(args.pool)?;
     let (made, took) = timed(|| ScratchPool::create(&scratch, &options));
     let (pool, store) = made?;

@@ -27,13 +27,13 @@ impl Structure for Mixed {
     fn operate(&self, media: &Traced, i: usize) {
         let scratch = SCRATCH + i % 16;
         (0..4).for_each(|word| store(media, scratch, word, i as u64 + 7));
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             write(media, LOG, i as u64 + 1, site!("mixed.log"));
             media.fence(site!("mixed.log.fence"));
         }
         write(media, VALUE, i as u64 + 1, site!("mixed.value"));
         media.fence(site!("mixed.value.fence"));
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             write(media, LOG, 0, site!("mixed.reset"));
             media.fence(site!("mixed.reset.fence"));
         }

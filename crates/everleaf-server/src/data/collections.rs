@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf::{Direction, Error, Key, OwnedKey, Scan};
+use everleaf::{Direction, Error, Key, Scan};
 
 use super::record::{Collection, Header, Kind};
 use super::rows::{Part, part_prefix, part_rest, part_row};
@@ -22,12 +22,8 @@ impl Work<'_> {
         if is_empty(&from, &to) {
             return Ok(());
         }
-        let scan = Scan {
-            from: from.clone().map(OwnedKey::from),
-            to: to.clone().map(OwnedKey::from),
-            prefix: None,
-            direction,
-        };
+        let mut scan = Scan::of((from.clone(), to.clone()));
+        scan.direction = direction;
         let forward = direction == Direction::Forward;
         let mut mine = self.pending.range((from, to));
         let mut next_mine = || if forward { mine.next() } else { mine.next_back() };

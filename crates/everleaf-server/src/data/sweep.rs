@@ -117,7 +117,7 @@ impl Database {
                 rows.push(deleted_row(id)); // Nothing is left of it.
             }
             let mut batch = self.tree.batch();
-            rows.iter().try_for_each(|row| batch.delete(row))?;
+            rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
             if let Err(error) = batch.commit() {
                 // No room for the log of a batch: one by one, the last row last.
                 if !error.is_full() {

@@ -185,7 +185,7 @@ impl<'d> Work<'d> {
                 match value {
                     Some(value) => batch.put(row, value)?,
                     None => batch.delete(row)?,
-                }
+                };
             }
             batch.commit()?;
         }

@@ -9,9 +9,9 @@ mod target;
 
 use std::sync::OnceLock;
 
+use everleaf::internal::{BytesKeys, StoreKey, U64Keys, create_on, open_on, registry};
 use everleaf::{
-    BytesKeys, Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, StoreKey,
-    Transactions, U64Keys, registry,
+    Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
 };
 use everleaf_crash::{Acknowledges, Promise, Subject};
 use everleaf_pmem::{Media, Site, Traced};
@@ -149,7 +149,7 @@ impl EngineSubject {
                     .key_type(key_type)
                     .parameters(self.parameters);
                 let options = options.transactions(self.transactions);
-                Ok(Box::new(options.create_on(media).map_err(sentence)?.0))
+                Ok(Box::new(create_on(&options, media).map_err(sentence)?.0))
             }
         }
     }
@@ -178,7 +178,7 @@ impl EngineSubject {
             (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media, self.transactions),
             (Level::Store, _) => {
                 let options = OpenOptions::new().transactions(self.transactions);
-                Ok((Box::new(options.open_on(media).map_err(sentence)?.0), None))
+                Ok((Box::new(open_on(&options, media).map_err(sentence)?.0), None))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which barriers a configuration of an engine can reach at all.
 
 use everleaf::EngineParameters;
-use everleaf::registry::Needs;
+use everleaf::internal::registry::Needs;
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};

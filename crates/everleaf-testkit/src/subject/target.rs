@@ -3,7 +3,8 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf::{Error, OwnedKey, Store, StoreKey};
+use everleaf::internal::StoreKey;
+use everleaf::{Error, OwnedKey, Store};
 use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
 use everleaf_pmem::Traced;
 use everleaf_pool::{Audit, Pool};
@@ -193,12 +194,12 @@ fn together(store: &Store, operations: &[Operation]) -> Result<(), Error> {
     let mut batch = store.batch();
     for operation in operations {
         match operation {
-            Operation::Insert(key, value) => batch.insert(owned(key).as_ref(), &expand(*value))?,
-            Operation::Update(key, value) => batch.update(owned(key).as_ref(), &expand(*value))?,
-            Operation::Upsert(key, value) => batch.put(owned(key).as_ref(), &expand(*value))?,
-            Operation::Remove(key) => batch.delete(owned(key).as_ref())?,
-            _ => {} // A script has no others in a batch.
-        }
+            Operation::Insert(key, value) => batch.put_if_absent(owned(key), expand(*value))?,
+            Operation::Update(key, value) => batch.replace(owned(key), expand(*value))?,
+            Operation::Upsert(key, value) => batch.put(owned(key), expand(*value))?,
+            Operation::Remove(key) => batch.delete(owned(key))?,
+            _ => &mut batch, // A script has no others in a batch.
+        };
     }
     batch.commit().map(drop)
 }
@@ -207,16 +208,12 @@ impl Target for Store {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
         match operation {
             Operation::Insert(key, value) => {
-                self.insert(owned(key).as_ref(), &expand(*value)).map(drop)
+                self.put_if_absent(owned(key), expand(*value)).map(drop)
             }
-            Operation::Update(key, value) => {
-                self.update(owned(key).as_ref(), &expand(*value)).map(drop)
-            }
-            Operation::Upsert(key, value) => {
-                self.put(owned(key).as_ref(), &expand(*value)).map(drop)
-            }
-            Operation::Remove(key) => self.delete(owned(key).as_ref()).map(drop),
-            Operation::Get(key) => self.get(owned(key).as_ref()).map(drop),
+            Operation::Update(key, value) => self.replace(owned(key), expand(*value)).map(drop),
+            Operation::Upsert(key, value) => self.put(owned(key), expand(*value)).map(drop),
+            Operation::Remove(key) => self.delete(owned(key)).map(drop),
+            Operation::Get(key) => self.get(owned(key)).map(drop),
             Operation::Batch(operations) => together(self, operations),
             Operation::Scan => return self.content().map(drop),
             Operation::Sync | Operation::Epoch => self.sync(),
@@ -229,18 +226,18 @@ impl Target for Store {
     fn answer(&self, operation: &Operation) -> Result<Answer, String> {
         match operation {
             Operation::Insert(key, value) => {
-                self.insert(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+                self.put_if_absent(owned(key), expand(*value)).map(Answer::Changed)
             }
             Operation::Upsert(key, value) => {
-                self.put(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+                self.put(owned(key), expand(*value)).map(Answer::Changed)
             }
-            Operation::Remove(key) => self.delete(owned(key).as_ref()).map(Answer::Changed),
+            Operation::Remove(key) => self.delete(owned(key)).map(Answer::Changed),
             Operation::Get(key) => {
-                let value = self.get(owned(key).as_ref()).map_err(sentence)?;
+                let value = self.get(owned(key)).map_err(sentence)?;
                 return value.map(|bytes| value_of(&bytes)).transpose().map(Answer::Value);
             }
             Operation::Update(key, value) => {
-                self.update(owned(key).as_ref(), &expand(*value)).map(Answer::Changed)
+                self.replace(owned(key), expand(*value)).map(Answer::Changed)
             }
             Operation::Thread { operation, .. } => return Target::answer(self, operation),
             other => return Target::apply(self, other).map(|()| Answer::Done),

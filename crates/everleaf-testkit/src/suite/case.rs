@@ -1,6 +1,7 @@
 //! One exploration: what is explored, and how thoroughly.
 
-use everleaf::{Engine, EngineParameters, InjectedAborts, Simulation, Transactions};
+use everleaf::internal::{InjectedAborts, Simulation};
+use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::{
     Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with,
 };

@@ -12,7 +12,8 @@ mod report;
 mod run;
 mod sorted;
 
-use everleaf::{Engine, registry};
+use everleaf::Engine;
+use everleaf::internal::registry;
 use everleaf_crash::Mutant;
 
 pub use case::{Case, CaseKind, CaseSubject};

@@ -2,7 +2,8 @@
 //! place, of nodes of every fill; splits, merges, the roots that come and go; and what follows
 //! after each of them was cut.
 
-use everleaf::{Engine, registry};
+use everleaf::Engine;
+use everleaf::internal::registry;
 
 use super::case::Case;
 use super::directed::{inserts, lines, removes};

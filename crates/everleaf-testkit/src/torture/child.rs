@@ -147,7 +147,7 @@ fn perform(store: &Store, operation: &ChildOperation) -> Result<(), Error> {
                 match value {
                     Some(value) => batch.put(&key(number), value)?,
                     None => batch.delete(&key(number))?,
-                }
+                };
             }
             batch.commit().map(drop)
         }

@@ -1,6 +1,7 @@
 //! The conformance suite on every engine of this release, in several sizes.
 
-use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, U64Keys, registry};
+use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
+use everleaf::{Engine, EngineParameters};
 use everleaf_index::{Index, Model, SerialIndex};
 use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};

@@ -2,7 +2,8 @@
 //! their calls. Every other history of the concurrent FPTree is by the processor's transactions,
 //! where it has any.
 
-use everleaf::{BytesKeys, Engine, EngineParameters, StoreKey, Transactions, U64Keys, registry};
+use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
+use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
 use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region};
 use everleaf_pool::Pool;

@@ -2,10 +2,8 @@
 //! conforms, what threads were told by it can be explained by some order of their calls, and it
 //! survives crashes under every interleaving.
 
-use everleaf::{
-    BytesKeys, Engine, EngineParameters, InjectedAborts, Simulation, StoreKey, Transactions,
-    U64Keys, registry,
-};
+use everleaf::internal::{BytesKeys, InjectedAborts, Simulation, StoreKey, U64Keys, registry};
+use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::{Options, explore_threads};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex};
 use everleaf_pmem::{AbortCause, Cpu, Hardware, Media, Region};

@@ -145,7 +145,7 @@ impl Subject {
 
     fn tree(&self, tree: usize) -> Tree {
         match tree {
-            0 => Tree::clone(self.store()),
+            0 => self.store().default_tree().clone(),
             1 => self.store().tree(NAMES[1]).unwrap(),
             _ => self.store().tree_with(NAMES[2], KeyType::U64).unwrap(),
         }
@@ -209,10 +209,10 @@ impl Subject {
             let there = self.get(tree, &key).is_some();
             match what {
                 0 => on.put(&key, &value).unwrap(),
-                1 => on.insert(&key, &value).unwrap(),
-                2 => on.update(&key, &value).unwrap(),
+                1 => on.put_if_absent(&key, &value).unwrap(),
+                2 => on.replace(&key, &value).unwrap(),
                 _ => on.delete(&key).unwrap(),
-            }
+            };
             let done = [true, !there, there, there][*what as usize];
             expected.push(done);
             if done || *what == 3 {
@@ -233,10 +233,10 @@ impl Subject {
     fn expect_sound(&self) {
         for tree in 0..self.trees() {
             let expected = Self::entries(&self.model, tree, self.clock.now_ms());
-            Self::expect(&self.tree(tree), &expected);
+            Self::expect(&self.tree(tree).view(), &expected);
             let stored = self.model.keys().filter(|(t, _)| *t == tree).count();
             assert_eq!(
-                self.tree(tree).count().unwrap(),
+                self.tree(tree).len().unwrap(),
                 stored as u64,
                 "tree {tree}, those that have expired included"
             );
@@ -275,14 +275,14 @@ impl Subject {
             }
             Step::Insert { seed, bytes } => {
                 let value = value(*seed, *bytes);
-                assert_eq!(on.insert(key, &value).unwrap(), old.is_none());
+                assert_eq!(on.put_if_absent(key, &value).unwrap(), old.is_none());
                 if old.is_none() {
                     self.set(tree, key, Some(value));
                 }
             }
             Step::Update { seed, bytes } => {
                 let value = value(*seed, *bytes);
-                assert_eq!(on.update(key, &value).unwrap(), old.is_some());
+                assert_eq!(on.replace(key, &value).unwrap(), old.is_some());
                 if old.is_some() {
                     self.set(tree, key, Some(value));
                 }
@@ -303,7 +303,7 @@ impl Subject {
                 self.set(tree, key, None); // What had expired is removed as well.
             }
             Step::Take => {
-                assert_eq!(on.take(key).unwrap(), old);
+                assert_eq!(on.remove(key).unwrap(), old);
                 if old.is_some() {
                     self.set(tree, key, None);
                 }
@@ -319,7 +319,7 @@ impl Subject {
         match step {
             Step::Get => {
                 assert_eq!(on.get(&key).unwrap(), self.get(tree, &key));
-                assert_eq!(on.contains(&key).unwrap(), self.get(tree, &key).is_some());
+                assert_eq!(on.contains_key(&key).unwrap(), self.get(tree, &key).is_some());
                 assert_eq!(on.expiry(&key).unwrap().is_some(), self.get(tree, &key).is_some());
             }
             Step::GetMany(numbers) => {
@@ -334,7 +334,9 @@ impl Subject {
                 entries.into_iter().for_each(|(key, value)| self.set(tree, &key, Some(value)));
             }
             Step::Batch(steps) => self.batch(steps),
-            Step::Ends => Self::expect(&on, &Self::entries(&self.model, tree, self.clock.now_ms())),
+            Step::Ends => {
+                Self::expect(&on.view(), &Self::entries(&self.model, tree, self.clock.now_ms()))
+            }
             Step::Pop { last } => {
                 let mut entries = Self::entries(&self.model, tree, self.clock.now_ms());
                 let (found, expected) = if *last {

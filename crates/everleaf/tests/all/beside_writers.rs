@@ -63,7 +63,7 @@ impl Subject {
             match (n % 3, i % 4) {
                 (0, _) => assert!(self.store.put(&key, &new).unwrap(), "it is always there"),
                 (_, 0) => _ = self.store.delete(&key).unwrap(),
-                (_, 1) => _ = self.store.take(&key).unwrap(),
+                (_, 1) => _ = self.store.remove(&key).unwrap(),
                 _ => _ = self.store.put(&key, &new).unwrap(),
             }
             if i % 8 == 0 {
@@ -114,7 +114,7 @@ impl Subject {
             }
             self.reads.fetch_add(1, Ordering::Relaxed);
             match i % 5 {
-                0 => _ = Self::all(&self.store, i % 2 == 0),
+                0 => _ = Self::all(&self.store.view(), i % 2 == 0),
                 1 => {
                     let keys: Vec<OwnedKey> = (0..KEYS).step_by(7).map(|n| self.key(n)).collect();
                     let found = self.store.get_many(&keys).unwrap();
@@ -143,9 +143,9 @@ impl Subject {
                 }
                 _ => {
                     let snapshot = self.store.snapshot().unwrap();
-                    let first = Self::all(&snapshot, false);
+                    let first = Self::all(&snapshot.view(), false);
                     Self::expect_pairs(&first);
-                    assert!(Self::all(&snapshot, true) == first, "a snapshot that changes");
+                    assert!(Self::all(&snapshot.view(), true) == first, "a snapshot that changes");
                     for n in (0..KEYS).step_by(11) {
                         let found = snapshot
                             .get(&self.key(n))
@@ -188,12 +188,12 @@ impl Subject {
             );
         });
         println!("{engine} {key_type:?}: {} reads", subject.reads.load(Ordering::Relaxed));
-        let found = Self::all(&subject.store, false);
+        let found = Self::all(&subject.store.view(), false);
         Self::expect_pairs(&found);
         let outcome = subject.store.check().unwrap();
         assert!(outcome.ok, "{engine} {key_type:?}: {outcome:?}");
         subject.store.close().unwrap();
-        assert!(Self::all(&Store::open(&path).unwrap(), true) == found);
+        assert!(Self::all(&Store::open(&path).unwrap().view(), true) == found);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::common::{folder, key, tiny, value};
+use everleaf::internal::create_on;
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, EngineParameters, Error, FlushChoice,
     FlushInstruction, IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium, OpenOptions,
@@ -21,7 +22,7 @@ fn expect_filled(store: &Store, key_type: KeyType) {
     for n in 0..200 {
         assert_eq!(store.get(&key(key_type, n)).unwrap().unwrap(), value(n, (n * 7) as usize));
     }
-    assert_eq!(store.len(), 200);
+    assert_eq!(store.len().unwrap(), 200);
     assert!(store.check().unwrap().ok);
 }
 
@@ -44,7 +45,7 @@ fn reading_only_does_not_change_the_file() {
             assert_eq!(store.statistics().unwrap().shutdown, shutdown);
             expect_filled(&store, key_type);
             assert!(matches!(store.put(&key(key_type, 1), b""), Err(Error::ReadOnly)));
-            assert!(matches!(store.insert(&key(key_type, 1), b""), Err(Error::ReadOnly)));
+            assert!(matches!(store.put_if_absent(&key(key_type, 1), b""), Err(Error::ReadOnly)));
             assert!(matches!(store.delete(&key(key_type, 1)), Err(Error::ReadOnly)));
             assert!(!store.capabilities().writable);
             store.sync().unwrap();
@@ -178,8 +179,8 @@ fn keys_and_values_that_are_too_long_and_keys_of_the_other_kind_are_refused() {
         "{error}"
     );
     assert!(matches!(store.delete(7u64), Err(Error::WrongKeyType { .. })));
-    assert!(matches!(store.contains(7u64), Err(Error::WrongKeyType { .. })));
-    assert_eq!(store.len(), 1);
+    assert!(matches!(store.contains_key(7u64), Err(Error::WrongKeyType { .. })));
+    assert_eq!(store.len().unwrap(), 1);
     assert!(store.check().unwrap().ok, "what was refused left nothing");
 }
 
@@ -220,7 +221,8 @@ fn a_pool_holds_what_was_chosen_and_what_its_medium_keeps_if_nothing_was() {
     for folder in media() {
         let path = folder.path().join("a.pool");
         for chosen in [None, Some(DurabilityMode::Process)] {
-            let options = CreateOptions { durability: chosen, ..tiny(KeyType::Bytes) };
+            let mut options = tiny(KeyType::Bytes);
+            options.durability = chosen;
             let store = options.create(&path).unwrap();
             let (mode, survives) = match store.statistics().unwrap().durability {
                 Durability::PowerFail => (DurabilityMode::Immediate, Durability::PowerFail),
@@ -285,13 +287,14 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
             let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 20).unwrap();
             everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap()
         };
-        let options = CreateOptions { durability: chosen, ..tiny(KeyType::U64) };
-        let (store, pool) = options.create_on(media()).unwrap();
-        let parameters = everleaf::registry::parameters_of(pool.format());
+        let mut options = tiny(KeyType::U64);
+        options.durability = chosen;
+        let (store, pool) = create_on(&options, media()).unwrap();
+        let parameters = everleaf::internal::registry::parameters_of(pool.format());
         assert_eq!(parameters, tiny(KeyType::U64).parameters);
         assert_eq!(store.capabilities().durability, Durability::None);
         assert_eq!(pool.format().parameters[7] != 0, chosen.is_some());
-        let error = tiny(KeyType::U64).durability(DurabilityMode::Immediate).create_on(media());
+        let error = create_on(&tiny(KeyType::U64).durability(DurabilityMode::Immediate), media());
         assert!(matches!(error, Err(Error::DurabilityOfMedium { .. })));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use everleaf::internal;
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, LogError, Medium,
     OpenOptions, Store,
@@ -33,7 +33,7 @@ fn options(engine: Engine) -> CreateOptions {
 fn create(engine: Engine, disk: &SimulatedDisk, log: Arc<dyn Disk>) -> Store {
     disk.nameless();
     let media = Logged::create(&base(disk), log, BYTES, log_options()).unwrap();
-    let (store, pool) = options(engine).create_on(media).unwrap();
+    let (store, pool) = internal::create_on(&options(engine), media).unwrap();
     pool.media().checkpoint().unwrap();
     store
 }
@@ -97,8 +97,8 @@ fn run_until(store: &Store, writes: u32) -> [Model; 2] {
 fn judge(disk: &SimulatedDisk, expected: &[Model; 2]) -> Result<(), String> {
     let media = Logged::open(&base(disk), Arc::new(disk.clone()), log_options());
     let media = media.map_err(|error| format!("the log: {error}"))?;
-    let (store, _pool) =
-        OpenOptions::new().open_on(media).map_err(|error| format!("the pool: {error}"))?;
+    let (store, _pool) = internal::open_on(&OpenOptions::new(), media)
+        .map_err(|error| format!("the pool: {error}"))?;
     let found = content(&store).map_err(|error| error.to_string())?;
     if !expected.contains(&found) {
         let keys = |model: &Model| -> Vec<String> {
@@ -240,10 +240,10 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
     let reads: [(&str, Read); 8] = [
         ("get", |store| assert_eq!(store.get("put").unwrap().as_deref(), Some(&b"new"[..]))),
         ("absent", |store| assert_eq!(store.get("deleted").unwrap(), None)),
-        ("insert", |store| assert!(!store.insert("put", b"other").unwrap())),
+        ("insert", |store| assert!(!store.put_if_absent("put", b"other").unwrap())),
         ("get_many", |store| drop(store.get_many(["put", "other"]).unwrap())),
         ("scan", |store| assert_eq!(content(store).unwrap().len(), 2)),
-        ("len", |store| assert_eq!(store.len(), 2)),
+        ("len", |store| assert_eq!(store.len().unwrap(), 2)),
         ("snapshot", |store| drop(store.snapshot().unwrap())),
         ("first", |store| drop(store.first().unwrap())),
     ];
@@ -321,7 +321,7 @@ fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
         assert_eq!(content(&store).unwrap(), expected);
     }
     let dump = folder.path().join("c.pool");
-    store.copy(&dump, &mut |_| ControlFlow::Continue(())).unwrap();
+    store.copy(&dump).unwrap();
     assert_eq!(content(&Store::open(&dump).unwrap()).unwrap(), expected);
     store.close().unwrap();
     assert_eq!(content(&Store::open(&path).unwrap()).unwrap(), expected);
@@ -364,9 +364,9 @@ fn a_buffered_pool_waits_for_sync_only_and_grows() {
     assert!(store.statistics().unwrap().total_bytes > BYTES);
     drop(store);
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.len(), 20_000);
+    assert_eq!(store.len().unwrap(), 20_000);
     assert_eq!(store.get(19_999).unwrap().as_deref(), Some(&19_999_u64.to_le_bytes()[..]));
     assert!(store.check().unwrap().ok);
     drop(store);
-    assert_eq!(Store::open_read_only(&path).unwrap().len(), 20_000);
+    assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 20_000);
 }

@@ -4,6 +4,7 @@ mod all_calls;
 mod beside_writers;
 mod common;
 mod files;
+mod first_lines;
 mod format;
 mod full_pool;
 mod limits;

@@ -79,7 +79,7 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
     let (met, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     // It begins while the first one is at work, and is at work when that ends.
     let second = || {
-        store.copy(&path, &mut |_| {
+        store.copy_with(&path, |_| {
             met.store(true, Ordering::Release);
             while !ended.load(Ordering::Acquire) {
                 std::thread::yield_now();
@@ -89,19 +89,19 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
     };
     std::thread::scope(|scope| {
         let mut other = None;
-        let first = store.copy(&path, &mut |_| {
+        let first = store.copy_with(&path, |_| {
             let other = other.get_or_insert_with(|| scope.spawn(second));
             while !met.load(Ordering::Acquire) && !other.is_finished() {
                 std::thread::yield_now();
             }
             ControlFlow::Continue(())
         });
-        let found = Store::open_read_only(&path).and_then(|copy| copy.count());
+        let found = Store::open_read_only(&path).and_then(|copy| copy.len());
         ended.store(true, Ordering::Release);
         let second = other.unwrap().join().unwrap();
         assert!(matches!(first, Ok(progress) if progress.entries == 1000), "{first:?}");
         assert!(matches!(found, Ok(1000)), "{found:?}");
         assert!(matches!(second, Err(Error::Pool(PoolError::Exists { .. }))), "{second:?}");
     });
-    assert_eq!(Store::open(&path).unwrap().len(), 1000);
+    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 1000);
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::common::folder;
-use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage};
+use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage_with};
 
 /// The formats before this one that pools were made in.
 const OLDER: [u64; 1] = [2];
@@ -28,7 +28,7 @@ fn a_pool_of_an_older_format_is_refused_and_left_as_it_is() {
         let refusals = [
             OpenOptions::new().open(&path).map(|_| ()),
             OpenOptions::new().read_only(true).open(&path).map(|_| ()),
-            salvage(&path, &salvaged, &mut |_| ControlFlow::Continue(())).map(|_| ()),
+            salvage_with(&path, &salvaged, |_| ControlFlow::Continue(())).map(|_| ()),
         ];
         for refused in refusals {
             let Err(Error::Pool(error @ PoolError::OlderVersion { found, .. })) = refused else {
@@ -51,7 +51,7 @@ fn what_an_older_release_dumped_is_restored() {
         let path = folder.path().join(format!("{version}.pool"));
         let store = CreateOptions::new().size_bytes(64 << 10).create(&path).unwrap();
         let mut dump = File::open(fixture(&format!("format-{version}.dump"))).unwrap();
-        store.restore(&mut dump, &mut |_| ControlFlow::Continue(())).unwrap();
+        store.restore_with(&mut dump, |_| ControlFlow::Continue(())).unwrap();
         let entries: Vec<_> = store.iter().collect::<Result<_, _>>().unwrap();
         let expected = [("apple", "red"), ("cherry", "dark"), ("long key with spaces", "a value")];
         let expected = expected.map(|(key, value)| (key.into(), value.as_bytes().to_vec()));

@@ -24,22 +24,28 @@ fn writes(tree: &Tree, key: &OwnedKey, value: &[u8]) -> Outcomes {
         ("put_until", tree.put_until(key, value, soon).map(drop)),
         ("put_for", tree.put_for(key, value, second).map(drop)),
         ("insert", tree.insert(key, value).map(drop)),
-        ("update", tree.update(key, value).map(drop)),
+        ("put_if_absent", tree.put_if_absent(key, value).map(drop)),
+        ("replace", tree.replace(key, value).map(drop)),
         ("compare_and_swap", tree.compare_and_swap(key, None, Some(value)).map(drop)),
         ("put_many", tree.put_many([(key, value)])),
         (
             "batch put",
             batch
                 .put(key, value)
+                .map(drop)
                 .and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop)),
         ),
         (
-            "batch insert",
+            "batch put_if_absent",
             batch
-                .insert(key, value)
+                .put_if_absent(key, value)
+                .map(drop)
                 .and_then(|()| std::mem::replace(&mut batch, tree.batch()).commit().map(drop)),
         ),
-        ("batch update", batch.update(key, value).and_then(|()| batch.commit().map(drop))),
+        (
+            "batch replace",
+            batch.replace(key, value).map(drop).and_then(|()| batch.commit().map(drop)),
+        ),
     ]
 }
 
@@ -48,11 +54,12 @@ fn removals_and_reads(tree: &Tree, key: &OwnedKey) -> (Outcomes, Outcomes) {
     let mut batch = tree.batch();
     let removals = vec![
         ("delete", tree.delete(key).map(drop)),
-        ("take", tree.take(key).map(drop)),
+        ("remove", tree.remove(key).map(drop)),
+        ("update", tree.update(key, |_| None::<Vec<u8>>).map(drop)),
         ("compare_and_swap to none", tree.compare_and_swap(key, Some(b"value"), None).map(drop)),
-        ("batch delete", batch.delete(key).and_then(|()| batch.commit().map(drop))),
+        ("batch delete", batch.delete(key).map(drop).and_then(|()| batch.commit().map(drop))),
     ];
-    (removals, reads(tree, key))
+    (removals, reads(&tree.view(), key))
 }
 
 fn reads(view: &View, key: &OwnedKey) -> Outcomes {
@@ -60,7 +67,7 @@ fn reads(view: &View, key: &OwnedKey) -> Outcomes {
         ("get", view.get(key).map(drop)),
         ("get_with", view.get_with(key, <[u8]>::len).map(drop)),
         ("get_many", view.get_many([key]).map(drop)),
-        ("contains", view.contains(key).map(drop)),
+        ("contains_key", view.contains_key(key).map(drop)),
         ("expiry", view.expiry(key).map(drop)),
     ]
 }
@@ -93,7 +100,7 @@ fn content(store: &Store) -> BTreeMap<OwnedKey, Vec<u8>> {
 
 /// Keys of the other kind, long keys, long values: for the store itself and for a tree in it.
 fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) {
-    let (before, of_tree) = (content(store), tree.count().unwrap());
+    let (before, of_tree) = (content(store), tree.len().unwrap());
     let other =
         if tree.key_type() == KeyType::Bytes { OwnedKey::U64(7) } else { OwnedKey::from("seven") };
     let kind = tree.key_type();
@@ -118,7 +125,7 @@ fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) 
         matches!(error, Error::ValueTooLong { .. })
     });
     assert!(
-        content(store) == before && tree.count().unwrap() == of_tree,
+        content(store) == before && tree.len().unwrap() == of_tree,
         "what was refused changed something"
     );
     assert!(store.check().unwrap().ok, "what was refused left something");
@@ -133,7 +140,7 @@ fn every_call_refuses_wrong_keys_and_sizes() {
         let present =
             if key_type == KeyType::Bytes { OwnedKey::from("key") } else { OwnedKey::U64(1) };
         store.put(&present, b"value").unwrap();
-        refuses_wrong_keys_and_sizes(&store, &store, &present);
+        refuses_wrong_keys_and_sizes(&store, store.default_tree(), &present);
         if key_type == KeyType::U64 {
             assert!(
                 matches!(store.tree("a"), Err(Error::NoTrees))
@@ -164,7 +171,7 @@ fn changes_of_the_whole(store: &Store) -> Outcomes {
         ("tree, new", store.tree("new").map(drop)),
         ("drop_tree", store.drop_tree("there").map(drop)),
         ("remove_expired", store.remove_expired().map(drop)),
-        ("restore", store.restore(&mut &b""[..], &mut |_| ControlFlow::Continue(())).map(drop)),
+        ("restore", store.restore_with(&mut &b""[..], |_| ControlFlow::Continue(())).map(drop)),
     ]
 }
 
@@ -180,14 +187,17 @@ fn a_store_that_was_opened_to_read_refuses_every_write_and_reads() {
     let store = Store::open_read_only(&path).unwrap();
     let before = content(&store);
     let key = OwnedKey::from("key");
-    let (removals, reads) = removals_and_reads(&store, &key);
-    let deletions = ranges(&store, &key).split_off(4);
-    for outcomes in
-        [writes(&store, &key, b"new"), removals, deletions, changes_of_the_whole(&store)]
-    {
+    let (removals, reads) = removals_and_reads(store.default_tree(), &key);
+    let deletions = ranges(store.default_tree(), &key).split_off(4);
+    for outcomes in [
+        writes(store.default_tree(), &key, b"new"),
+        removals,
+        deletions,
+        changes_of_the_whole(&store),
+    ] {
         all_are(outcomes, "a store opened to read", |error| matches!(error, Error::ReadOnly));
     }
-    for (call, outcome) in reads.into_iter().chain(ranges(&store, &key).drain(..4)) {
+    for (call, outcome) in reads.into_iter().chain(ranges(store.default_tree(), &key).drain(..4)) {
         outcome.unwrap_or_else(|error| panic!("{call}: {error}"));
     }
     assert_eq!(store.snapshot().unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -216,13 +226,11 @@ fn a_closed_store_refuses_everything() {
         removals,
         reads_of_tree,
         ranges(&tree, &key),
-        reads(&snapshot, &key),
+        reads(&snapshot.view(), &key),
     ] {
         all_are(outcomes, "a closed store", |error| matches!(error, Error::Closed));
     }
-    assert!(
-        matches!(tree.first(), Err(Error::Closed)) && matches!(tree.count(), Err(Error::Closed))
-    );
+    assert!(matches!(tree.first(), Err(Error::Closed)) && matches!(tree.len(), Err(Error::Closed)));
     let store = Store::open(&path).unwrap();
     assert_eq!(store.tree("there").unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
@@ -250,7 +258,10 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
         let outcomes = vec![
             ("open", Store::open(path(name)).map(drop)),
             ("open_read_only", Store::open_read_only(path(name)).map(drop)),
-            ("salvage", everleaf::salvage(path(name), path("rescued.pool"), on).map(drop)),
+            (
+                "salvage",
+                everleaf::salvage_with(path(name), path("rescued.pool"), &mut *on).map(drop),
+            ),
         ];
         all_are(outcomes, name, is_right);
         assert!(!path("rescued.pool").exists(), "{name}");
@@ -259,7 +270,7 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
     let exists = |error: &Error| matches!(error, Error::Pool(PoolError::Exists { .. }));
     let outcomes = vec![
         ("create", Store::create(path("foreign.pool")).map(drop)),
-        ("copy", store.copy(path("foreign.pool"), on).map(drop)),
+        ("copy", store.copy_with(path("foreign.pool"), &mut *on).map(drop)),
     ];
     all_are(outcomes, "a file that exists", exists);
     assert!(std::fs::read(path("foreign.pool")).unwrap().starts_with(b"no pool"));

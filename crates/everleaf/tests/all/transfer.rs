@@ -6,11 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{folder, key, tiny, value};
-use everleaf::{
-    Clock, Engine, Error, KeyType, OpenOptions, OwnedKey, PoolError, Progress, Store, salvage,
-};
-
-const ON: fn(&Progress) -> ControlFlow<()> = |_| ControlFlow::Continue(());
+use everleaf::{Clock, Engine, Error, KeyType, OpenOptions, OwnedKey, PoolError, Store, salvage};
 
 type Content = Vec<(OwnedKey, Vec<u8>)>;
 
@@ -65,7 +61,7 @@ fn a_dump_restores_into_every_engine_and_is_the_same_when_dumped_again() {
         let clock = Clock::manual(1000);
         let store = filled(&folder.path().join(format!("{key_type:?}.pool")), key_type, &clock);
         let mut dump = Vec::new();
-        let dumped = store.dump(&mut dump, &mut { ON }).unwrap();
+        let dumped = store.dump(&mut dump).unwrap();
         assert_eq!(dumped.entries, dumped.of_entries.unwrap() - 1, "one has expired");
         for engine in Engine::available() {
             let path = folder.path().join(format!("{key_type:?}-{engine}.pool"));
@@ -74,12 +70,12 @@ fn a_dump_restores_into_every_engine_and_is_the_same_when_dumped_again() {
                 .key_type(key_type)
                 .size_bytes(1 << 20);
             let restored = options.clock(clock.clone()).create(&path).unwrap();
-            assert_eq!(restored.restore(&mut &*dump, &mut { ON }).unwrap().entries, dumped.entries);
+            assert_eq!(restored.restore(&mut &*dump).unwrap().entries, dumped.entries);
             expect_same(&restored, &store);
             let mut again = Vec::new();
-            restored.dump(&mut again, &mut { ON }).unwrap();
+            restored.dump(&mut again).unwrap();
             assert!(again == dump);
-            assert!(matches!(restored.restore(&mut &*dump, &mut { ON }), Err(Error::NotEmpty)));
+            assert!(matches!(restored.restore(&mut &*dump), Err(Error::NotEmpty)));
         }
     }
 }
@@ -90,7 +86,7 @@ fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
     let clock = Clock::manual(1000);
     let store = filled(&folder.path().join("a.pool"), KeyType::Bytes, &clock);
     let mut dump = Vec::new();
-    store.dump(&mut dump, &mut { ON }).unwrap();
+    store.dump(&mut dump).unwrap();
     let target =
         tiny(KeyType::Bytes).clock(clock.clone()).create(folder.path().join("b.pool")).unwrap();
     let mut damages: Vec<Vec<u8>> =
@@ -105,21 +101,21 @@ fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
     damages.push([&*dump, b"more"].concat());
     damages.push(b"something else altogether".to_vec());
     for damaged in damages {
-        let error = target.restore(&mut &*damaged, &mut { ON }).unwrap_err();
+        let error = target.restore(&mut &*damaged).unwrap_err();
         assert!(matches!(error, Error::Dump { .. } | Error::WrongKeyType { .. }), "{error}");
         assert_eq!(target.statistics().unwrap().keys, 0);
     }
     let numbers = tiny(KeyType::U64).create(folder.path().join("n.pool")).unwrap();
     assert!(matches!(
-        numbers.restore(&mut &*dump, &mut { ON }),
+        numbers.restore(&mut &*dump),
         Err(Error::WrongKeyType { expected: KeyType::U64 })
     ));
-    let stopped = target.restore(&mut &*dump, &mut |progress| match progress.entries {
+    let stopped = target.restore_with(&mut &*dump, |progress| match progress.entries {
         0..300 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     });
     assert!(matches!(stopped, Err(Error::Aborted)) && target.statistics().unwrap().keys == 0);
-    target.restore(&mut &*dump, &mut { ON }).unwrap();
+    target.restore(&mut &*dump).unwrap();
     assert_eq!(content(&target).len(), content(&store).len());
 }
 
@@ -133,13 +129,10 @@ fn a_copy_is_the_same_and_compact_and_one_that_fails_leaves_no_file() {
             store.delete(&key(key_type, n)).unwrap();
         });
         let path = folder.path().join(format!("{key_type:?}-copy.pool"));
-        assert!(matches!(store.copy(&path, &mut |_| ControlFlow::Break(())), Err(Error::Aborted)));
+        assert!(matches!(store.copy_with(&path, |_| ControlFlow::Break(())), Err(Error::Aborted)));
         assert!(!path.exists());
-        store.copy(&path, &mut { ON }).unwrap();
-        assert!(matches!(
-            store.copy(&path, &mut { ON }),
-            Err(Error::Pool(PoolError::Exists { .. }))
-        ));
+        store.copy(&path).unwrap();
+        assert!(matches!(store.copy(&path), Err(Error::Pool(PoolError::Exists { .. }))));
         let copy = OpenOptions::new().clock(clock.clone()).open(&path).unwrap();
         expect_same(&copy, &store);
         let (before, after) = (store.statistics().unwrap(), copy.statistics().unwrap());
@@ -176,11 +169,11 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
             });
         }
         for round in 0..5 {
-            while store.len() < 2600 {
+            while store.len().unwrap() < 2600 {
                 std::thread::yield_now();
             }
             let path = folder.path().join(format!("{round}.pool"));
-            let copied = store.copy(&path, &mut { ON });
+            let copied = store.copy(&path);
             if copied.is_err() {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -223,7 +216,7 @@ fn a_snapshot_that_is_held_too_long_is_lost_and_the_writers_go_on() {
     assert!(snapshot.iter().any(|entry| matches!(entry, Err(Error::SnapshotLost { .. }))));
     let view = {
         let short = store.snapshot().unwrap();
-        short.of(&store).unwrap()
+        short.of(store.default_tree()).unwrap()
     };
     assert!(matches!(view.get(1u64), Err(Error::SnapshotLost { .. })), "its snapshot is over");
     assert_eq!(store.get(1u64).unwrap().as_deref(), Some(&b"newer"[..]));
@@ -240,7 +233,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
         let store = filled(&path, key_type, &clock);
         let (before, keys) = (content(&store), store.statistics().unwrap().keys);
         drop(store);
-        let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
+        let salvaged = salvage(&path, &new).unwrap();
         assert_eq!(
             (salvaged.from_index, salvaged.from_records, salvaged.unreadable),
             (keys, 0, 0),
@@ -260,7 +253,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
                 damaged[page * 4096 + 64..page * 4096 + 1024].fill(round as u8);
             }
             std::fs::write(&path, &damaged).unwrap();
-            let salvaged = salvage(&path, &new, &mut { ON }).unwrap();
+            let salvaged = salvage(&path, &new).unwrap();
             let rescued = Store::open(&new).unwrap();
             assert!(rescued.check().unwrap().ok);
             let found = content(&rescued);
@@ -282,7 +275,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
             std::fs::remove_file(&new).unwrap();
         }
         std::fs::write(&path, b"Everleaf but not a pool").unwrap();
-        assert!(salvage(&path, &new, &mut { ON }).is_err() && !new.exists());
+        assert!(salvage(&path, &new).is_err() && !new.exists());
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! What is measured, as several commands ask for it.
 
-use everleaf::{InjectedAborts, Transactions};
+use everleaf::Transactions;
+use everleaf::internal::InjectedAborts;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
 use super::basics::Basics;

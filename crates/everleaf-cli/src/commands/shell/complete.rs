@@ -20,7 +20,7 @@ pub struct Completion<'s> {
 
 impl<'s> Completion<'s> {
     pub fn new(store: &'s Store) -> Self {
-        Self { store, tree: Tree::clone(store) }
+        Self { store, tree: store.default_tree().clone() }
     }
 
     /// The tree whose keys are offered.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use everleaf::{Batch, Key, KeyType, Scan, Store, Tree};
@@ -69,7 +68,7 @@ type Sentence = String;
 
 impl<'s> Session<'s> {
     pub fn new(store: &'s Store) -> Self {
-        Self { store, tree: Tree::clone(store), name: None, batch: None }
+        Self { store, tree: store.default_tree().clone(), name: None, batch: None }
     }
 
     /// The tree that lines are about.
@@ -131,11 +130,12 @@ impl<'s> Session<'s> {
             match *words {
                 ["put", _, value] => on.put(key, value.as_bytes()),
                 ["put", _, value, seconds] => on.put_for(key, value.as_bytes(), life(seconds)?),
-                ["insert", _, value] => on.insert(key, value.as_bytes()),
-                ["update", _, value] => on.update(key, value.as_bytes()),
+                ["insert", _, value] => on.put_if_absent(key, value.as_bytes()),
+                ["update", _, value] => on.replace(key, value.as_bytes()),
                 ["del", _] => on.delete(key),
                 _ => return Err(form(words[0])),
             }
+            .map(drop)
             .map_err(say)?;
             return Ok(After::GoOn);
         }
@@ -145,10 +145,10 @@ impl<'s> Session<'s> {
                 (self.tree.put_for(key, value.as_bytes(), life(seconds)?).map(|_| true), "")
             }
             ["insert", _, value] => {
-                (self.tree.insert(key, value.as_bytes()), "the key is there already")
+                (self.tree.put_if_absent(key, value.as_bytes()), "the key is there already")
             }
             ["update", _, value] => {
-                (self.tree.update(key, value.as_bytes()), "there is no such key")
+                (self.tree.replace(key, value.as_bytes()), "there is no such key")
             }
             ["cas", _, old, new] => (
                 self.tree.compare_and_swap(key, Some(old.as_bytes()), Some(new.as_bytes())),
@@ -197,7 +197,7 @@ impl<'s> Session<'s> {
                 .map_err(say)?
                 .iter()
                 .for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
-            ["count"] => line(output, &self.tree.count().map_err(say)?.to_string()),
+            ["count"] => line(output, &self.tree.len().map_err(say)?.to_string()),
             [word, ..] => return Err(form(word)),
             [] => {}
         }
@@ -222,7 +222,7 @@ impl<'s> Session<'s> {
     fn trees(&mut self, words: &[&str], output: &mut Vec<u8>) -> Result<(), Sentence> {
         let say = |error: everleaf::Error| error.to_string();
         match *words {
-            ["use"] => (self.tree, self.name) = (Tree::clone(self.store), None),
+            ["use"] => (self.tree, self.name) = (self.store.default_tree().clone(), None),
             ["use", name] => {
                 let existing = self.store.existing_tree(name).map_err(say)?;
                 self.tree = existing
@@ -243,7 +243,7 @@ impl<'s> Session<'s> {
                     return Err(format!("there is no tree {name}"));
                 }
                 if self.name.as_deref() == Some(name) {
-                    (self.tree, self.name) = (Tree::clone(self.store), None);
+                    (self.tree, self.name) = (self.store.default_tree().clone(), None);
                 }
             }
             _ => return Err(form(words[0])),
@@ -278,8 +278,7 @@ impl<'s> Session<'s> {
                 line(output, &format!("{} of {} entries removed", swept.removed, swept.looked_at));
             }
             ["copy", file] => {
-                let copied =
-                    self.store.copy(file, &mut |_| ControlFlow::Continue(())).map_err(say)?;
+                let copied = self.store.copy(file).map_err(say)?;
                 line(output, &format!("copied {} entries", copied.entries));
             }
             ["info"] => {

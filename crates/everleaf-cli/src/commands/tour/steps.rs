@@ -201,10 +201,10 @@ fn verify(store: &Store, acknowledged: u64) -> Result<u64, Failure> {
         }
     }
     // The insert that the kill cut is the only thing that may be there beside.
-    if store.len() != words_found + acknowledged + beyond {
+    if store.len()? != words_found + acknowledged + beyond {
         return Err(Failure::failed(format!(
             "the pool has {} keys, which is not what was put there",
-            store.len()
+            store.len()?
         )));
     }
     Ok(beyond)

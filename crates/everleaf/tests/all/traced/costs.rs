@@ -1,6 +1,7 @@
 //! What a write costs, in flushes and fences, as the documentation of `Store` says.
 
 use crate::common::{self, value};
+use everleaf::internal::create_on;
 use everleaf::{CreateOptions, KeyType, Store};
 use everleaf_pmem::{Event, Traced};
 
@@ -19,7 +20,7 @@ fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, us
 #[test]
 fn costs_of_writes_with_u64_keys_are_as_documented() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
-    let (store, pool) = CreateOptions::new().key_type(KeyType::U64).create_on(media).unwrap();
+    let (store, pool) = create_on(&CreateOptions::new().key_type(KeyType::U64), media).unwrap();
     // Afterwards every chunk that the writes below need is in use, and no leaf is full.
     (0..20u64).for_each(|key| assert!(!store.put(key, &value(key, 40)).unwrap()));
     // Header 8, key length 4, key 8, value 44: one line.
@@ -37,7 +38,7 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
         "removal"
     );
     assert_eq!(
-        cost(&store, pool.media(), |store| assert!(!store.insert(1u64, b"").unwrap())),
+        cost(&store, pool.media(), |store| assert!(!store.put_if_absent(1u64, b"").unwrap())),
         (0, 0),
         "refusal"
     );
@@ -57,7 +58,7 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
 fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let options = CreateOptions::new().key_type(key_type);
-        let (store, pool) = options.create_on(Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
+        let (store, pool) = create_on(&options, Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
         let prepare = |from: u64| {
@@ -69,7 +70,7 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
         });
         let together = cost(&store, pool.media(), |store| {
             let mut batch = store.batch();
-            (900..1000).for_each(|n| batch.put(&key(n), &value(n, 44)).unwrap());
+            (900..1000).for_each(|n| _ = batch.put(key(n), value(n, 44)).unwrap());
             batch.commit().unwrap();
         });
         println!(

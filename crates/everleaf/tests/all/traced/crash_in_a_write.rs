@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{key, tiny, value};
+use everleaf::internal::{create_on, open_on};
 use everleaf::{KeyType, OpenOptions, OwnedKey, Store};
 use everleaf_pmem::{Event, Traced};
 
@@ -80,7 +81,7 @@ fn content(store: &Store) -> Content {
 /// Recovers `image` and compares; then writes go on.
 fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &OwnedKey) {
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, _pool) = OpenOptions::new().open_on(media).unwrap();
+    let (store, _pool) = open_on(&OpenOptions::new(), media).unwrap();
     let found = content(&store);
     assert!(
         found == *before || found == *after,
@@ -97,7 +98,7 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
 
 fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) {
     let media = Traced::new(POOL_BYTES, POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, pool) = tiny(key_type).create_on(media).unwrap();
+    let (store, pool) = create_on(&tiny(key_type), media).unwrap();
     prepare(&store);
     let before = content(&store);
     pool.media().take_events();

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everleaf::internal::{create_on, open_on};
 use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store};
 use everleaf_pmem::{Event, Traced};
 use rand::RngExt;
@@ -74,7 +75,7 @@ impl Recipe {
             .size_bytes(POOL_BYTES)
             .parameters(parameters);
         let media = Traced::new(POOL_BYTES, MAX_BYTES, GARBAGE_SEED).unwrap();
-        let (store, _pool) = options.create_on(media.clone()).unwrap();
+        let (store, _pool) = create_on(&options, media.clone()).unwrap();
         let mut history = History::new();
         (0..2 * KEYS).for_each(|step| drop(write(&store, key_type, step, &mut history)));
         media.take_events();
@@ -131,7 +132,7 @@ pub fn open(words: &[u64]) -> (Result<Store, everleaf::Error>, Traced) {
     let media = Traced::from_image(words, MAX_BYTES, GARBAGE_SEED).unwrap();
     media.record(false, false);
     media.limit_accesses(MOST_ACCESSES);
-    let store = OpenOptions::new().open_on(media.clone()).map(|(store, _pool)| store);
+    let store = open_on(&OpenOptions::new(), media.clone()).map(|(store, _pool)| store);
     media.limit_accesses(MOST_ACCESSES);
     (store, media)
 }

@@ -1,8 +1,14 @@
 //! The store itself.
+//!
+//! Map of the files: this one (opening, closing, what concerns all trees) · `read` and `write` (its
+//! own tree).
+
+mod read;
+mod write;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,23 +16,33 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::expiry::{self, Sweeper, Swept};
+use crate::handle::Handle;
 use crate::keyspace::Space;
 use crate::life::Life;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 use crate::{
-    Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Statistics, Tree, Watch,
+    Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Progress, Result,
+    Statistics, Tree,
 };
 
-/// A pool file that was opened: an ordered map from keys to byte values, which reads and writes as
-/// a [`Tree`] does, with further trees by name beside it.
+/// A pool file that was opened: an ordered map from keys to byte values, with further
+/// [trees](Store::tree) by name beside it.
 ///
-/// Dropping a store closes it; [`close`](Store::close) also tells whether that worked. A process
-/// that dies leaves a pool that is recovered when it is opened. Trees, views and iterators that
-/// were made of a store are closed with it: what they are asked then is [`Error::Closed`].
+/// A store is shared by reference between threads, or cloned: clones are the same store. When the
+/// last one is dropped the store is closed; [`close`](Store::close) also tells whether that worked.
+/// A process that dies leaves a pool that is recovered when it is opened. Trees, views and
+/// iterators that were made of a store are closed with it: what they are asked then is
+/// [`Error::Closed`].
+#[derive(Clone)]
 pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a store share.
+struct Shared {
     tree: Tree,
     /// Held while the names of the trees change: the lives of those that were asked for, by number.
-    pub(crate) lives: Mutex<HashMap<u16, Life>>,
+    lives: Mutex<HashMap<u16, Life>>,
     sweeper: Mutex<Option<Sweeper>>,
 }
 
@@ -44,11 +60,11 @@ impl Store {
     /// use everleaf::{Error, PoolError, Store};
     ///
     /// let store = Store::create(&path)?;
-    /// store.put("key", b"value")?;
+    /// store.put("key", "value")?;
     /// assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         CreateOptions::new().create(path)
     }
 
@@ -70,7 +86,7 @@ impl Store {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
 
@@ -87,22 +103,73 @@ impl Store {
     ///
     /// Store::create(&path)?.close()?;
     /// let (one, another) = (Store::open_read_only(&path)?, Store::open_read_only(&path)?);
-    /// assert_eq!(one.len(), another.len());
-    /// assert!(matches!(one.put("key", b"value"), Err(Error::ReadOnly)));
+    /// assert_eq!(one.len()?, another.len()?);
+    /// assert!(matches!(one.put("key", "value"), Err(Error::ReadOnly)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().read_only(true).open(path)
+    }
+
+    /// Opens the store at `path`, or makes one with byte-string keys if there is none: see
+    /// [`CreateOptions::open_or_create`] for more. Of two processes that do so at once, one makes
+    /// the store and the other finds it open.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open) and [`create`](Store::create).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.pool");
+    /// use everleaf::Store;
+    ///
+    /// for run in 1..=2 {
+    ///     let store = Store::open_or_create(&path)?;
+    ///     store.put(format!("run {run}"), "")?;
+    ///     assert_eq!(store.len()?, run);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self> {
+        CreateOptions::new().open_or_create(path)
     }
 
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
-        let tree = Tree::new(backend, space, Life::OF_STORE);
-        Self { tree, lives: Mutex::default(), sweeper: Mutex::new(None) }
+        let tree = Tree::over(Handle::new(backend, space, Life::OF_STORE));
+        let shared = Shared { tree, lives: Mutex::default(), sweeper: Mutex::default() };
+        Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        self.tree.backend()
+        self.handle().backend()
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        self.shared.tree.handle()
+    }
+
+    pub(crate) fn lives(&self) -> &Mutex<HashMap<u16, Life>> {
+        &self.shared.lives
+    }
+
+    /// The store's own tree, which has no name: what `get`, `put` and the others of a store read
+    /// and write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let mut batch = store.tree("words")?.batch();
+    /// batch.put("leaf", "a blade of a plant")?;
+    /// batch.on(store.default_tree())?.put("words", "1")?;
+    /// batch.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn default_tree(&self) -> &Tree {
+        &self.shared.tree
     }
 
     // ---- snapshots
@@ -120,13 +187,13 @@ impl Store {
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
     /// let counters = store.tree("counters")?;
-    /// counters.put("a", b"1")?;
+    /// counters.put("a", "1")?;
     /// let snapshot = store.snapshot()?;
-    /// counters.put("a", b"2")?;
+    /// counters.put("a", "2")?;
     /// assert_eq!(snapshot.of(&counters)?.get("a")?.as_deref(), Some(&b"1"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+    pub fn snapshot(&self) -> Result<Snapshot> {
         self.snapshot_with_limit(DEFAULT_SNAPSHOT_BYTES)
     }
 
@@ -143,16 +210,16 @@ impl Store {
     /// #     .create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
-    /// store.put("key", b"value")?;
+    /// store.put("key", "value")?;
     /// let snapshot = store.snapshot_with_limit(0)?;
-    /// assert_eq!(snapshot.len(), 1);
-    /// store.put("key", b"new")?;
+    /// assert_eq!(snapshot.len()?, 1);
+    /// store.put("key", "new")?;
     /// // Writers do not wait for it.
     /// assert!(matches!(snapshot.get("key"), Err(Error::SnapshotLost { limit_bytes: 0 })));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn snapshot_with_limit(&self, bytes: u64) -> Result<Snapshot, Error> {
-        Snapshot::begin(self.backend(), self.tree.space(), bytes)
+    pub fn snapshot_with_limit(&self, bytes: u64) -> Result<Snapshot> {
+        Snapshot::begin(self.handle(), bytes)
     }
 
     // ---- expiry
@@ -162,20 +229,20 @@ impl Store {
     /// expires meanwhile may stay until the next time.
     ///
     /// # Errors
-    /// As [`delete`](Tree::delete).
+    /// As [`delete`](Store::delete).
     ///
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
-    /// store.put_for("key", b"value", std::time::Duration::ZERO)?;
+    /// store.put_for("key", "value", std::time::Duration::ZERO)?;
     /// assert_eq!((store.get("key")?, store.len()), (None, 1));
     /// assert_eq!(store.remove_expired()?.removed, 1);
-    /// assert_eq!(store.len(), 0);
+    /// assert_eq!(store.len()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn remove_expired(&self) -> Result<Swept, Error> {
+    pub fn remove_expired(&self) -> Result<Swept> {
         expiry::sweep(self.backend(), &mut || true)
     }
 
@@ -197,11 +264,11 @@ impl Store {
     /// store.sweep_every(None)?; // no more
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn sweep_every(&self, pause: Option<std::time::Duration>) -> Result<(), Error> {
+    pub fn sweep_every(&self, pause: Option<std::time::Duration>) -> Result<()> {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
         }
-        *self.sweeper.lock() = pause.map(|pause| Sweeper::start(self.backend(), pause));
+        *self.shared.sweeper.lock() = pause.map(|pause| Sweeper::start(self.backend(), pause));
         Ok(())
     }
 
@@ -230,7 +297,7 @@ impl Store {
     /// assert_eq!(statistics.keys, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn statistics(&self) -> Result<Statistics, Error> {
+    pub fn statistics(&self) -> Result<Statistics> {
         self.backend().statistics()
     }
 
@@ -265,8 +332,8 @@ impl Store {
     /// assert!(outcome.ok, "{:?}", outcome.violations);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn check(&self) -> Result<CheckOutcome, Error> {
-        self.check_with(&mut |_| ControlFlow::Continue(()))
+    pub fn check(&self) -> Result<CheckOutcome> {
+        self.check_with(|_| ControlFlow::Continue(()))
     }
 
     /// As [`check`](Store::check), with a callback, which must not call the store. The
@@ -281,15 +348,18 @@ impl Store {
     /// # let folder = tempfile::tempdir()?;
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
-    /// let outcome = store.check_with(&mut |progress| {
+    /// let outcome = store.check_with(|progress| {
     ///     println!("{} of {:?} entries", progress.entries, progress.of_entries);
     ///     ControlFlow::Continue(())
     /// })?;
     /// assert!(outcome.ok);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn check_with(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error> {
-        self.backend().check(watch)
+    pub fn check_with(
+        &self,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<CheckOutcome> {
+        self.backend().check(&mut watch)
     }
 
     /// Returns when everything done before is durable, and writes a pool on an ordinary file system
@@ -298,12 +368,12 @@ impl Store {
     ///
     /// # Errors
     /// As the system reports.
-    pub fn sync(&self) -> Result<(), Error> {
+    pub fn sync(&self) -> Result<()> {
         self.backend().sync()
     }
 
-    /// Closes the store: what it holds is synced to the file, and then the file is marked as
-    /// closed.
+    /// Closes the store, its clones included: what it holds is synced to the file, and then the
+    /// file is marked as closed.
     ///
     /// # Errors
     /// As the system reports; the pool then counts as crashed, and opening it recovers.
@@ -321,34 +391,18 @@ impl Store {
     /// assert!(matches!(words.get("leaf"), Err(Error::Closed)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn close(self) -> Result<(), Error> {
-        *self.sweeper.lock() = None;
+    pub fn close(self) -> Result<()> {
+        *self.shared.sweeper.lock() = None;
         self.backend().close()
     }
 }
 
-impl Deref for Store {
-    type Target = Tree;
-    fn deref(&self) -> &Tree {
-        &self.tree
-    }
-}
-
-impl Drop for Store {
+impl Drop for Shared {
     /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next
     /// time.
     fn drop(&mut self) {
         *self.sweeper.lock() = None;
-        let _ = self.backend().close();
-    }
-}
-
-impl<'s> IntoIterator for &'s Store {
-    type Item = Result<crate::Entry, Error>;
-    type IntoIter = crate::Range<'s>;
-
-    fn into_iter(self) -> crate::Range<'s> {
-        self.tree.iter()
+        let _ = self.tree.handle().backend().close();
     }
 }
 

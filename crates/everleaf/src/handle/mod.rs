@@ -1,0 +1,65 @@
+//! What stands behind a store, a tree and a view: the keys of one space, to be read and written.
+//!
+//! Keys are given as [`Key`](crate::Key) and values as bytes. The types that users have
+//! ([`Store`](crate::Store), [`Tree`](crate::Tree), [`View`](crate::View)) say what can be given
+//! for them.
+
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use everleaf_pool::KeyType;
+
+use crate::backend::Backend;
+use crate::batch::Batch;
+use crate::keyspace::Space;
+use crate::life::Life;
+use crate::snapshot::Images;
+
+#[derive(Clone)]
+pub(crate) struct Handle {
+    backend: Arc<dyn Backend>,
+    space: Space,
+    life: Life,
+    /// The snapshot that is read; none: what is there now.
+    images: Option<Arc<Images>>,
+}
+
+impl Handle {
+    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: Life) -> Self {
+        Self { backend, space, life, images: None }
+    }
+
+    /// The same as a snapshot shows it, of which it may be read only. A tree that is dropped later
+    /// is still in it.
+    pub(crate) fn in_snapshot(&self, images: &Arc<Images>) -> Self {
+        let (images, life) = (Some(Arc::clone(images)), Life::OF_STORE);
+        Self { images, life, ..self.clone() }
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    pub(crate) fn key_type(&self) -> KeyType {
+        self.space.key_type()
+    }
+
+    /// Whether both are of one opened store.
+    pub(crate) fn is_of(&self, backend: &Arc<dyn Backend>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.backend), Arc::as_ptr(backend))
+    }
+
+    pub(crate) fn batch(&self) -> Batch {
+        Batch::new(self.clone())
+    }
+}

@@ -1,0 +1,153 @@
+//! Writing: one key, and all of a range.
+
+use std::time::Duration;
+
+use everleaf_index::Direction;
+
+use super::Handle;
+use crate::backend::{Condition, NewValue, Written};
+use crate::batch::{Kind, Write};
+use crate::error::check_value;
+use crate::scan::{BATCH_ENTRIES, Entry};
+use crate::{Key, Result, Scan};
+
+/// Makes a value of a value; none is no entry.
+type Change<'c> = dyn FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>> + 'c;
+
+impl Handle {
+    pub(crate) fn write(
+        &self,
+        key: Key<'_>,
+        condition: Condition<'_>,
+        new: Option<NewValue<'_>>,
+    ) -> Result<Written> {
+        if let Some(new) = new {
+            check_value(new.value)?;
+        }
+        let key = self.space.encode(key)?;
+        self.backend.write(&self.life, key.as_key(), condition, new)
+    }
+
+    /// Stores a value in place of the one that there may be; whether there was one.
+    pub(crate) fn put(&self, key: Key<'_>, value: &[u8], expires_ms: Option<u64>) -> Result<bool> {
+        let new = NewValue { value, expires_ms };
+        Ok(self.write(key, Condition::Always, Some(new))?.was_present)
+    }
+
+    /// When what is to live so long from now on expires.
+    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
+        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+        self.backend.now_ms().saturating_add(life_ms)
+    }
+
+    /// Stores a value where there is one, or where there is none; whether it did.
+    pub(crate) fn put_if(&self, key: Key<'_>, value: &[u8], present: bool) -> Result<bool> {
+        let condition = if present { Condition::Present } else { Condition::Absent };
+        Ok(self.write(key, condition, Some(NewValue { value, expires_ms: None }))?.done)
+    }
+
+    /// Stores a value, or removes the key, and gives the value that was there.
+    pub(crate) fn exchange(&self, key: Key<'_>, new: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut old = None;
+        let condition = &mut |value: Option<&[u8]>| {
+            old = value.map(<[u8]>::to_vec);
+            old.is_some() || new.is_some()
+        };
+        let value = new.map(|value| NewValue { value, expires_ms: None });
+        self.write(key, Condition::If(condition), value)?;
+        Ok(old)
+    }
+
+    pub(crate) fn compare_and_swap(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let new = new.map(|value| NewValue { value, expires_ms: None });
+        Ok(self.write(key, Condition::If(&mut |value| value == expected), new)?.done)
+    }
+
+    /// Makes what `change` makes of it of a value, and gives that. Where another thread has written
+    /// the key in between, it begins again.
+    pub(crate) fn update(&self, key: Key<'_>, change: &mut Change<'_>) -> Result<Option<Vec<u8>>> {
+        loop {
+            let old = self.get(key)?;
+            let new = change(old.as_deref())?;
+            if self.compare_and_swap(key, old.as_deref(), new.as_deref())? {
+                return Ok(new);
+            }
+        }
+    }
+
+    pub(crate) fn delete(&self, key: Key<'_>) -> Result<bool> {
+        Ok(self.write(key, Condition::Always, None)?.was_present)
+    }
+
+    /// Removes the entry with the least key, or with the greatest one, and gives it.
+    pub(crate) fn pop(&self, end: Direction) -> Result<Option<Entry>> {
+        loop {
+            let Some((key, _)) = self.outermost(end)? else { return Ok(None) };
+            if let Some(value) = self.exchange(key.as_ref(), None)? {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+
+    /// Removes the entries that `keep` does not want; how many. One that is written after `keep`
+    /// has seen it stays.
+    pub(crate) fn retain(
+        &self,
+        keep: &mut dyn FnMut(Key<'_>, &[u8]) -> Result<bool>,
+    ) -> Result<u64> {
+        let mut removed = 0;
+        for entry in self.scan(Scan::all()) {
+            let (key, value) = entry?;
+            if !keep(key.as_ref(), &value)? {
+                removed += u64::from(self.compare_and_swap(key.as_ref(), Some(&value), None)?);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the entries that `scan` describes, expired ones too; how many.
+    pub(crate) fn delete_in(&self, scan: Scan) -> Result<u64> {
+        let direction = scan.direction;
+        let mut cursor = self.cursor(scan)?.with_expired();
+        let mut removed = 0;
+        while !cursor.exhausted {
+            let removal = |key| Write {
+                life: self.life.clone(),
+                key,
+                kind: Kind::Delete,
+                value: Box::default(),
+                expires_ms: None,
+            };
+            let writes: Vec<Write> = cursor
+                .fetch(direction, BATCH_ENTRIES)?
+                .into_iter()
+                .map(|e| removal(e.key))
+                .collect();
+            removed += self.remove_all(&writes)?;
+        }
+        Ok(removed)
+    }
+
+    /// As a batch where there is room for its log, else one by one.
+    pub(crate) fn remove_all(&self, writes: &[Write]) -> Result<u64> {
+        let backend = &self.backend;
+        let count = |written: &[Written]| {
+            written.iter().filter(|written| written.was_present).count() as u64
+        };
+        match backend.apply(writes) {
+            Ok(written) => Ok(count(&written)),
+            Err(error) if error.is_full() => {
+                let one = |write: &Write| {
+                    backend.write(&write.life, write.key.as_ref(), Condition::Always, None)
+                };
+                Ok(count(&writes.iter().map(one).collect::<Result<Vec<_>>>()?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the crash explorer and the benchmarks need of this crate. Not for users: it may change at
+//! any time.
+
+use std::sync::Arc;
+
+use everleaf_pmem::Media;
+use everleaf_pool::Pool;
+
+pub use crate::key::StoreKey;
+/// Indexes by the names of their engines, without a store.
+pub mod registry {
+    pub use crate::registry::*;
+}
+pub use everleaf_index::{BytesKeys, U64Keys};
+pub use everleaf_pmem::{InjectedAborts, Simulation};
+
+use crate::{CreateOptions, OpenOptions, Result, Store};
+
+/// Makes a store over the whole region of any media, whatever it holds. The pool is handed out too,
+/// as the way to the media.
+///
+/// # Errors
+/// As [`CreateOptions::create`], but for those about files.
+pub fn create_on<M: Media>(options: &CreateOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
+    options.create_on(media)
+}
+
+/// Opens what any media holds, and hands out the pool too.
+///
+/// # Errors
+/// As [`OpenOptions::open`], but for those about files.
+pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
+    options.open_on(media)
+}

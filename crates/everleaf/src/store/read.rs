@@ -1,0 +1,339 @@
+//! Reading a store's own tree.
+
+use std::ops::ControlFlow;
+use std::time::SystemTime;
+
+use everleaf_pool::KeyType;
+
+use super::Store;
+use crate::{AsKey, Entry, Key, KeyRange, Keys, Range, Result, Scan, View};
+
+/// Reading. A get sees the value of its key that was written last, and never one that a crash can
+/// still undo. Readers do not wait for writers of other keys. What iterators promise is said at
+/// [`Range`].
+impl Store {
+    /// The kind of keys.
+    pub fn key_type(&self) -> KeyType {
+        self.default_tree().key_type()
+    }
+
+    /// What can be read of the store's own tree, without the right to write.
+    pub fn view(&self) -> View {
+        self.default_tree().view()
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// # Errors
+    /// [`WrongKeyType`](crate::Error::WrongKeyType), a key of more than 64 KiB, damage,
+    /// [`SnapshotLost`](crate::Error::SnapshotLost).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(store.get("nothing")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get(&self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        self.default_tree().get(key)
+    }
+
+    /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show`
+    /// returns. Writers of this key (and of some others, which share its lock) wait until `show`
+    /// returns, so it must not call the store: a write would wait for itself, a read for a writer
+    /// that waits. A snapshot shows a copy, and keeps no writer waiting.
+    ///
+    /// # Errors
+    /// As [`get`](Store::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// assert_eq!(store.get_with("key", |value| value.len())?, Some(5));
+    /// assert_eq!(store.get_with("nothing", |value| value.len())?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_with<R>(&self, key: impl AsKey, show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.default_tree().get_with(key, show)
+    }
+
+    /// Copies of the values of many keys, in the order of the keys. They are looked up together, so
+    /// that their cache misses overlap: with `fptree` about four times as fast as one by one. Each
+    /// value is as a [`get`](Store::get) at some moment of the call would have seen it.
+    ///
+    /// # Errors
+    /// As [`get`](Store::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("a", b"1")?;
+    /// assert_eq!(store.get_many(["a", "b"])?, [Some(b"1".to_vec()), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_many<K: AsKey>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.default_tree().get_many(keys)
+    }
+
+    /// Whether `key` is present. Its value is not read beyond its first line.
+    ///
+    /// # Errors
+    /// As [`get`](Store::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "")?;
+    /// assert!(store.contains_key("key")? && !store.contains_key("nothing")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contains_key(&self, key: impl AsKey) -> Result<bool> {
+        self.default_tree().contains_key(key)
+    }
+
+    /// When the value of `key` expires; none if it does not. None at all if the key is absent.
+    ///
+    /// # Errors
+    /// As [`get`](Store::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// assert_eq!(store.expiry("key")?, Some(None), "it stays");
+    /// assert_eq!(store.expiry("nothing")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn expiry(&self, key: impl AsKey) -> Result<Option<Option<SystemTime>>> {
+        self.default_tree().expiry(key)
+    }
+
+    /// The entry with the least key.
+    ///
+    /// # Errors
+    /// Damage, [`SnapshotLost`](crate::Error::SnapshotLost).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("oak", "2")])?;
+    /// assert_eq!(store.first()?, Some(("ash".into(), b"1".to_vec())));
+    /// assert_eq!(store.last()?, Some(("oak".into(), b"2".to_vec())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn first(&self) -> Result<Option<Entry>> {
+        self.default_tree().first()
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// As [`first`](Store::first).
+    pub fn last(&self) -> Result<Option<Entry>> {
+        self.default_tree().last()
+    }
+
+    /// Number of keys. Those whose values have expired count until they are removed, but not in a
+    /// snapshot, which is counted by reading it.
+    ///
+    /// # Errors
+    /// Damage, [`Closed`](crate::Error::Closed), [`SnapshotLost`](crate::Error::SnapshotLost).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"")?;
+    /// assert_eq!(store.len()?, 1);
+    /// assert_eq!(store.tree("words")?.len()?, 0, "each tree has its own");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(&self) -> Result<u64> {
+        self.default_tree().len()
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// As [`len`](Store::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        self.default_tree().is_empty()
+    }
+
+    /// Number of entries that `scan` describes, found by reading them.
+    ///
+    /// # Errors
+    /// As [`first`](Store::first), [`WrongKeyType`](crate::Error::WrongKeyType).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// assert_eq!(store.count_in(Scan::all().with_prefix("b"))?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn count_in(&self, scan: Scan) -> Result<u64> {
+        self.default_tree().count_in(scan)
+    }
+
+    /// All entries in key order. What is promised beside writers is said at [`Range`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("oak", "2")])?;
+    /// for entry in store.iter().rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{key}: {}", value.escape_ascii());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn iter(&self) -> Range<'_> {
+        self.default_tree().iter()
+    }
+
+    /// All keys in order. Their values are not copied, so that it costs the same whatever their
+    /// length.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("oak", "2")])?;
+    /// let keys = store.keys().rev().collect::<everleaf::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, ["oak", "ash"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keys(&self) -> Keys<'_> {
+        self.default_tree().keys()
+    }
+
+    /// The keys that `scan` describes, as [`keys`](Store::keys).
+    pub fn keys_in(&self, scan: Scan) -> Keys<'_> {
+        self.default_tree().keys_in(scan)
+    }
+
+    /// The entries whose keys lie in a range, in key order. A range that is empty or upside down
+    /// has no entries.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// for name in ["ash", "beech", "birch", "cedar"] {
+    ///     store.put(name, "")?;
+    /// }
+    /// let keys = store.range("b".."c").map(|entry| entry.map(|(key, _)| key));
+    /// let names = keys.collect::<everleaf::Result<Vec<_>>>()?;
+    /// assert_eq!(names, ["beech", "birch"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range(&self, range: impl KeyRange) -> Range<'_> {
+        self.default_tree().range(range)
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order (byte-string keys only).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// assert_eq!(store.prefix("b").count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range<'_> {
+        self.default_tree().prefix(prefix)
+    }
+
+    /// The entries that `scan` describes. Keys of the wrong kind in it are the iterator's first
+    /// item.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
+    /// let last = store.scan(Scan::all().ending_before("birch").backward()).next().transpose()?;
+    /// assert_eq!(last.map(|(key, _)| key), Some("beech".into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scan(&self, scan: Scan) -> Range<'_> {
+        self.default_tree().scan(scan)
+    }
+
+    /// Shows the entries that `scan` describes to `visit` where they lie, without a copy, until it
+    /// breaks. It costs a third of what an iterator costs, which has to keep what it hands out.
+    /// Writers of the keys that are next to the one that is shown wait meanwhile, and so do
+    /// batches: `visit` should be quick, and must not call the store, neither to write nor to read:
+    /// it would wait for itself. What is promised beside writers is said at [`Range`]; of a
+    /// snapshot entries are copied.
+    ///
+    /// # Errors
+    /// As [`first`](Store::first), [`WrongKeyType`](crate::Error::WrongKeyType).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use everleaf::Scan;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "a"), ("beech", "bb"), ("birch", "ccc")])?;
+    /// let mut bytes = 0;
+    /// store.scan_with(Scan::all().with_prefix("b"), |_key, value| {
+    ///     bytes += value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scan_with(
+        &self,
+        scan: Scan,
+        visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.default_tree().scan_with(scan, visit)
+    }
+}
+
+impl<'s> IntoIterator for &'s Store {
+    type Item = Result<Entry>;
+    type IntoIter = Range<'s>;
+
+    fn into_iter(self) -> Range<'s> {
+        self.iter()
+    }
+}

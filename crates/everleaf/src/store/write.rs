@@ -1,0 +1,396 @@
+//! Writing to a store's own tree.
+
+use std::time::{Duration, SystemTime};
+
+use super::Store;
+use crate::{AsKey, Batch, Entry, Key, KeyRange, Result, Scan};
+
+/// Writing. Every write is durable when it returns, as far as
+/// [`Statistics::durability`](crate::Statistics::durability) says, and a write that is cut by a
+/// crash has happened wholly or not at all.
+impl Store {
+    /// Stores `value` under `key`, in place of the value that it may have; true if it had one. The
+    /// old value is there until the new one is, at any crash point. Cost: one flush for each line
+    /// of the value, and with `fptree` 5 more flushes and 4 fences for a new `u64` key, 5 and 4 to
+    /// replace.
+    ///
+    /// # Errors
+    /// [`is_full`](crate::Error::is_full), [`WrongKeyType`](crate::Error::WrongKeyType),
+    /// [`ValueTooLong`](crate::Error::ValueTooLong), [`ReadOnly`](crate::Error::ReadOnly), a key of
+    /// more than 64 KiB, damage.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert!(!store.put("key", "value")?);
+    /// assert!(store.put("key", "another")?, "replaced");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.default_tree().put(key, value)
+    }
+
+    /// Stores `value` under `key` until a moment: from then on the key is absent, and its room is
+    /// given back when it is written the next time or by
+    /// [`remove_expired`](Store::remove_expired). True if it had a value.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// store.put_until("token", "4711", SystemTime::now() + Duration::from_secs(3600))?;
+    /// assert!(store.contains_key("token")?);
+    /// store.put_until("token", "4712", SystemTime::UNIX_EPOCH)?;
+    /// assert!(!store.contains_key("token")?, "it has expired");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_until(
+        &self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        expires: SystemTime,
+    ) -> Result<bool> {
+        self.default_tree().put_until(key, value, expires)
+    }
+
+    /// As [`put_until`](Store::put_until), for so long from now on.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::time::Duration;
+    ///
+    /// store.put_for("session", "of user 7", Duration::from_secs(1800))?;
+    /// assert!(store.expiry("session")?.is_some_and(|expires| expires.is_some()));
+    /// store.put("session", "of user 7")?;
+    /// assert_eq!(store.expiry("session")?, Some(None), "a write without a life ends the expiry");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_for(
+        &self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        life: Duration,
+    ) -> Result<bool> {
+        self.default_tree().put_for(key, value, life)
+    }
+
+    /// As [`put`](Store::put), and gives a copy of the value that was replaced.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert_eq!(store.insert("key", "value")?, None);
+    /// assert_eq!(store.insert("key", "another")?, Some(b"value".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn insert(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.default_tree().insert(key, value)
+    }
+
+    /// Stores `value` under `key` if the key is absent; false, and nothing changed, if it is
+    /// present.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert!(store.put_if_absent("key", "first")?);
+    /// assert!(!store.put_if_absent("key", "second")?);
+    /// assert_eq!(store.get("key")?.as_deref(), Some(&b"first"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_if_absent(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.default_tree().put_if_absent(key, value)
+    }
+
+    /// Stores `value` under `key` if the key is present; false, and nothing changed, if it is
+    /// absent.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert!(!store.replace("key", "value")?);
+    /// assert!(!store.contains_key("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replace(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.default_tree().replace(key, value)
+    }
+
+    /// Compare and swap: makes `new` the value of `key` (or removes it, where that is none) if its
+    /// value is `expected` (or it is absent, where that is none). False, and nothing changed, if
+    /// not. Of several threads that expect the same, one succeeds.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert!(store.compare_and_swap("count", None, Some(b"1"))?);
+    /// assert!(store.compare_and_swap("count", Some(b"1"), Some(b"2"))?);
+    /// assert!(!store.compare_and_swap("count", Some(b"1"), Some(b"2"))?, "it is 2 by now");
+    /// assert!(store.compare_and_swap("count", Some(b"2"), None)?);
+    /// assert!(!store.contains_key("count")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsKey,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.default_tree().compare_and_swap(key, expected, new)
+    }
+
+    /// Changes the value of `key` in place: `change` is given the value, none where the key is
+    /// absent, and gives the new one, none to remove the key. Returns what it gave. The new value
+    /// does not expire.
+    ///
+    /// No other write comes in between: where one did, `change` runs again, with what is there
+    /// then. It holds no lock, so it may call the store.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let count = |old: Option<&[u8]>| {
+    ///     let old = old.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    ///     Some((old + 1).to_le_bytes())
+    /// };
+    /// store.update("visits", count)?;
+    /// store.update("visits", count)?;
+    /// assert_eq!(store.get("visits")?, Some(2u64.to_le_bytes().to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn update<N: Into<Vec<u8>>>(
+        &self,
+        key: impl AsKey,
+        change: impl FnMut(Option<&[u8]>) -> Option<N>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.default_tree().update(key, change)
+    }
+
+    /// Removes `key` and gives its value.
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// assert_eq!(store.remove("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(store.remove("key")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove(&self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        self.default_tree().remove(key)
+    }
+
+    /// Removes `key` and its value; false if it is absent. Cost with `fptree` and a `u64` key: 4
+    /// flushes, 4 fences.
+    ///
+    /// # Errors
+    /// [`WrongKeyType`](crate::Error::WrongKeyType), [`ReadOnly`](crate::Error::ReadOnly), a key of
+    /// more than 64 KiB, damage.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// assert!(store.delete("key")?);
+    /// assert!(!store.delete("key")?, "it is gone");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete(&self, key: impl AsKey) -> Result<bool> {
+        self.default_tree().delete(key)
+    }
+
+    /// A batch of writes, which happen together or not at all when it is committed.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let mut batch = store.batch();
+    /// batch.put("alice", "70")?;
+    /// batch.put_if_absent("bob", "30")?;
+    /// assert_eq!(batch.commit()?, [true, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn batch(&self) -> Batch {
+        self.default_tree().batch()
+    }
+
+    /// Stores many values, all or none: a [`batch`](Store::batch) of puts.
+    ///
+    /// # Errors
+    /// As [`Batch::commit`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "Fraxinus"), ("oak", "Quercus")])?;
+    /// assert_eq!(store.len()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_many<K: AsKey, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
+        self.default_tree().put_many(entries)
+    }
+
+    /// Removes the entry with the least key and gives it. Of several threads each gets another one.
+    /// Beside writers the entry was the least at some moment of the call.
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("1", "eat"), ("2", "sleep")])?;
+    /// assert_eq!(store.pop_first()?, Some(("1".into(), b"eat".to_vec())));
+    /// assert_eq!(store.pop_last()?, Some(("2".into(), b"sleep".to_vec())));
+    /// assert_eq!(store.pop_first()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<Entry>> {
+        self.default_tree().pop_first()
+    }
+
+    /// Removes the entry with the greatest key and gives it; as [`pop_first`](Store::pop_first).
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    pub fn pop_last(&self) -> Result<Option<Entry>> {
+        self.default_tree().pop_last()
+    }
+
+    /// Removes the entries that `keep` does not want, one by one; how many. An entry that another
+    /// thread writes after `keep` has seen it stays.
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("ash", "1"), ("beech", ""), ("oak", "")])?;
+    /// assert_eq!(store.retain(|_key, value| !value.is_empty())?, 2);
+    /// assert_eq!(store.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retain(&self, keep: impl FnMut(Key<'_>, &[u8]) -> bool) -> Result<u64> {
+        self.default_tree().retain(keep)
+    }
+
+    /// Removes every entry whose key lies in a range; how many there were. It goes from the least
+    /// key to the greatest, up to 128 entries at a time, each time all or none (one at a time where
+    /// the pool is too full for the log of a batch): a crash leaves the rest. Entries that others
+    /// add meanwhile stay or go.
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put_many([("2024-12-30", ""), ("2024-12-31", ""), ("2025-01-01", "")])?;
+    /// assert_eq!(store.delete_range(.."2025")?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<u64> {
+        self.default_tree().delete_range(range)
+    }
+
+    /// As [`delete_range`](Store::delete_range), for the entries that `scan` describes.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use everleaf::Scan;
+    ///
+    /// store.put_many([("a/1", ""), ("a/2", ""), ("b/1", "")])?;
+    /// assert_eq!(store.delete_in(Scan::all().with_prefix("a/"))?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_in(&self, scan: Scan) -> Result<u64> {
+        self.default_tree().delete_in(scan)
+    }
+
+    /// Removes every entry of the store's own tree, and of no other; how many there were. As
+    /// [`delete_range`](Store::delete_range): a crash on the way leaves the rest.
+    ///
+    /// # Errors
+    /// As [`delete`](Store::delete).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", "value")?;
+    /// store.tree("words")?.put("leaf", "a blade of a plant")?;
+    /// assert_eq!(store.clear()?, 1);
+    /// assert_eq!((store.len()?, store.tree("words")?.len()?), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clear(&self) -> Result<u64> {
+        self.default_tree().clear()
+    }
+}

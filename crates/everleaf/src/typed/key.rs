@@ -1,0 +1,256 @@
+//! Types of keys, and how their encodings keep their order.
+//!
+//! ```text
+//! unsigned integer  big-endian
+//! signed integer    big-endian, with the sign's bit turned around
+//! bool, char        as the unsigned integer that it is
+//! [u8; N]           its bytes
+//! String, Vec<u8>   its bytes; as a part that others follow: 00 as 00 01, then 00 00
+//! tuple             its parts one after the other
+//! ```
+
+use everleaf_pool::KeyType;
+
+use super::{KeyFor, OrderedKey};
+
+impl<K, T: KeyFor<K> + ?Sized> KeyFor<K> for &T {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        (**self).encode(bytes);
+    }
+    fn encode_part(&self, bytes: &mut Vec<u8>) {
+        (**self).encode_part(bytes);
+    }
+}
+
+/// Takes so many bytes from the front.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (front, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*front)
+}
+
+macro_rules! integers {
+    ($($type:ty: $unsigned:ty, $turned:expr, $key_type:ident;)*) => { $(
+        impl KeyFor<$type> for $type {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&(*self as $unsigned ^ $turned).to_be_bytes());
+            }
+        }
+        impl OrderedKey for $type {
+            const KEY_TYPE: KeyType = KeyType::$key_type;
+            fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+                take(bytes).map(|bytes| (<$unsigned>::from_be_bytes(bytes) ^ $turned) as $type)
+            }
+        }
+    )* };
+}
+integers! {
+    u8: u8, 0, Bytes;
+    u16: u16, 0, Bytes;
+    u32: u32, 0, Bytes;
+    u64: u64, 0, U64;
+    u128: u128, 0, Bytes;
+    i8: u8, 1 << 7, Bytes;
+    i16: u16, 1 << 15, Bytes;
+    i32: u32, 1 << 31, Bytes;
+    i64: u64, 1 << 63, Bytes;
+    i128: u128, 1 << 127, Bytes;
+}
+
+impl KeyFor<bool> for bool {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(*self));
+    }
+}
+impl OrderedKey for bool {
+    fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+        match take(bytes)? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl KeyFor<char> for char {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&u32::from(*self).to_be_bytes());
+    }
+}
+impl OrderedKey for char {
+    fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+        char::from_u32(u32::from_be_bytes(take(bytes)?))
+    }
+}
+
+impl<const N: usize> KeyFor<[u8; N]> for [u8; N] {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self);
+    }
+}
+impl<const N: usize> OrderedKey for [u8; N] {
+    fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+        take(bytes)
+    }
+}
+
+/// Bytes that others follow. A shorter string comes before one that goes on, whatever follows: its
+/// end, 00 00, is less than anything that the other one may have there.
+fn encode_delimited(string: &[u8], bytes: &mut Vec<u8>) {
+    for byte in string {
+        bytes.push(*byte);
+        if *byte == 0 {
+            bytes.push(1);
+        }
+    }
+    bytes.extend_from_slice(&[0, 0]);
+}
+
+fn decode_delimited(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut string = Vec::new();
+    loop {
+        match bytes {
+            [0, 0, rest @ ..] => {
+                *bytes = rest;
+                return Some(string);
+            }
+            [0, 1, rest @ ..] => {
+                string.push(0);
+                *bytes = rest;
+            }
+            [byte, rest @ ..] if *byte != 0 => {
+                string.push(*byte);
+                *bytes = rest;
+            }
+            _ => return None,
+        }
+    }
+}
+
+macro_rules! strings {
+    ($($type:ty, $borrowed:ty, $from:expr;)*) => { $(
+        impl KeyFor<$type> for $type {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(self.as_ref());
+            }
+            fn encode_part(&self, bytes: &mut Vec<u8>) {
+                encode_delimited(self.as_ref(), bytes);
+            }
+        }
+        impl KeyFor<$type> for $borrowed {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(self.as_ref());
+            }
+            fn encode_part(&self, bytes: &mut Vec<u8>) {
+                encode_delimited(self.as_ref(), bytes);
+            }
+        }
+        impl OrderedKey for $type {
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                $from(bytes.to_vec())
+            }
+            fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+                decode_delimited(bytes).and_then($from)
+            }
+        }
+    )* };
+}
+strings! {
+    String, str, |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+    Vec<u8>, [u8], Some;
+}
+
+macro_rules! tuples {
+    ($(($($given:ident $key:ident $part:ident),*; $last_given:ident $last:ident $last_part:ident))*)
+    => { $(
+        impl<$($key, $given: KeyFor<$key>,)* $last, $last_given: KeyFor<$last>>
+            KeyFor<($($key,)* $last,)> for ($($given,)* $last_given,)
+        {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                let ($($part,)* $last_part,) = self;
+                $( $part.encode_part(bytes); )*
+                $last_part.encode(bytes);
+            }
+            fn encode_part(&self, bytes: &mut Vec<u8>) {
+                let ($($part,)* $last_part,) = self;
+                $( $part.encode_part(bytes); )*
+                $last_part.encode_part(bytes);
+            }
+        }
+        impl<$($key: OrderedKey,)* $last: OrderedKey> OrderedKey for ($($key,)* $last,) {
+            fn decode(mut bytes: &[u8]) -> Option<Self> {
+                Some(($($key::decode_part(&mut bytes)?,)* $last::decode(bytes)?,))
+            }
+            fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+                Some(($($key::decode_part(bytes)?,)* $last::decode_part(bytes)?,))
+            }
+        }
+    )* };
+}
+tuples! {
+    (A J a; B K b)
+    (A J a, B K b; C L c)
+    (A J a, B K b, C L c; D M d)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded<K: OrderedKey>(key: &K) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        key.encode(&mut bytes);
+        bytes
+    }
+
+    fn same_order_and_back<K: OrderedKey + Ord + std::fmt::Debug>(a: &K, b: &K) {
+        assert_eq!(encoded(a).cmp(&encoded(b)), a.cmp(b), "{a:?} {b:?}");
+        assert_eq!(K::decode(&encoded(a)).as_ref(), Some(a));
+        let mut parts = Vec::new();
+        a.encode_part(&mut parts);
+        b.encode_part(&mut parts);
+        let mut rest = &parts[..];
+        let found = (K::decode_part(&mut rest), K::decode_part(&mut rest));
+        assert_eq!((found.0.as_ref(), found.1.as_ref()), (Some(a), Some(b)));
+        assert!(rest.is_empty());
+    }
+
+    /// Strings of few different bytes, so that one is often the beginning of another.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(vec![0, 1, 2, 0xff]), 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn integers_keep_their_order(a: (i8, i16, i32, i64), b: (i8, i16, i32, i64)) {
+            same_order_and_back(&a, &b);
+            same_order_and_back(&a.3, &b.3);
+        }
+
+        #[test]
+        fn unsigned_integers_keep_their_order(a: (u8, u16, u32, u64), b: (u8, u16, u32, u64)) {
+            same_order_and_back(&a, &b);
+            same_order_and_back(&(a.3, i128::from(b.3), true), &(b.3, i128::from(a.3), false));
+        }
+
+        #[test]
+        fn tuples_of_strings_keep_their_order(a in (bytes(), bytes(), any::<char>()),
+                                              b in (bytes(), bytes(), any::<char>())) {
+            same_order_and_back(&a, &b);
+            same_order_and_back(&(a.2, a.1.clone()), &(b.2, b.1.clone()));
+            same_order_and_back(&a.0, &b.0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        assert_eq!(u32::decode(b"\0\0\0"), None, "too short");
+        assert_eq!(u32::decode(b"\0\0\0\0\0"), None, "too long");
+        assert_eq!(bool::decode(b"\x02"), None);
+        assert_eq!(String::decode(b"\xff"), None);
+        assert_eq!(<(String, u8)>::decode(b"a\0\x02\0"), None, "a bad escape");
+        assert_eq!(<(Vec<u8>, u8)>::decode(b"a"), None, "no end");
+    }
+}

@@ -1,0 +1,108 @@
+//! Trees with keys and values of types.
+//!
+//! A key of a type is a byte string whose order is the order of the type, and so lies in the index
+//! like any other; a value is its encoding. Types are the caller's: nothing in the pool tells
+//! them.
+//!
+//! Map of the files: this one (the traits) · `key` and `value` (the types that have encodings) ·
+//! `json` (values by serde) · `range` (ranges of such keys, and the iterator) · `tree` (the
+//! methods).
+
+#[cfg(feature = "serde")]
+mod json;
+mod key;
+mod range;
+mod tree;
+mod value;
+
+use std::borrow::Cow;
+
+use everleaf_pool::KeyType;
+
+#[cfg(feature = "serde")]
+pub use self::json::Json;
+pub use self::range::{RangeFor, TypedKeys, TypedRange};
+use crate::{Error, Result};
+
+/// What stands for a key of type `K`: a `K`, a reference to one, or what is borrowed of it (`&str`
+/// for `String`, `(&str, u64)` for `(String, u64)`).
+pub trait KeyFor<K> {
+    /// Appends the key as bytes. They must have the order of the keys: `a < b` just where the
+    /// bytes of `a` are less than those of `b`.
+    fn encode(&self, bytes: &mut Vec<u8>);
+
+    /// The same for a part of a tuple that others follow: besides, no key's bytes may begin with
+    /// those of another one. What always has the same length is encoded as such.
+    fn encode_part(&self, bytes: &mut Vec<u8>) {
+        self.encode(bytes);
+    }
+}
+
+/// A type of keys: its encoding as bytes keeps its order.
+///
+/// There are integers, `bool`, `char`, `String`, `Vec<u8>`, `[u8; N]` (a UUID is `[u8; 16]`), and
+/// tuples of up to four of these. Others are made of them:
+///
+/// ```
+/// use everleaf::{KeyFor, OrderedKey};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Celsius(i16);
+///
+/// impl KeyFor<Celsius> for Celsius {
+///     fn encode(&self, bytes: &mut Vec<u8>) {
+///         self.0.encode(bytes);
+///     }
+/// }
+///
+/// impl OrderedKey for Celsius {
+///     fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+///         i16::decode_part(bytes).map(Celsius)
+///     }
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+/// #     .create(folder.path().join("a.pool"))?;
+/// let states = store.typed_tree::<Celsius, String>("states of water")?;
+/// states.put(Celsius(100), "steam")?;
+/// states.put(Celsius(-1), "ice")?;
+/// assert_eq!(states.first()?, Some((Celsius(-1), "ice".to_owned())));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait OrderedKey: KeyFor<Self> + Sized {
+    /// The kind of keys that the tree has.
+    const KEY_TYPE: KeyType = KeyType::Bytes;
+
+    /// Reads a key that [`encode_part`](KeyFor::encode_part) wrote from the front of `bytes`, and
+    /// leaves the rest. None if there is none.
+    fn decode_part(bytes: &mut &[u8]) -> Option<Self>;
+
+    /// The key that [`encode`](KeyFor::encode) wrote as these bytes. None if they are no key.
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        Self::decode_part(&mut bytes).filter(|_| bytes.is_empty())
+    }
+}
+
+/// What stands for a value of type `V`: a `V`, a reference to one, or what is borrowed of it.
+pub trait ValueFor<V> {
+    /// The value as bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotEncodable`], of encodings that not every value has.
+    fn encode(&self) -> Result<Cow<'_, [u8]>>;
+}
+
+/// A type of values.
+///
+/// There are integers, `f32` and `f64` (little-endian), `bool`, `String`, `Vec<u8>`, `[u8; N]` and
+/// `()`; with the feature `serde` also `Json`.
+pub trait StoredValue: ValueFor<Self> + Sized {
+    /// The value of these bytes. None if they are no value.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+}
+
+/// The error of bytes that are no `T`.
+fn no<T>() -> Error {
+    Error::WrongType { expected: std::any::type_name::<T>() }
+}

@@ -1,0 +1,376 @@
+//! The methods of trees, views and batches that have types.
+
+use std::time::{Duration, SystemTime};
+
+use everleaf_index::Direction;
+
+use super::range::{decode_entry, decode_key, decode_value, encode, scan_of};
+use super::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
+use crate::batch::{BatchOn, Kind};
+use crate::clock::to_ms;
+use crate::{Result, Scan, Tree, View};
+
+/// The methods that read, of a type that has a handle.
+macro_rules! typed_reads {
+    () => {
+        /// The value of `key`.
+        ///
+        /// # Errors
+        /// [`Error::WrongType`](crate::Error::WrongType) if what is stored is no `V`; as
+        /// [`Store::get`](crate::Store::get).
+        pub fn get(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
+            let key = encode::<K>(&key);
+            self.handle().get_with(key.as_ref(), decode_value)?.transpose()
+        }
+
+        /// The values of many keys, which are looked up together; see
+        /// [`Store::get_many`](crate::Store::get_many).
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn get_many<Q: KeyFor<K>>(
+            &self,
+            keys: impl IntoIterator<Item = Q>,
+        ) -> Result<Vec<Option<V>>> {
+            let keys: Vec<_> = keys.into_iter().map(|key| encode::<K>(&key)).collect();
+            let keys: Vec<_> = keys.iter().map(|key| key.as_ref()).collect();
+            let values = self.handle().get_many(&keys)?.into_iter();
+            values.map(|value| value.as_deref().map(decode_value).transpose()).collect()
+        }
+
+        /// Whether `key` is present.
+        ///
+        /// # Errors
+        /// As [`Store::contains_key`](crate::Store::contains_key).
+        pub fn contains_key(&self, key: impl KeyFor<K>) -> Result<bool> {
+            self.handle().contains_key(encode::<K>(&key).as_ref())
+        }
+
+        /// When the value of `key` expires; see [`Store::expiry`](crate::Store::expiry).
+        ///
+        /// # Errors
+        /// As there.
+        pub fn expiry(&self, key: impl KeyFor<K>) -> Result<Option<Option<SystemTime>>> {
+            self.handle().expiry(encode::<K>(&key).as_ref())
+        }
+
+        /// The entry with the least key.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn first(&self) -> Result<Option<(K, V)>> {
+            self.handle().outermost(Direction::Forward)?.map(decode_entry).transpose()
+        }
+
+        /// The entry with the greatest key.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn last(&self) -> Result<Option<(K, V)>> {
+            self.handle().outermost(Direction::Backward)?.map(decode_entry).transpose()
+        }
+
+        /// Number of keys; see [`Store::len`](crate::Store::len).
+        ///
+        /// # Errors
+        /// As there.
+        pub fn len(&self) -> Result<u64> {
+            self.handle().len()
+        }
+
+        /// Whether there is no key.
+        ///
+        /// # Errors
+        /// As [`Store::len`](crate::Store::len).
+        pub fn is_empty(&self) -> Result<bool> {
+            Ok(self.len()? == 0)
+        }
+
+        /// All entries in key order.
+        pub fn iter(&self) -> TypedRange<'_, K, V> {
+            TypedRange::over(self.handle().scan(Scan::all()))
+        }
+
+        /// All keys in order, without their values.
+        pub fn keys(&self) -> TypedKeys<'_, K> {
+            TypedKeys::over(self.handle().scan(Scan::all()))
+        }
+
+        /// The entries whose keys lie in a range, in key order.
+        pub fn range(&self, range: impl RangeFor<K>) -> TypedRange<'_, K, V> {
+            TypedRange::over(self.handle().scan(scan_of(&range)))
+        }
+    };
+}
+
+/// Reading, of a tree with keys and values of types.
+impl<K: OrderedKey, V: StoredValue> View<K, V> {
+    typed_reads!();
+}
+
+/// Reading, of a tree with keys and values of types.
+impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
+    typed_reads!();
+}
+
+/// Writing, of a tree with keys and values of types. Durability, costs and errors are those of the
+/// methods of [`Store`](crate::Store) with the same names; what has no encoding is
+/// [`Error::NotEncodable`](crate::Error::NotEncodable).
+impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
+    /// Stores `value` under `key`, in place of the value that it may have; true if it had one.
+    ///
+    /// # Errors
+    /// As [`Store::put`](crate::Store::put).
+    pub fn put(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
+        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, None)
+    }
+
+    /// As [`put`](Tree::put), until a moment.
+    ///
+    /// # Errors
+    /// As [`Store::put_until`](crate::Store::put_until).
+    pub fn put_until(
+        &self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+        expires: SystemTime,
+    ) -> Result<bool> {
+        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(to_ms(expires)))
+    }
+
+    /// As [`put`](Tree::put), for so long from now on.
+    ///
+    /// # Errors
+    /// As [`Store::put_for`](crate::Store::put_for).
+    pub fn put_for(
+        &self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+        life: Duration,
+    ) -> Result<bool> {
+        let expires_ms = self.handle().expires_after(life);
+        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(expires_ms))
+    }
+
+    /// As [`put`](Tree::put), and gives the value that was replaced.
+    ///
+    /// # Errors
+    /// As [`Store::insert`](crate::Store::insert). Where what was replaced is no `V`, the new value
+    /// is stored all the same.
+    pub fn insert(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<Option<V>> {
+        let old = self.handle().exchange(encode::<K>(&key).as_ref(), Some(&value.encode()?))?;
+        old.as_deref().map(decode_value).transpose()
+    }
+
+    /// Stores `value` if `key` is absent; whether it did.
+    ///
+    /// # Errors
+    /// As [`Store::put_if_absent`](crate::Store::put_if_absent).
+    pub fn put_if_absent(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
+        self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, false)
+    }
+
+    /// Stores `value` if `key` is present; whether it did.
+    ///
+    /// # Errors
+    /// As [`Store::replace`](crate::Store::replace).
+    pub fn replace(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
+        self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, true)
+    }
+
+    /// Makes `new` the value of `key` if its value is `expected`, compared as bytes; whether it
+    /// did.
+    ///
+    /// # Errors
+    /// As [`Store::compare_and_swap`](crate::Store::compare_and_swap).
+    pub fn compare_and_swap(
+        &self,
+        key: impl KeyFor<K>,
+        expected: Option<&V>,
+        new: Option<&V>,
+    ) -> Result<bool> {
+        let (expected, new) =
+            (expected.map(ValueFor::encode).transpose()?, new.map(ValueFor::encode).transpose()?);
+        let key = encode::<K>(&key);
+        self.handle().compare_and_swap(key.as_ref(), expected.as_deref(), new.as_deref())
+    }
+
+    /// Changes the value of `key` in place; see [`Store::update`](crate::Store::update).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let visits = store.typed_tree::<String, u64>("visits")?;
+    /// visits.update("ann", |count| Some(count.unwrap_or(0) + 1))?;
+    /// assert_eq!(visits.update("ann", |count| Some(count.unwrap_or(0) + 1))?, Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn update(
+        &self,
+        key: impl KeyFor<K>,
+        mut change: impl FnMut(Option<V>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        let mut made = None;
+        self.handle().update(encode::<K>(&key).as_ref(), &mut |old| {
+            made = change(old.map(decode_value).transpose()?);
+            made.as_ref().map(|new| Ok(new.encode()?.into_owned())).transpose()
+        })?;
+        Ok(made)
+    }
+
+    /// Removes `key` and gives its value.
+    ///
+    /// # Errors
+    /// As [`Store::remove`](crate::Store::remove). What is no `V` is removed all the same.
+    pub fn remove(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
+        let old = self.handle().exchange(encode::<K>(&key).as_ref(), None)?;
+        old.as_deref().map(decode_value).transpose()
+    }
+
+    /// Removes `key`; whether it was present.
+    ///
+    /// # Errors
+    /// As [`Store::delete`](crate::Store::delete).
+    pub fn delete(&self, key: impl KeyFor<K>) -> Result<bool> {
+        self.handle().delete(encode::<K>(&key).as_ref())
+    }
+
+    /// Stores many values, all or none.
+    ///
+    /// # Errors
+    /// As [`Store::put_many`](crate::Store::put_many).
+    pub fn put_many<Q: KeyFor<K>, W: ValueFor<V>>(
+        &self,
+        entries: impl IntoIterator<Item = (Q, W)>,
+    ) -> Result<()> {
+        let mut batch = self.batch();
+        for (key, value) in entries {
+            batch.on(self)?.put(key, value)?;
+        }
+        batch.commit().map(drop)
+    }
+
+    /// Removes the entry with the least key and gives it.
+    ///
+    /// # Errors
+    /// As [`Store::pop_first`](crate::Store::pop_first).
+    pub fn pop_first(&self) -> Result<Option<(K, V)>> {
+        self.handle().pop(Direction::Forward)?.map(decode_entry).transpose()
+    }
+
+    /// Removes the entry with the greatest key and gives it.
+    ///
+    /// # Errors
+    /// As [`Store::pop_first`](crate::Store::pop_first).
+    pub fn pop_last(&self) -> Result<Option<(K, V)>> {
+        self.handle().pop(Direction::Backward)?.map(decode_entry).transpose()
+    }
+
+    /// Removes the entries that `keep` does not want; how many.
+    ///
+    /// # Errors
+    /// As [`Store::retain`](crate::Store::retain).
+    pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) -> Result<u64> {
+        self.handle().retain(&mut |key, value| Ok(keep(decode_key(key)?, decode_value(value)?)))
+    }
+
+    /// Removes every entry whose key lies in a range; how many there were.
+    ///
+    /// # Errors
+    /// As [`Store::delete_range`](crate::Store::delete_range).
+    pub fn delete_range(&self, range: impl RangeFor<K>) -> Result<u64> {
+        self.handle().delete_in(scan_of(&range))
+    }
+}
+
+impl<'t, K: OrderedKey, V: StoredValue> IntoIterator for &'t Tree<K, V> {
+    type Item = Result<(K, V)>;
+    type IntoIter = TypedRange<'t, K, V>;
+
+    fn into_iter(self) -> TypedRange<'t, K, V> {
+        self.iter()
+    }
+}
+
+/// Of a tree with keys and values of types.
+impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
+    fn encode_and_add(
+        &mut self,
+        key: &impl KeyFor<K>,
+        kind: Kind,
+        value: &impl ValueFor<V>,
+        expires_ms: Option<u64>,
+    ) -> Result<&mut Self> {
+        self.add(encode::<K>(key).as_ref(), kind, &value.encode()?, expires_ms)?;
+        Ok(self)
+    }
+
+    /// As [`Batch::put`](crate::Batch::put).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
+        self.encode_and_add(&key, Kind::Put, &value, None)
+    }
+
+    /// As [`Batch::put_until`](crate::Batch::put_until).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_until(
+        &mut self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+        expires: SystemTime,
+    ) -> Result<&mut Self> {
+        self.encode_and_add(&key, Kind::Put, &value, Some(to_ms(expires)))
+    }
+
+    /// As [`Batch::put_for`](crate::Batch::put_for).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_for(
+        &mut self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+        life: Duration,
+    ) -> Result<&mut Self> {
+        let expires_ms = self.expires_after(life);
+        self.encode_and_add(&key, Kind::Put, &value, Some(expires_ms))
+    }
+
+    /// As [`Batch::put_if_absent`](crate::Batch::put_if_absent).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_if_absent(
+        &mut self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+    ) -> Result<&mut Self> {
+        self.encode_and_add(&key, Kind::Insert, &value, None)
+    }
+
+    /// As [`Batch::replace`](crate::Batch::replace).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replace(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
+        self.encode_and_add(&key, Kind::Update, &value, None)
+    }
+
+    /// As [`Batch::delete`](crate::Batch::delete).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<&mut Self> {
+        self.add(encode::<K>(&key).as_ref(), Kind::Delete, &[], None)?;
+        Ok(self)
+    }
+}
