@@ -237,7 +237,7 @@ impl Churn<'_> {
         while (self.present.len() as u64) < self.options.keys {
             let count = (self.options.keys - self.present.len() as u64).min(STRETCH as u64);
             for place in self.next..self.next + count {
-                self.store.put(&self.key(place), &value)?;
+                self.store.put(self.key(place), &value)?;
                 self.present.push(place);
             }
             self.next += count;
@@ -254,7 +254,7 @@ impl Churn<'_> {
         let (stay, go) = shuffled.split_at(kept as usize);
         for places in go.chunks(STRETCH) {
             for place in places {
-                self.store.delete(&self.key(*place))?;
+                self.store.delete(self.key(*place))?;
             }
             (self.tell)(places.len() as u64, doing);
         }

@@ -65,7 +65,7 @@ impl Flushes {
     fn raise(&self, tree: &Tree, database: u8, now: u64) -> Result<(), Error> {
         let Some(since) = self.since.get(usize::from(database)) else { return Ok(()) };
         if now > since.load(Ordering::Relaxed) {
-            tree.put(&since_row(database), &now.to_le_bytes())?;
+            tree.put(since_row(database), now.to_le_bytes())?;
             since.store(now, Ordering::Release);
         }
         Ok(())
@@ -74,7 +74,7 @@ impl Flushes {
     /// The first database will be emptied at a moment; one that was named before no longer counts.
     pub fn flush_at(&self, tree: &Tree, due_ms: u64) -> Result<(), Error> {
         let _words = self.words.lock();
-        tree.put(&due_row(), &due_ms.to_le_bytes())?;
+        tree.put(due_row(), due_ms.to_le_bytes())?;
         self.due_ms.store(due_ms, Ordering::Release);
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Flushes {
     pub fn forget_due(&self, tree: &Tree) -> Result<(), Error> {
         let _words = self.words.lock();
         if self.due_ms.load(Ordering::Relaxed) != NEVER {
-            tree.delete(&due_row())?;
+            tree.delete(due_row())?;
             self.due_ms.store(NEVER, Ordering::Release);
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Flushes {
         let _words = self.words.lock();
         if self.is_due(now_ms) {
             self.raise(tree, 0, now)?;
-            tree.delete(&due_row())?;
+            tree.delete(due_row())?;
             self.due_ms.store(NEVER, Ordering::Release);
         }
         Ok(())

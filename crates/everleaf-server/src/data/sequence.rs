@@ -44,7 +44,7 @@ impl Sequence {
         let _raising = self.raising.lock();
         if number >= self.bound.load(Ordering::Acquire) {
             let bound = number + PORTION;
-            tree.put(&self.row, &bound.to_le_bytes())?;
+            tree.put(&self.row, bound.to_le_bytes())?;
             let mode = store.capabilities().durability_mode;
             if matches!(mode, DurabilityMode::Buffered { .. }) {
                 store.sync()?;

@@ -139,14 +139,14 @@ pub fn torture_child(
 fn perform(store: &Store, operation: &ChildOperation) -> Result<(), Error> {
     let key = |number: &u64| key(store.key_type(), *number);
     match operation {
-        ChildOperation::Single((number, Some(value))) => store.put(&key(number), value).map(drop),
-        ChildOperation::Single((number, None)) => store.delete(&key(number)).map(drop),
+        ChildOperation::Single((number, Some(value))) => store.put(key(number), value).map(drop),
+        ChildOperation::Single((number, None)) => store.delete(key(number)).map(drop),
         ChildOperation::Batch(changes) => {
             let mut batch = store.batch();
             for (number, value) in changes {
                 match value {
-                    Some(value) => batch.put(&key(number), value)?,
-                    None => batch.delete(&key(number))?,
+                    Some(value) => batch.put(key(number), value)?,
+                    None => batch.delete(key(number))?,
                 };
             }
             batch.commit().map(drop)

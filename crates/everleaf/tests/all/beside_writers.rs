@@ -148,7 +148,7 @@ impl Subject {
                     assert!(Self::all(&snapshot.view(), true) == first, "a snapshot that changes");
                     for n in (0..KEYS).step_by(11) {
                         let found = snapshot
-                            .get(&self.key(n))
+                            .get(self.key(n))
                             .unwrap()
                             .map(|found| Self::write_of(n, &found));
                         assert_eq!(found, first.get(&n).copied(), "a snapshot that changes at {n}");
@@ -174,7 +174,7 @@ impl Subject {
         let subject =
             Self { store, key_type, done: AtomicBool::new(false), reads: AtomicU64::new(0) };
         for n in (0..KEYS).step_by(3).chain(PAIRS..PAIRS + 2 * PAIR_COUNT) {
-            subject.store.put(&subject.key(n), &Self::value(n, 0)).unwrap();
+            subject.store.put(subject.key(n), Self::value(n, 0)).unwrap();
         }
         std::thread::scope(|scope| {
             let subject = &subject;

@@ -13,14 +13,14 @@ use everleaf::{
 fn filled(path: &Path, key_type: KeyType) -> Store {
     let store = tiny(key_type).create(path).unwrap();
     for n in 0..200 {
-        store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap();
+        store.put(key(key_type, n), value(n, (n * 7) as usize)).unwrap();
     }
     store
 }
 
 fn expect_filled(store: &Store, key_type: KeyType) {
     for n in 0..200 {
-        assert_eq!(store.get(&key(key_type, n)).unwrap().unwrap(), value(n, (n * 7) as usize));
+        assert_eq!(store.get(key(key_type, n)).unwrap().unwrap(), value(n, (n * 7) as usize));
     }
     assert_eq!(store.len().unwrap(), 200);
     assert!(store.check().unwrap().ok);
@@ -44,9 +44,9 @@ fn reading_only_does_not_change_the_file() {
             let store = Store::open_read_only(&path).unwrap();
             assert_eq!(store.statistics().unwrap().shutdown, shutdown);
             expect_filled(&store, key_type);
-            assert!(matches!(store.put(&key(key_type, 1), b""), Err(Error::ReadOnly)));
-            assert!(matches!(store.put_if_absent(&key(key_type, 1), b""), Err(Error::ReadOnly)));
-            assert!(matches!(store.delete(&key(key_type, 1)), Err(Error::ReadOnly)));
+            assert!(matches!(store.put(key(key_type, 1), b""), Err(Error::ReadOnly)));
+            assert!(matches!(store.put_if_absent(key(key_type, 1), b""), Err(Error::ReadOnly)));
+            assert!(matches!(store.delete(key(key_type, 1)), Err(Error::ReadOnly)));
             assert!(!store.capabilities().writable);
             store.sync().unwrap();
             let second = Store::open_read_only(&path).expect("readers share the file");
@@ -142,7 +142,7 @@ fn every_available_engine_keeps_what_it_was_given() {
                 .create(&path)
                 .unwrap();
             (0..200).for_each(|n| {
-                assert!(!store.put(&key(key_type, n), &value(n, (n * 7) as usize)).unwrap())
+                assert!(!store.put(key(key_type, n), value(n, (n * 7) as usize)).unwrap())
             });
             store.close().unwrap();
             let store = OpenOptions::new().prefault(true).open(&path).unwrap();

@@ -25,11 +25,11 @@ fn keys_and_values_are_what_is_at_hand() {
         store.put(key, key).unwrap();
     }
     let some = |value: &str| Some(value.as_bytes().to_vec());
-    assert_eq!(store.get_many(&["a", "b"]).unwrap(), [some("a"), some("b")]);
+    assert_eq!(store.get_many(["a", "b"]).unwrap(), [some("a"), some("b")]);
     assert_eq!(store.get_many(["a".to_string()]).unwrap(), [some("a")]);
     let numbers = store.tree_with("numbers", KeyType::U64).unwrap();
     numbers.put(1, "one").unwrap();
-    assert_eq!(numbers.get_many(&[1u64]).unwrap(), [some("one")]);
+    assert_eq!(numbers.get_many([1u64]).unwrap(), [some("one")]);
     assert_eq!(numbers.get_many([1, 2]).unwrap(), [some("one"), None]);
     assert_eq!(store.tree("numbers").unwrap().key_type(), KeyType::U64, "the tree's own kind");
 }

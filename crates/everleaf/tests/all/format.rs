@@ -190,16 +190,16 @@ fn a_pool_can_be_read_by_the_page_alone() {
             let mut expected = BTreeMap::new();
             for n in 0..1500 {
                 let value = value(n, if n == 77 { 20_000 } else { (n * 7 % 300) as usize });
-                store.put(&key(key_type, n), &value).unwrap();
+                store.put(key(key_type, n), &value).unwrap();
                 expected.insert(key(key_type, n), value);
             }
             for n in (0..1500).step_by(7) {
-                store.delete(&key(key_type, n)).unwrap();
+                store.delete(key(key_type, n)).unwrap();
                 expected.remove(&key(key_type, n));
             }
             // Until there is an extent of which there is only a part yet.
             for n in (1500..).take_while(|_| std::fs::metadata(&path).unwrap().len() <= 1 << 20) {
-                store.put(&key(key_type, n), &value(n, 200)).unwrap();
+                store.put(key(key_type, n), value(n, 200)).unwrap();
                 expected.insert(key(key_type, n), value(n, 200));
             }
             store.close().unwrap();

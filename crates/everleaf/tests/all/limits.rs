@@ -267,7 +267,7 @@ fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that()
     let store =
         CreateOptions::new().size_bytes(1 << 20).clock(clock.clone()).create(&path).unwrap();
     for n in 0..500 {
-        store.put_for(&key(KeyType::Bytes, n), &value(n, 300), Duration::from_secs(1)).unwrap();
+        store.put_for(key(KeyType::Bytes, n), value(n, 300), Duration::from_secs(1)).unwrap();
     }
     store.put("stays", b"").unwrap();
     let used = store.statistics().unwrap().used_bytes;

@@ -51,7 +51,7 @@ fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> 
     match i % 4 {
         3 => {
             model.remove(&key(i / 2));
-            store.map_or(Ok(()), |store| store.delete(&key(i / 2)).map(drop))
+            store.map_or(Ok(()), |store| store.delete(key(i / 2)).map(drop))
         }
         2 => {
             let (one, two) = (key(i), key(i + 1));
@@ -59,13 +59,13 @@ fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> 
             model.insert(two.clone(), value(i + 1));
             let Some(store) = store else { return Ok(()) };
             let mut batch = store.batch();
-            batch.put(&one, &value(i))?;
-            batch.put(&two, &value(i + 1))?;
+            batch.put(&one, value(i))?;
+            batch.put(&two, value(i + 1))?;
             batch.commit().map(drop)
         }
         _ => {
             model.insert(key(i), value(i));
-            store.map_or(Ok(()), |store| store.put(&key(i), &value(i)).map(drop))
+            store.map_or(Ok(()), |store| store.put(key(i), value(i)).map(drop))
         }
     }
 }
@@ -358,7 +358,7 @@ fn a_buffered_pool_waits_for_sync_only_and_grows() {
     let numbers = options(Engine::default()).key_type(KeyType::U64).durability(buffered);
     let store = numbers.create(&path).unwrap();
     for key in 0..20_000_u64 {
-        store.put(key, &key.to_le_bytes()).unwrap();
+        store.put(key, key.to_le_bytes()).unwrap();
     }
     store.sync().unwrap();
     assert!(store.statistics().unwrap().total_bytes > BYTES);

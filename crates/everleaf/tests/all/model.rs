@@ -245,7 +245,7 @@ fn many_threads_read_and_write() {
             scope.spawn(move || {
                 for i in 0..500u64 {
                     let key = i * 4 + thread;
-                    assert!(!store.put(key, &value(key, (key % 300) as usize)).unwrap());
+                    assert!(!store.put(key, value(key, (key % 300) as usize)).unwrap());
                     assert_eq!(store.get(key).unwrap().unwrap(), value(key, (key % 300) as usize));
                     if i % 5 == 0 {
                         assert!(store.delete(key).unwrap());

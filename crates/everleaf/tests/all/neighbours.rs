@@ -73,7 +73,7 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
     let folder = folder();
     let store = store(&folder);
     for n in 0..1000u64 {
-        store.put(&n.to_be_bytes(), &[1; 100]).unwrap();
+        store.put(n.to_be_bytes(), [1; 100]).unwrap();
     }
     let path = folder.path().join("copy.pool");
     let (met, ended) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -31,7 +31,7 @@ fn numbers(range: Range<'_>) -> Vec<u64> {
 fn bounds_of_every_kind_in_both_directions() {
     let (_folder, store) = store(KeyType::U64);
     let present: Vec<u64> = (0..400).map(|i| i * 10).chain([u64::MAX]).collect();
-    present.iter().for_each(|key| assert!(store.put_if_absent(*key, &value(*key, 10)).unwrap()));
+    present.iter().for_each(|key| assert!(store.put_if_absent(*key, value(*key, 10)).unwrap()));
     assert_eq!(numbers(store.iter()), present);
     assert_eq!(numbers(store.range(20u64..50)), [20, 30, 40]);
     assert_eq!(numbers(store.range(20u64..=50)), [20, 30, 40, 50]);
@@ -64,7 +64,7 @@ fn number(key: OwnedKey) -> u64 {
 #[test]
 fn both_ends_of_one_iterator_meet() {
     let (_folder, store) = store(KeyType::U64);
-    (0..1000u64).for_each(|key| assert!(store.put_if_absent(key, &key.to_le_bytes()).unwrap()));
+    (0..1000u64).for_each(|key| assert!(store.put_if_absent(key, key.to_le_bytes()).unwrap()));
     for pattern in [0b01u32, 0b0011, 0b0111_0001, 0b1111_1110] {
         let mut range = store.range(100u64..900);
         let (mut front, mut back) = (100, 900);
@@ -182,7 +182,7 @@ fn iteration_beside_writes_keeps_order_and_misses_nothing_that_stays() {
 #[test]
 fn a_range_of_long_values_is_fetched_in_small_batches() {
     let (_folder, store) = store(KeyType::U64);
-    (0..8u64).for_each(|key| assert!(store.put_if_absent(key, &value(key, 900 << 10)).unwrap()));
+    (0..8u64).for_each(|key| assert!(store.put_if_absent(key, value(key, 900 << 10)).unwrap()));
     let mut range = store.iter();
     range.next().unwrap().unwrap();
     // Two values exceed a MiB, so the third was not fetched yet and its removal is seen.

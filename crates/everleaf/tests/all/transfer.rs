@@ -18,15 +18,15 @@ fn content(store: &Store) -> Content {
 fn filled(path: &std::path::Path, key_type: KeyType, clock: &Clock) -> Store {
     let store = tiny(key_type).clock(clock.clone()).create(path).unwrap();
     (0..500).for_each(|n| {
-        store.put(&key(key_type, n), &value(n, (n * 7 % 900) as usize)).unwrap();
+        store.put(key(key_type, n), value(n, (n * 7 % 900) as usize)).unwrap();
     });
-    store.put(&key(key_type, 600), &value(1, 200_000)).unwrap();
-    store.put_for(&key(key_type, 700), b"lives", Duration::from_secs(1000)).unwrap();
-    store.put_for(&key(key_type, 701), b"dies", Duration::from_secs(1)).unwrap();
+    store.put(key(key_type, 600), value(1, 200_000)).unwrap();
+    store.put_for(key(key_type, 700), b"lives", Duration::from_secs(1000)).unwrap();
+    store.put_for(key(key_type, 701), b"dies", Duration::from_secs(1)).unwrap();
     clock.advance(Duration::from_secs(2));
     if key_type == KeyType::Bytes {
         (0..50).for_each(|n| {
-            store.tree("words").unwrap().put(&key(key_type, n), b"w").unwrap();
+            store.tree("words").unwrap().put(key(key_type, n), b"w").unwrap();
         });
         (0..50).for_each(|n| {
             store.tree_with("numbers", KeyType::U64).unwrap().put(n, b"n").unwrap();
@@ -126,7 +126,7 @@ fn a_copy_is_the_same_and_compact_and_one_that_fails_leaves_no_file() {
         let clock = Clock::manual(1000);
         let store = filled(&folder.path().join(format!("{key_type:?}.pool")), key_type, &clock);
         (0..400).filter(|n| n % 4 != 0).for_each(|n| {
-            store.delete(&key(key_type, n)).unwrap();
+            store.delete(key(key_type, n)).unwrap();
         });
         let path = folder.path().join(format!("{key_type:?}-copy.pool"));
         assert!(matches!(store.copy_with(&path, |_| ControlFlow::Break(())), Err(Error::Aborted)));
@@ -156,8 +156,8 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
     let name = |writer: u64, n: u64| format!("{writer}/{:04}", n % 2000);
     let write = |writer: u64, i: u64| {
         let mut batch = store.batch();
-        batch.put(&name(writer, i), &i.to_le_bytes().repeat(20)).unwrap();
-        batch.delete(&name(writer, i + 700)).unwrap();
+        batch.put(name(writer, i), i.to_le_bytes().repeat(20)).unwrap();
+        batch.delete(name(writer, i + 700)).unwrap();
         batch.commit().unwrap();
     };
     let stop = AtomicBool::new(false);
@@ -205,7 +205,7 @@ fn a_snapshot_that_is_held_too_long_is_lost_and_the_writers_go_on() {
     let folder = folder();
     let store = tiny(KeyType::U64).create(folder.path().join("a.pool")).unwrap();
     (0..100u64).for_each(|n| {
-        store.put(n, &value(n, 1000)).unwrap();
+        store.put(n, value(n, 1000)).unwrap();
     });
     let snapshot = store.snapshot_with_limit(50_000).unwrap();
     for n in 0..100u64 {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::folder;
-use everleaf::{CreateOptions, Error, KeyType, Progress, Store, salvage, salvage_with};
+use everleaf::{CreateOptions, Error, KeyType, Store, salvage, salvage_with};
 
 /// A store with two trees, each of whose values says where it is.
 fn filled(path: &Path) {
@@ -14,7 +14,7 @@ fn filled(path: &Path) {
     for name in ["herbs", "trees"] {
         let tree = store.tree(name).unwrap();
         for n in 0..300 {
-            tree.put(&format!("{n:03}"), format!("{name}, number {n}").as_bytes()).unwrap();
+            tree.put(format!("{n:03}"), format!("{name}, number {n}").as_bytes()).unwrap();
         }
     }
     store.put("own", b"of the store").unwrap();
@@ -126,7 +126,7 @@ fn long_values_are_salvaged_a_few_at_a_time() {
     let path = folder.path().join("a.pool");
     let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
     for n in 0..20u64 {
-        store.put(&n.to_be_bytes(), &vec![n as u8; 1 << 20]).unwrap();
+        store.put(n.to_be_bytes(), vec![n as u8; 1 << 20]).unwrap();
     }
     store.close().unwrap();
     let mut steps = 0;
@@ -231,7 +231,7 @@ fn what_threads_write_while_a_tree_is_dropped_is_in_no_later_tree() {
                 let tree = &tree;
                 scope.spawn(move || {
                     for n in 0.. {
-                        match tree.put(&format!("{thread} {}", n % 50), b"value") {
+                        match tree.put(format!("{thread} {}", n % 50), b"value") {
                             Ok(_) => {}
                             Err(Error::TreeDropped) => break,
                             Err(error) => panic!("{error}"),

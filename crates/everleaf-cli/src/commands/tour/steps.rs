@@ -183,7 +183,7 @@ fn verify(store: &Store, acknowledged: u64) -> Result<u64, Failure> {
     }
     let mut beyond = 0;
     for number in 1..=acknowledged + 1 {
-        match store.get(&writer::key(number))? {
+        match store.get(writer::key(number))? {
             Some(value) if value == number.to_string().as_bytes() => {
                 beyond = number.saturating_sub(acknowledged)
             }

@@ -30,7 +30,7 @@ pub fn run(args: WriterArgs) -> Outcome {
     let store = Store::open(&args.pool)?;
     let mut output = std::io::stdout().lock();
     for number in 1..=MOST_INSERTS {
-        store.put(&key(number), number.to_string().as_bytes())?;
+        store.put(key(number), number.to_string().as_bytes())?;
         // The insert is durable: only now is it acknowledged, in one write.
         output
             .write_all(format!("{number}\n").as_bytes())

@@ -22,7 +22,7 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
     let (store, pool) = create_on(&CreateOptions::new().key_type(KeyType::U64), media).unwrap();
     // Afterwards every chunk that the writes below need is in use, and no leaf is full.
-    (0..20u64).for_each(|key| assert!(!store.put(key, &value(key, 40)).unwrap()));
+    (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 40)).unwrap()));
     // Header 8, key length 4, key 8, value 44: one line.
     let one_line = value(1, 44);
     let in_line = |store: &Store| assert!(!store.put(100u64, &one_line).unwrap());
@@ -62,11 +62,11 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
         let prepare = |from: u64| {
-            (0..600).for_each(|n| _ = store.put(&key(from + n * 3), &value(n, 44)).unwrap())
+            (0..600).for_each(|n| _ = store.put(key(from + n * 3), value(n, 44)).unwrap())
         };
         prepare(0);
         let one_by_one = cost(&store, pool.media(), |store| {
-            (0..100).for_each(|n| _ = store.put(&key(n), &value(n, 44)).unwrap());
+            (0..100).for_each(|n| _ = store.put(key(n), value(n, 44)).unwrap());
         });
         let together = cost(&store, pool.media(), |store| {
             let mut batch = store.batch();

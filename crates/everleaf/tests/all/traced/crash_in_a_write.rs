@@ -136,11 +136,11 @@ fn crash_in_an_insertion_leaves_all_or_nothing() {
             for present in [0, 1, 4] {
                 let prepare = |store: &Store| {
                     for n in 0..present {
-                        store.put(&key(key_type, n), &value(n, 20)).unwrap();
+                        store.put(key(key_type, n), value(n, 20)).unwrap();
                     }
                 };
                 explore(key_type, prepare, |store| {
-                    assert!(!store.put(&key(key_type, 9), &value(9, bytes)).unwrap())
+                    assert!(!store.put(key(key_type, 9), value(9, bytes)).unwrap())
                 });
             }
         }
@@ -152,9 +152,9 @@ fn crash_in_a_replacement_leaves_the_old_value_or_the_new_one() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         for (old, new) in [(5, 6), (300, 6000), (6000, 300), (6000, 9000)] {
             let prepare =
-                |store: &Store| assert!(!store.put(&key(key_type, 9), &value(1, old)).unwrap());
+                |store: &Store| assert!(!store.put(key(key_type, 9), value(1, old)).unwrap());
             explore(key_type, prepare, |store| {
-                assert!(store.put(&key(key_type, 9), &value(2, new)).unwrap())
+                assert!(store.put(key(key_type, 9), value(2, new)).unwrap())
             });
         }
     }
@@ -166,13 +166,13 @@ fn crash_in_a_removal_leaves_all_or_nothing() {
         for bytes in LENGTHS {
             for others in [0, 1, 6] {
                 let prepare = |store: &Store| {
-                    store.put(&key(key_type, 9), &value(9, bytes)).unwrap();
+                    store.put(key(key_type, 9), value(9, bytes)).unwrap();
                     for n in 0..others {
-                        store.put(&key(key_type, n), &value(n, 20)).unwrap();
+                        store.put(key(key_type, n), value(n, 20)).unwrap();
                     }
                 };
                 explore(key_type, prepare, |store| {
-                    assert!(store.delete(&key(key_type, 9)).unwrap())
+                    assert!(store.delete(key(key_type, 9)).unwrap())
                 });
             }
         }
@@ -185,12 +185,12 @@ fn crash_in_an_insertion_into_a_block_that_held_another_value_is_undone() {
         // The new record lies where that of a removed key lay: until it is durable its place still
         // tells of the other key.
         let prepare = |store: &Store| {
-            store.put(&key(key_type, 3), &value(3, 20)).unwrap();
-            store.put(&key(key_type, 4), &value(4, 20)).unwrap();
-            store.delete(&key(key_type, 3)).unwrap();
+            store.put(key(key_type, 3), value(3, 20)).unwrap();
+            store.put(key(key_type, 4), value(4, 20)).unwrap();
+            store.delete(key(key_type, 3)).unwrap();
         };
         explore(key_type, prepare, |store| {
-            assert!(!store.put(&key(key_type, 9), &value(9, 20)).unwrap())
+            assert!(!store.put(key(key_type, 9), value(9, 20)).unwrap())
         });
     }
 }

@@ -20,7 +20,7 @@ const TABLE_WORD: usize = 3 * 512;
 
 fn intact(path: &Path, key_type: KeyType) -> Vec<u8> {
     let store = tiny(key_type).create(path).unwrap();
-    (0..KEYS).for_each(|n| assert!(!store.put(&key(key_type, n), &value(n, 40)).unwrap()));
+    (0..KEYS).for_each(|n| assert!(!store.put(key(key_type, n), value(n, 40)).unwrap()));
     store.close().unwrap();
     std::fs::read(path).unwrap()
 }
