@@ -266,14 +266,11 @@ fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
     // A parameter of another engine, of none, or of an engine without any:
     let of_another =
         bench.refused(["create", "p", "--engine", "fptree-c", "--group-bytes", "4096"]);
-    assert!(
-        of_another.contains("--group-bytes is no parameter of engine fptree-c"),
-        "{of_another}"
-    );
+    assert!(of_another.contains("engine fptree-c has no parameter group-bytes"), "{of_another}");
     assert!(
         bench
             .refused(["create", "p", "--engine", "fptree", "--log-lines", "4"])
-            .contains("--log-lines")
+            .contains("has no parameter log-lines")
     );
     let mixed = bench.refused([
         "bench",

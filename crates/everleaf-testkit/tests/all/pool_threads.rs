@@ -13,9 +13,10 @@ persistent! {
     }
 }
 
-/// A record of so many bytes goes to a slot (which is empty), or what is there is freed.
+/// A record of so many bytes goes to a slot, or what is there is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
+    /// The slot is empty, or it was filled by this act before a crash and nothing is to be done.
     Alloc(usize, usize),
     Free(usize),
     /// A record of so many bytes is linked in place of what is there, as a store does with its
@@ -42,6 +43,7 @@ fn act(state: &Opened, act: Act) -> Result<(), String> {
     let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
     let slots = state.pool.index_root::<Slots>().map_err(|e| e.to_string())?;
     match act {
+        Act::Alloc(slot, _) if !state.pool.media().load(&slots.records[slot]).is_null() => Ok(()),
         Act::Alloc(slot, bytes) => {
             worker.alloc_record_into(&slots.records[slot], &[&vec![slot as u8; bytes]])
         }

@@ -175,7 +175,7 @@ fn keys_and_values_that_are_too_long_and_keys_of_the_other_kind_are_refused() {
     let error = store.put(7u64, b"").unwrap_err();
     assert!(
         matches!(error, Error::WrongKeyType { expected: KeyType::Bytes })
-            && error.to_string().contains("bytes keys"),
+            && error.to_string().contains("byte strings"),
         "{error}"
     );
     assert!(matches!(store.delete(7u64), Err(Error::WrongKeyType { .. })));
