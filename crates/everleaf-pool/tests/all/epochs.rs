@@ -256,8 +256,11 @@ impl Subject for Program {
         let Promise { acknowledged, cut, .. } = *promise;
         let found = engine.content().ok()?;
         let is_all = |acts: &usize| {
-            let ended = self.acts[..*acts].iter().rev().find(|act| **act != Act::Root);
-            ended.is_none_or(|act| *act == Act::End) && found == self.at_last_end(*acts)
+            let acts = &self.acts[..*acts];
+            let mut before = self.before.iter().chain(acts).rev();
+            let ended = before.find(|act| **act != Act::Root).is_none_or(|act| *act == Act::End);
+            let has_root = engine.check_root(acts.contains(&Act::Root)).is_ok();
+            ended && has_root && found == self.at_last_end(acts.len())
         };
         [cut.map(|cut| cut + 1), Some(acknowledged)].into_iter().flatten().find(is_all)
     }
