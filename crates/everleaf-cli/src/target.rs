@@ -1,0 +1,174 @@
+//! What a command is about: a tree of a pool, keys of it, and how bytes are written.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use everleaf::{Key, KeyType, Scan, Store, Tree};
+
+use crate::escape::write_escaped;
+use crate::failure::Failure;
+use crate::keys::{KeyArgument, readable};
+
+/// Which tree, and whether bytes are hexadecimal digits.
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    /// The named tree; without it, the pool's own tree.
+    #[arg(long, value_name = "NAME")]
+    tree: Option<OsString>,
+    /// Write keys and values as hexadecimal digits, in arguments and in the output. Numbers that
+    /// are keys stay decimal.
+    #[arg(long)]
+    hex: bool,
+}
+
+impl Target {
+    /// The tree, which must exist.
+    pub fn existing(&self, store: &Store) -> Result<Tree, Failure> {
+        let Some(name) = &self.tree else { return Ok(store.default_tree().clone()) };
+        let tree = store.existing_tree(name.as_bytes())?;
+        tree.ok_or_else(|| {
+            let name = readable(name.as_bytes());
+            Failure::failed(format!(
+                "there is no tree `{name}`; `everleaf trees` lists them, and `everleaf put` makes \
+                one"
+            ))
+        })
+    }
+
+    /// The tree; a named one is made if there is none, with the pool's kind of keys.
+    pub fn existing_or_new(&self, store: &Store) -> Result<Tree, Failure> {
+        match &self.tree {
+            None => Ok(store.default_tree().clone()),
+            Some(name) => match store.existing_tree(name.as_bytes())? {
+                Some(tree) => Ok(tree),
+                None => Ok(store.tree_with(name.as_bytes(), store.key_type())?),
+            },
+        }
+    }
+
+    /// An argument as a key of `tree`.
+    pub fn key(&self, argument: &OsStr, tree: &Tree) -> Result<KeyArgument, Failure> {
+        match tree.key_type() {
+            KeyType::Bytes => self.bytes(argument).map(KeyArgument::Bytes),
+            KeyType::U64 => KeyArgument::parse(argument, KeyType::U64),
+        }
+    }
+
+    /// An argument as bytes.
+    pub fn bytes(&self, argument: &OsStr) -> Result<Vec<u8>, Failure> {
+        let bytes = argument.as_bytes();
+        if self.hex { unhex(bytes) } else { Ok(bytes.to_vec()) }
+    }
+
+    /// Bytes that were read from a file, as bytes: line breaks around digits are no part of them.
+    pub fn content(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        if self.hex { unhex(bytes.trim_ascii()) } else { Ok(bytes) }
+    }
+
+    /// Writes a value as it is, or as digits.
+    pub fn write_plain(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+        if self.hex { write_hex(output, bytes) } else { output.write_all(bytes) }
+    }
+
+    /// Writes bytes so that they stay within a line.
+    pub fn write_in_line(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+        if self.hex { write_hex(output, bytes) } else { write_escaped(output, bytes) }
+    }
+
+    /// Writes a key so that it stays within a line.
+    pub fn write_key(&self, output: &mut impl Write, key: Key<'_>) -> io::Result<()> {
+        match key {
+            Key::U64(number) => write!(output, "{number}"),
+            Key::Bytes(bytes) => self.write_in_line(output, bytes),
+        }
+    }
+
+    /// What is missing, as a sentence.
+    pub fn missing(&self, key: &KeyArgument, pool: &std::path::Path) -> Failure {
+        let place = match &self.tree {
+            Some(name) => format!("tree `{}` of ", readable(name.as_bytes())),
+            None => String::new(),
+        };
+        Failure::failed(format!("there is no key {key} in {place}{}", pool.display()))
+    }
+}
+
+/// Which keys of a tree.
+#[derive(Debug, clap::Args)]
+pub struct KeyRangeArguments {
+    /// Only keys that begin with P (byte keys only).
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    pub prefix: Option<OsString>,
+    /// Only keys from A on, A included.
+    #[arg(long, value_name = "A", allow_hyphen_values = true)]
+    pub from: Option<OsString>,
+    /// Only keys below B, B excluded.
+    #[arg(long, value_name = "B", allow_hyphen_values = true)]
+    pub to: Option<OsString>,
+}
+
+impl KeyRangeArguments {
+    /// Whether there are no bounds.
+    pub fn is_everything(&self) -> bool {
+        self.prefix.is_none() && self.from.is_none() && self.to.is_none()
+    }
+
+    /// The keys of `tree` within the bounds, in ascending order.
+    pub fn scan(&self, target: &Target, tree: &Tree) -> Result<Scan, Failure> {
+        let mut scan = Scan::all();
+        if let Some(from) = &self.from {
+            scan = scan.starting_at(target.key(from, tree)?.as_key());
+        }
+        if let Some(to) = &self.to {
+            scan = scan.ending_before(target.key(to, tree)?.as_key());
+        }
+        match &self.prefix {
+            None => Ok(scan),
+            Some(_) if tree.key_type() == KeyType::U64 => Err(Failure::usage(
+                "--prefix is for byte keys, and this tree has u64 keys; use --from and --to",
+            )),
+            Some(prefix) => Ok(scan.with_prefix(target.bytes(prefix)?)),
+        }
+    }
+}
+
+fn unhex(digits: &[u8]) -> Result<Vec<u8>, Failure> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(|| {
+        Failure::usage(format!(
+            "`{}` is not hexadecimal; give two digits per byte, like 0aff",
+            readable(digits)
+        ))
+    })
+}
+
+fn write_hex(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    bytes.iter().try_for_each(|byte| write!(output, "{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_digits_come_in_pairs() {
+        assert_eq!(unhex(b"").unwrap(), b"");
+        assert_eq!(unhex(b"00fFA9").unwrap(), b"\x00\xff\xa9");
+        for text in [&b"0"[..], b"0g", b"+1", b"0x00", b" 00", b"\xc3\xa4"] {
+            assert!(unhex(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut digits = Vec::new();
+        write_hex(&mut digits, &bytes).unwrap();
+        assert_eq!(unhex(&digits).unwrap(), bytes);
+    }
+}
