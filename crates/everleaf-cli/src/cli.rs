@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, copy, create, del, dump, explore, get, info, load, put, restore,
-    scan, serve, shell, torture, tour,
+    bench, cas, check, completions, copy, count, create, del, drop, dump, explore, get, incr, info,
+    load, put, restore, scan, serve, shell, torture, tour, trees, ttl,
 };
 use crate::failure::Outcome;
 
@@ -39,6 +39,12 @@ enum Command {
     Get(get::Args),
     Del(del::Args),
     Scan(scan::Args),
+    Count(count::Args),
+    Cas(cas::Args),
+    Incr(incr::Args),
+    Ttl(ttl::Args),
+    Trees(trees::Args),
+    Drop(drop::Args),
     Dump(dump::Args),
     Restore(restore::Args),
     Copy(copy::Args),
@@ -94,6 +100,12 @@ impl Cli {
             Command::Get(args) => get::run(args),
             Command::Del(args) => del::run(args),
             Command::Scan(args) => scan::run(args),
+            Command::Count(args) => count::run(args),
+            Command::Cas(args) => cas::run(args),
+            Command::Incr(args) => incr::run(args),
+            Command::Ttl(args) => ttl::run(args),
+            Command::Trees(args) => trees::run(args),
+            Command::Drop(args) => drop::run(args),
             Command::Dump(args) => dump::run(args),
             Command::Restore(args) => restore::run(args),
             Command::Copy(args) => copy::run(args),

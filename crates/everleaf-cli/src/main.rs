@@ -1,8 +1,8 @@
 //! The binary `everleaf`.
 //!
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `load/` (the
-//! files that `load` reads) · `keys` (arguments as keys) · `failure` (exit codes and sentences) ·
-//! `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `scratch` (pools that a
+//! files that `load` reads) · `input` (opening them) · `target` (which tree, which keys) · `keys`
+//! (arguments as keys) · `failure` (exit codes and sentences) · `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `scratch` (pools that a
 //! command makes for itself) · `signals` (what does not kill at once).
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod escape;
 mod failure;
+mod input;
 mod keys;
 mod load;
 mod progress;
@@ -17,6 +18,7 @@ mod rtm;
 mod scratch;
 mod signals;
 mod size;
+mod target;
 
 use std::process::ExitCode;
 

@@ -56,9 +56,9 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// From here on they are waited for.
-    pub fn awaited() -> Result<Self, Failure> {
-        Self::registered().map_err(unusable)
+    /// From here on they are waited for, as long as the process lives.
+    pub fn awaited() -> Result<&'static Self, Failure> {
+        Self::registered().map(|ending| &*Box::leak(Box::new(ending))).map_err(unusable)
     }
 
     fn registered() -> io::Result<Self> {
@@ -87,32 +87,38 @@ impl Ending {
             if self.signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         bar.finish_and_clear();
-        match self.signal() {
-            Some(signal) if done.is_err() => drop(emulate_default_handler(signal)),
-            _ => {}
+        if done.is_err() {
+            self.take_effect();
         }
         done
     }
 
+    /// Ends the process by the signal, if one has come.
+    pub fn take_effect(&self) {
+        if let Some(signal) = self.signal() {
+            drop(emulate_default_handler(signal));
+        }
+    }
+
     /// The same input, whose reading fails once a signal has come: it may be waited for without
     /// end. Not to be put above a buffer, which this knows nothing of.
-    pub fn input<'e>(&'e self, input: impl Read + AsFd + 'e) -> impl Read + 'e {
+    pub fn input<R: Read + AsFd>(&'static self, input: R) -> impl Read + use<R> {
         UnlessEnded { input, ending: self }
     }
 
     /// The signal that has come.
-    fn signal(&self) -> Option<i32> {
+    pub fn signal(&self) -> Option<i32> {
         self.came.iter().find(|(_, came)| came.load(Ordering::Relaxed)).map(|(signal, _)| *signal)
     }
 }
 
 /// See [`Ending::input`].
-struct UnlessEnded<'e, R> {
+struct UnlessEnded<R> {
     input: R,
-    ending: &'e Ending,
+    ending: &'static Ending,
 }
 
-impl<R: Read + AsFd> Read for UnlessEnded<'_, R> {
+impl<R: Read + AsFd> Read for UnlessEnded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut either = [

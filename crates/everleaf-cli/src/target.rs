@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use everleaf::{Key, KeyType, Scan, Store, Tree};
 
@@ -10,22 +11,29 @@ use crate::escape::write_escaped;
 use crate::failure::Failure;
 use crate::keys::{KeyArgument, readable};
 
+/// Which tree.
+#[derive(Debug, clap::Args)]
+pub struct TreeArgument {
+    /// The named tree; without it, the pool's own tree.
+    #[arg(long = "tree", value_name = "NAME")]
+    name: Option<OsString>,
+}
+
 /// Which tree, and whether bytes are hexadecimal digits.
 #[derive(Debug, clap::Args)]
 pub struct Target {
-    /// The named tree; without it, the pool's own tree.
-    #[arg(long, value_name = "NAME")]
-    tree: Option<OsString>,
+    #[command(flatten)]
+    tree: TreeArgument,
     /// Write keys and values as hexadecimal digits, in arguments and in the output. Numbers that
     /// are keys stay decimal.
     #[arg(long)]
     hex: bool,
 }
 
-impl Target {
+impl TreeArgument {
     /// The tree, which must exist.
     pub fn existing(&self, store: &Store) -> Result<Tree, Failure> {
-        let Some(name) = &self.tree else { return Ok(store.default_tree().clone()) };
+        let Some(name) = &self.name else { return Ok(store.default_tree().clone()) };
         let tree = store.existing_tree(name.as_bytes())?;
         tree.ok_or_else(|| {
             let name = readable(name.as_bytes());
@@ -38,13 +46,25 @@ impl Target {
 
     /// The tree; a named one is made if there is none, with the pool's kind of keys.
     pub fn existing_or_new(&self, store: &Store) -> Result<Tree, Failure> {
-        match &self.tree {
+        match &self.name {
             None => Ok(store.default_tree().clone()),
             Some(name) => match store.existing_tree(name.as_bytes())? {
                 Some(tree) => Ok(tree),
                 None => Ok(store.tree_with(name.as_bytes(), store.key_type())?),
             },
         }
+    }
+}
+
+impl Target {
+    /// The tree, which must exist.
+    pub fn existing(&self, store: &Store) -> Result<Tree, Failure> {
+        self.tree.existing(store)
+    }
+
+    /// The tree; a named one is made if there is none, with the pool's kind of keys.
+    pub fn existing_or_new(&self, store: &Store) -> Result<Tree, Failure> {
+        self.tree.existing_or_new(store)
     }
 
     /// An argument as a key of `tree`.
@@ -66,14 +86,23 @@ impl Target {
         if self.hex { unhex(bytes.trim_ascii()) } else { Ok(bytes) }
     }
 
+    /// Whether bytes are written as digits.
+    pub fn is_hex(&self) -> bool {
+        self.hex
+    }
+
     /// Writes a value as it is, or as digits.
     pub fn write_plain(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-        if self.hex { write_hex(output, bytes) } else { output.write_all(bytes) }
+        if self.hex { output.write_all(hex(bytes).as_bytes()) } else { output.write_all(bytes) }
     }
 
     /// Writes bytes so that they stay within a line.
     pub fn write_in_line(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-        if self.hex { write_hex(output, bytes) } else { write_escaped(output, bytes) }
+        if self.hex {
+            output.write_all(hex(bytes).as_bytes())
+        } else {
+            write_escaped(output, bytes)
+        }
     }
 
     /// Writes a key so that it stays within a line.
@@ -86,7 +115,7 @@ impl Target {
 
     /// What is missing, as a sentence.
     pub fn missing(&self, key: &KeyArgument, pool: &std::path::Path) -> Failure {
-        let place = match &self.tree {
+        let place = match &self.tree.name {
             Some(name) => format!("tree `{}` of ", readable(name.as_bytes())),
             None => String::new(),
         };
@@ -133,6 +162,12 @@ impl KeyRangeArguments {
     }
 }
 
+/// A number of seconds, for a value that expires.
+pub fn life(seconds: &str) -> Result<Duration, String> {
+    let life = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    life.ok_or_else(|| format!("`{seconds}` is no number of seconds"))
+}
+
 fn unhex(digits: &[u8]) -> Result<Vec<u8>, Failure> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
     let byte = |pair: &[u8]| match pair {
@@ -147,8 +182,9 @@ fn unhex(digits: &[u8]) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn write_hex(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    bytes.iter().try_for_each(|byte| write!(output, "{byte:02x}"))
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -167,8 +203,6 @@ mod tests {
     #[test]
     fn every_byte_comes_back() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let mut digits = Vec::new();
-        write_hex(&mut digits, &bytes).unwrap();
-        assert_eq!(unhex(&digits).unwrap(), bytes);
+        assert_eq!(unhex(hex(&bytes).as_bytes()).unwrap(), bytes);
     }
 }

@@ -1,35 +1,51 @@
-//! `del`: one key.
+//! `del`: one key, or a range of keys.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use everleaf::Store;
 
-use crate::failure::{Failure, Outcome};
-use crate::keys::KeyArgument;
+use crate::failure::{Outcome, complain};
+use crate::size::display_counted;
+use crate::target::{KeyRangeArguments, Target};
 
-/// Delete a key. A missing key exits 1.
+/// Delete a key, or all keys within bounds.
+///
+/// A missing key exits 1. Of a range it says on stderr how many keys were deleted; a crash on the
+/// way leaves the rest of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  everleaf del words.pool leaf")]
+Examples:
+  everleaf del words.pool leaf
+  everleaf del words.pool --prefix 2024- --tree days")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
-    /// The key: any bytes, or a decimal number for a pool with u64 keys.
-    #[arg(allow_hyphen_values = true)]
-    key: OsString,
+    /// The key: any bytes, or a decimal number for a tree with u64 keys.
+    #[arg(
+        allow_hyphen_values = true,
+        required_unless_present_any = ["prefix", "from", "to"],
+        conflicts_with_all = ["prefix", "from", "to"]
+    )]
+    key: Option<OsString>,
+    #[command(flatten)]
+    range: KeyRangeArguments,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Deletes; durable when it returns.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
-    let key = KeyArgument::parse(&args.key, store.key_type())?;
-    let deleted = store.delete(key.as_key())?;
+    let tree = args.target.existing(&store)?;
+    let Some(key) = &args.key else {
+        let deleted = tree.delete_in(args.range.scan(&args.target, &tree)?)?;
+        store.close()?;
+        complain(&format!("deleted {}", display_counted(deleted, "key")));
+        return Ok(());
+    };
+    let key = args.target.key(key, &tree)?;
+    let deleted = tree.delete(key.as_key())?;
     store.close()?;
-    if deleted {
-        Ok(())
-    } else {
-        Err(Failure::failed(format!("there is no key {key} in {}", args.pool.display())))
-    }
+    if deleted { Ok(()) } else { Err(args.target.missing(&key, &args.pool)) }
 }

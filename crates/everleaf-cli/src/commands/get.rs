@@ -7,29 +7,41 @@ use std::path::PathBuf;
 use everleaf::Store;
 
 use crate::failure::{Failure, Outcome};
-use crate::keys::KeyArgument;
+use crate::target::Target;
 
 /// Print the value of a key: its bytes as they are, and a newline. A missing key exits 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  everleaf get words.pool leaf")]
+Examples:
+  everleaf get words.pool leaf
+  everleaf get words.pool picture --no-newline > leaf.png
+  everleaf get words.pool 00ff --hex --tree colours")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// The key: any bytes, or a decimal number for a pool with u64 keys.
+    /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(allow_hyphen_values = true)]
     key: OsString,
+    #[command(flatten)]
+    target: Target,
+    /// Print the bytes of the value alone.
+    #[arg(short, long)]
+    no_newline: bool,
 }
 
 /// Gets.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let key = KeyArgument::parse(&args.key, store.key_type())?;
-    let Some(mut value) = store.get(key.as_key())? else {
-        return Err(Failure::failed(format!("there is no key {key} in {}", args.pool.display())));
+    let tree = args.target.existing(&store)?;
+    let key = args.target.key(&args.key, &tree)?;
+    let value = tree.get(key.as_key())?.ok_or_else(|| args.target.missing(&key, &args.pool))?;
+    let output = &mut std::io::stdout().lock();
+    let mut print = || {
+        args.target.write_plain(output, &value)?;
+        if !args.no_newline {
+            output.write_all(b"\n")?;
+        }
+        output.flush()
     };
-    value.push(b'\n');
-    let mut output = std::io::stdout().lock();
-    output.write_all(&value).and_then(|()| output.flush()).map_err(|error| Failure::output(&error))
+    print().map_err(|error| Failure::output(&error))
 }

@@ -1,33 +1,37 @@
 //! `load`: the records of a file, in its order.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use everleaf::{Contract, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store};
+use everleaf::{Contract, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, Tree};
 use indicatif::ProgressBar;
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::keys::parse_u64;
 use crate::load::{Lines, Record, Records, Rows, Tsv};
-use crate::progress;
+use crate::signals::Ending;
+use crate::size::{display_count, display_counted};
+use crate::target::TreeArgument;
+use crate::{input, progress};
 
 /// Put the records of a file, in file order.
 ///
 /// At every moment, after a crash too, the pool holds the records of a beginning of the file; when
-/// loading ends, for whatever reason that it can still tell, it says on stderr how many records are
-/// acknowledged. A key that is there already is replaced.
+/// loading ends, by a signal too, it says on stderr how many records are acknowledged. A key that
+/// is there already is replaced.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
   lines  a key a line; its value is the line's number, from 1; empty lines are skipped
-  tsv    key TAB value, one a line; empty lines are skipped
+  tsv    key TAB value, one a line, as `scan` prints them: \\t, \\n, \\r, \\\\ and \\xHH stand for \
+bytes; empty lines are skipped
   csv    with a header, RFC 4180; the value is the row as a JSON object of strings
 
 Examples:
   everleaf load words.pool words.txt
   everleaf load cities.pool world-cities.csv --key-column country,subcountry,name
-  zcat pairs.tsv.gz | everleaf load pairs.pool - --format tsv")]
+  zcat pairs.tsv.gz | everleaf load pairs.pool - --format tsv
+  everleaf scan words.pool | everleaf load other.pool - --format tsv --tree words")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -40,6 +44,12 @@ pub struct Args {
     /// are joined by `/`.
     #[arg(long, value_name = "NAME[,NAME..]|N")]
     key_column: Option<String>,
+    /// In tsv files a backslash stands for itself.
+    #[arg(long)]
+    raw: bool,
+    /// A tree that does not exist is made.
+    #[command(flatten)]
+    tree: TreeArgument,
     /// Say on stderr after every N records how many are acknowledged.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     acknowledge_every: Option<u64>,
@@ -87,17 +97,24 @@ pub fn run(args: Args) -> Outcome {
         (Format::Lines | Format::Tsv, Some(_)) => {
             return Err(Failure::usage("--key-column is for csv files; leave it out"));
         }
+        (Format::Lines | Format::Csv, _) if args.raw => {
+            return Err(Failure::usage("--raw is for tsv files; leave it out"));
+        }
         _ => {}
     }
-    let (file, bytes) = open(&args.file)?;
+    let (file, name) = input::open(&args.file)?;
     let store = Store::open(&args.pool)?;
-    let bar = progress::bytes_bar(bytes);
-    let input: Box<dyn BufRead> =
-        Box::new(BufReader::with_capacity(256 << 10, progress::watch(&bar, file)));
+    let tree = args.tree.existing_or_new(&store)?;
+    let ending = Ending::awaited()?;
+    let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());
+    let bar = progress::bytes_bar(length);
+    let input = progress::watch(&bar, ending.input(file));
+    let input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(256 << 10, input));
     let mut tally = Tally::default();
-    let loaded = records(input, format, args.key_column.as_deref())
-        .map_err(|sentence| in_file(&args.file, &sentence))
-        .and_then(|mut records| load(&args, &store, &mut *records, &bar, &mut tally));
+    let into = Into { store: &store, tree: &tree, acknowledge_every: args.acknowledge_every };
+    let loaded = records(input, format, &args)
+        .and_then(|mut records| load(&into, &mut *records, ending, &bar, &mut tally))
+        .map_err(|sentence| Failure::failed(format!("{name}: {sentence}")));
     // A failure midway does not undo what went before: that is made durable and counted all the
     // same.
     let closed = store.sync().and_then(|()| store.close());
@@ -105,62 +122,65 @@ pub fn run(args: Args) -> Outcome {
         tally.acknowledged = tally.stored;
     }
     bar.finish_and_clear();
-    complain(&format!("acknowledged {} records ({} replaced)", tally.acknowledged, tally.replaced));
+    let acknowledged = display_counted(tally.acknowledged, "record");
+    complain(&format!("acknowledged {acknowledged} ({} replaced)", display_count(tally.replaced)));
+    ending.take_effect();
     loaded.and(closed.map_err(Failure::from))
-}
-
-fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
-    if file.as_os_str() == "-" {
-        return Ok((Box::new(io::stdin().lock()), None));
-    }
-    let refuse =
-        |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
-    let opened = File::open(file).map_err(refuse)?;
-    let metadata = opened.metadata().map_err(refuse)?;
-    if metadata.is_dir() {
-        return Err(Failure::failed(format!("{} is a folder; give a file", file.display())));
-    }
-    Ok((Box::new(opened), metadata.is_file().then_some(metadata.len())))
 }
 
 fn records(
     input: Box<dyn BufRead>,
     format: Format,
-    key_column: Option<&str>,
+    args: &Args,
 ) -> Result<Box<dyn Records>, String> {
     let max_bytes = MAX_KEY_BYTES as u64 + MAX_VALUE_BYTES;
     Ok(match format {
         Format::Lines => Box::new(Lines::new(input, MAX_KEY_BYTES)),
-        Format::Tsv => Box::new(Tsv::new(input, usize::try_from(max_bytes).unwrap_or(usize::MAX))),
-        Format::Csv => Box::new(Rows::new(input, key_column.unwrap_or_default(), max_bytes)?),
+        Format::Tsv => {
+            // A byte of the text form has up to four characters.
+            let times = if args.raw { 1 } else { 4 };
+            let max_bytes = usize::try_from(max_bytes * times).unwrap_or(usize::MAX);
+            Box::new(Tsv::new(input, max_bytes, args.raw))
+        }
+        Format::Csv => {
+            let column = args.key_column.as_deref().unwrap_or_default();
+            Box::new(Rows::new(input, column, max_bytes)?)
+        }
     })
 }
 
+/// Where records go.
+struct Into<'s> {
+    store: &'s Store,
+    tree: &'s Tree,
+    acknowledge_every: Option<u64>,
+}
+
+/// Puts all records, or those before a signal.
 fn load(
-    args: &Args,
-    store: &Store,
+    into: &Into<'_>,
     records: &mut dyn Records,
+    ending: &Ending,
     bar: &ProgressBar,
     tally: &mut Tally,
-) -> Outcome {
-    let buffered = store.capabilities().contract == Contract::Buffered;
-    let key_type = store.key_type();
+) -> Result<(), String> {
+    let buffered = into.store.capabilities().contract == Contract::Buffered;
     let unit = records.unit();
-    while let Some(record) = records.next().map_err(|sentence| in_file(&args.file, &sentence))? {
-        let replaced = put(store, key_type, &record).map_err(|sentence| {
-            in_file(&args.file, &format!("{unit} {}: {sentence}", record.number))
-        })?;
+    while ending.signal().is_none() {
+        let Some(record) = records.next()? else { break };
+        let replaced = put(into.tree, &record)
+            .map_err(|sentence| format!("{unit} {}: {sentence}", record.number))?;
         tally.stored += 1;
         tally.replaced += u64::from(replaced);
         if !buffered {
             tally.acknowledged = tally.stored;
         }
         if tally.stored.is_multiple_of(1024) {
-            bar.set_message(format!("{} records", tally.stored));
+            bar.set_message(display_counted(tally.stored, "record"));
         }
-        if args.acknowledge_every.is_some_and(|every| tally.stored.is_multiple_of(every)) {
+        if into.acknowledge_every.is_some_and(|every| tally.stored.is_multiple_of(every)) {
             if buffered {
-                store.sync()?;
+                into.store.sync().map_err(|error| error.to_string())?;
                 tally.acknowledged = tally.stored;
             }
             complain(&format!("acknowledged {}", tally.acknowledged));
@@ -170,16 +190,10 @@ fn load(
 }
 
 /// Puts a record; whether it replaced another.
-fn put(store: &Store, key_type: KeyType, record: &Record<'_>) -> Result<bool, String> {
-    let key = match key_type {
+fn put(tree: &Tree, record: &Record<'_>) -> Result<bool, String> {
+    let key = match tree.key_type() {
         KeyType::U64 => Key::U64(parse_u64(record.key)?),
         KeyType::Bytes => Key::Bytes(record.key),
     };
-    store.put(key, record.value).map_err(|error| error.to_string())
-}
-
-fn in_file(file: &Path, sentence: &str) -> Failure {
-    let name =
-        if file.as_os_str() == "-" { "standard input".into() } else { file.display().to_string() };
-    Failure::failed(format!("{name}: {sentence}"))
+    tree.put(key, record.value).map_err(|error| error.to_string())
 }

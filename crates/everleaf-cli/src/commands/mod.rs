@@ -1,14 +1,18 @@
 //! One file a command.
 
 pub mod bench;
+pub mod cas;
 pub mod check;
 pub mod completions;
 pub mod copy;
+pub mod count;
 pub mod create;
 pub mod del;
+pub mod drop;
 pub mod dump;
 pub mod explore;
 pub mod get;
+pub mod incr;
 pub mod info;
 pub mod load;
 pub mod put;
@@ -18,3 +22,5 @@ pub mod serve;
 pub mod shell;
 pub mod torture;
 pub mod tour;
+pub mod trees;
+pub mod ttl;

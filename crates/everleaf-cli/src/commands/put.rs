@@ -3,24 +3,24 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use everleaf::{Error, MAX_VALUE_BYTES, Store};
 
 use crate::failure::{Failure, Outcome};
-use crate::keys::KeyArgument;
+use crate::target::{Target, life};
 
 /// Put a value under a key; a value that is there already is replaced.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   everleaf put words.pool leaf 'a blade of a plant'
-  everleaf put words.pool picture --value-from leaf.png")]
+  everleaf put words.pool picture --value-from leaf.png
+  everleaf put words.pool session-17 anna --tree sessions --ttl 3600")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
-    /// The key: any bytes, or a decimal number for a pool with u64 keys.
+    /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(allow_hyphen_values = true)]
     key: OsString,
     /// The value: any bytes.
@@ -29,20 +29,40 @@ pub struct Args {
     /// Take the value from a file (`-` is standard input) instead: all of its bytes.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_from: Option<PathBuf>,
+    /// A tree that does not exist is made.
+    #[command(flatten)]
+    target: Target,
+    /// The value expires so many seconds from now; 0.5 is half a second.
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<String>,
+    /// Only if there is no such key; else nothing is changed, and it exits 1.
+    #[arg(long, conflicts_with = "ttl")]
+    if_absent: bool,
 }
 
 /// Puts; durable when it returns.
 pub fn run(args: Args) -> Outcome {
+    let target = &args.target;
     let value = match (&args.value, &args.value_from) {
-        (Some(value), _) => value.as_bytes().to_vec(),
-        (None, Some(file)) => value_from(file)?,
+        (Some(value), _) => target.bytes(value)?,
+        (None, Some(file)) => target.content(value_from(file)?)?,
         (None, None) => return Err(Failure::usage("a value is wanted")),
     };
+    let life = args.ttl.as_deref().map(life).transpose().map_err(Failure::Usage)?;
     let store = Store::open(&args.pool)?;
-    let key = KeyArgument::parse(&args.key, store.key_type())?;
-    store.put(key.as_key(), &value)?;
+    let tree = target.existing_or_new(&store)?;
+    let key = target.key(&args.key, &tree)?;
+    let done = match life {
+        Some(life) => tree.put_for(key.as_key(), &value, life).map(|_| true)?,
+        None if args.if_absent => tree.put_if_absent(key.as_key(), &value)?,
+        None => tree.put(key.as_key(), &value).map(|_| true)?,
+    };
     store.close()?;
-    Ok(())
+    if done {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("the key {key} is there already; its value was not changed")))
+    }
 }
 
 /// All of a file's bytes; of one that is too long only so many that the store can say so.

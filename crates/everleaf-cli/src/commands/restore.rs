@@ -1,13 +1,12 @@
 //! `restore`: a dump into an empty pool.
 
-use std::fs::File;
-use std::io::{BufReader, stdin};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use everleaf::{Error, KeyType, key_type_name};
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::input;
 use crate::signals::Ending;
 
 /// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one
@@ -30,23 +29,7 @@ pub struct Args {
 
 /// Restores.
 pub fn run(args: Args) -> Outcome {
-    let (file, name) = match args.file.filter(|file| file.as_os_str() != "-") {
-        None => {
-            // Not by way of its buffer: what waits for more must know what is there.
-            let input = stdin().as_fd().try_clone_to_owned();
-            let refuse = |error| Failure::failed(format!("standard input cannot be read: {error}"));
-            (File::from(input.map_err(refuse)?), "standard input".to_owned())
-        }
-        Some(path) => {
-            let name = path.display().to_string();
-            let refuse = |error| Failure::failed(format!("{name} cannot be read: {error}"));
-            let file = File::open(&path).map_err(refuse)?;
-            if file.metadata().map_err(refuse)?.is_dir() {
-                return Err(Failure::failed(format!("{name} is a folder; give a file")));
-            }
-            (file, name)
-        }
-    };
+    let (file, name) = input::open(args.file.as_deref().unwrap_or(Path::new("-")))?;
     let ending = Ending::awaited()?;
     let mut input = BufReader::with_capacity(256 << 10, ending.input(file));
     let restored = ending.during(|watch| everleaf::restore_with(&args.pool, &mut input, watch));

@@ -1,89 +1,120 @@
 //! `scan`: entries in key order.
 
-use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use everleaf::{Key, KeyType, Scan, Store};
+use everleaf::{Key, Scan, Store, Tree};
+use serde_json::{Map, Value};
 
-use crate::escape::write_escaped;
 use crate::failure::{Failure, Outcome};
-use crate::keys::KeyArgument;
+use crate::target::{KeyRangeArguments, Target, hex};
 
 /// Print entries in key order: key TAB value, one a line.
 ///
-/// A TAB, newline or backslash is shown as \t, \n, \\, and a byte that is not valid UTF-8 as \xHH.
-/// Keys of u64 pools are in numeric order.
+/// A TAB, newline, carriage return or backslash is shown as \t, \n, \r, \\, and a byte that is not
+/// valid UTF-8 as \xHH; `load --format tsv` reads all of them back. Keys that are u64 are in numeric
+/// order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   everleaf scan words.pool --prefix leaf --limit 10
-  everleaf scan words.pool --from m --to n --reverse")]
+  everleaf scan words.pool --from m --to n --reverse
+  everleaf scan words.pool > words.tsv
+  everleaf scan words.pool --tree sessions --json")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// Only keys that begin with P (byte keys only).
-    #[arg(long, value_name = "P", allow_hyphen_values = true)]
-    prefix: Option<OsString>,
-    /// Only keys from A on, A included.
-    #[arg(long, value_name = "A", allow_hyphen_values = true)]
-    from: Option<OsString>,
-    /// Only keys below B, B excluded.
-    #[arg(long, value_name = "B", allow_hyphen_values = true)]
-    to: Option<OsString>,
+    #[command(flatten)]
+    range: KeyRangeArguments,
+    #[command(flatten)]
+    target: Target,
     /// From the greatest key downwards; the bounds mean the same.
     #[arg(long)]
     reverse: bool,
     /// At most N entries.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Print keys alone; values are not read.
+    #[arg(long)]
+    keys_only: bool,
+    /// Print one JSON object a line, `{\"key\":..,\"value\":..}`; bytes that are not valid UTF-8,
+    /// and with --hex all of them, are digits under `key_hex` and `value_hex`.
+    #[arg(long)]
+    json: bool,
+    /// Print how many entries there are, and nothing else.
+    #[arg(long, conflicts_with_all = ["keys_only", "json", "reverse", "hex"])]
+    count: bool,
 }
 
 /// Scans.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let range = wanted(&args, store.key_type())?;
-    let mut output = BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
+    let tree = args.target.existing(&store)?;
+    let mut range = args.range.scan(&args.target, &tree)?;
+    if args.reverse {
+        range = range.backward();
+    }
+    let mut output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let printed = print(&args, &tree, range, &mut output);
+    // What was found before damage is met is shown.
+    let flushed = output.flush().map_err(|error| Failure::output(&error));
+    printed.and(flushed)
+}
+
+fn print(args: &Args, tree: &Tree, range: Scan, output: &mut impl Write) -> Outcome {
     let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    for entry in store.scan(range).take(limit) {
-        // What was found before damage is met is shown.
-        let (key, value) = entry.map_err(|error| {
-            output.flush().map_or_else(|error| Failure::output(&error), |()| error.into())
-        })?;
-        print_entry(&mut output, key.as_ref(), &value).map_err(|error| Failure::output(&error))?;
-    }
-    output.flush().map_err(|error| Failure::output(&error))
-}
-
-fn wanted(args: &Args, key_type: KeyType) -> Result<Scan, Failure> {
-    let bound = |argument: &Option<OsString>| {
-        argument.as_deref().map(|key| KeyArgument::parse(key, key_type)).transpose()
-    };
-    let mut scan = Scan::all();
-    if let Some(from) = bound(&args.from)? {
-        scan = scan.starting_at(from.as_key());
-    }
-    if let Some(to) = bound(&args.to)? {
-        scan = scan.ending_before(to.as_key());
-    }
-    if let Some(prefix) = &args.prefix {
-        if key_type == KeyType::U64 {
-            return Err(Failure::usage(
-                "--prefix is for byte keys, and this pool has u64 keys; use --from and --to",
-            ));
+    let shown = |written: io::Result<()>| written.map_err(|error| Failure::output(&error));
+    if args.count {
+        let mut count = 0u64;
+        for key in tree.keys_in(range).take(limit) {
+            key?;
+            count += 1;
         }
-        scan = scan.with_prefix(prefix.as_bytes());
+        return shown(writeln!(output, "{count}"));
     }
-    Ok(if args.reverse { scan.backward() } else { scan })
+    if args.keys_only {
+        for key in tree.keys_in(range).take(limit) {
+            shown(print_entry(args, output, key?.as_ref(), None))?;
+        }
+        return Ok(());
+    }
+    for entry in tree.scan(range).take(limit) {
+        let (key, value) = entry?;
+        shown(print_entry(args, output, key.as_ref(), Some(&value)))?;
+    }
+    Ok(())
 }
 
-fn print_entry(output: &mut impl Write, key: Key<'_>, value: &[u8]) -> io::Result<()> {
-    match key {
-        Key::U64(key) => write!(output, "{key}")?,
-        Key::Bytes(key) => write_escaped(output, key)?,
+fn print_entry(
+    args: &Args,
+    output: &mut impl Write,
+    key: Key<'_>,
+    value: Option<&[u8]>,
+) -> io::Result<()> {
+    if args.json {
+        let mut object = Map::new();
+        match key {
+            Key::U64(number) => drop(object.insert("key".to_owned(), number.into())),
+            Key::Bytes(bytes) => add_bytes(&mut object, "key", bytes, &args.target),
+        }
+        if let Some(value) = value {
+            add_bytes(&mut object, "value", value, &args.target);
+        }
+        return writeln!(output, "{}", Value::Object(object));
     }
-    output.write_all(b"\t")?;
-    write_escaped(output, value)?;
+    args.target.write_key(output, key)?;
+    if let Some(value) = value {
+        output.write_all(b"\t")?;
+        args.target.write_in_line(output, value)?;
+    }
     output.write_all(b"\n")
+}
+
+/// Adds bytes as text, or as digits where they are none or digits are wanted.
+fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8], target: &Target) {
+    let (name, text) = match str::from_utf8(bytes) {
+        Ok(text) if !target.is_hex() => (name.to_owned(), text.to_owned()),
+        _ => (format!("{name}_hex"), hex(bytes)),
+    };
+    object.insert(name, text.into());
 }

@@ -1,4 +1,7 @@
-//! What TAB offers: commands, names of trees, keys.
+//! What TAB offers: commands, names of trees, keys; and what is shown behind the cursor: the
+//! words that a command wants.
+
+use std::borrow::Cow;
 
 use everleaf::{Key, KeyType, Scan, Store, Tree};
 use rustyline::completion::Completer;
@@ -7,7 +10,7 @@ use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-use super::session::COMMANDS;
+use super::words::COMMANDS;
 
 /// Keys that are offered at most.
 const OFFERED: usize = 50;
@@ -41,7 +44,7 @@ impl<'s> Completion<'s> {
                 let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
                 names.filter(|name| name.starts_with(begun)).collect()
             }
-            ["get" | "put" | "update" | "cas" | "del" | "scan" | "prefix"]
+            ["get" | "put" | "update" | "cas" | "incr" | "ttl" | "del" | "scan" | "prefix"]
                 if self.tree.key_type() == KeyType::Bytes =>
             {
                 let entries = self.tree.scan(Scan::all().with_prefix(begun)).take(OFFERED);
@@ -76,7 +79,22 @@ impl Completer for Completion<'_> {
 
 impl Hinter for Completion<'_> {
     type Hint = String;
+
+    /// The words that the command wants, until the first of them is begun.
+    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
+        let command = line[..position].strip_suffix(' ').filter(|_| position == line.len())?;
+        let command = command.strip_prefix('.').unwrap_or(command);
+        let (_, follows, _) = COMMANDS.iter().find(|(name, ..)| *name == command)?;
+        Some((*follows).to_owned())
+    }
 }
-impl Highlighter for Completion<'_> {}
+
+impl Highlighter for Completion<'_> {
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        const FAINT: &str = "\x1b[2m";
+        const PLAIN: &str = "\x1b[0m";
+        Cow::Owned(format!("{FAINT}{hint}{PLAIN}"))
+    }
+}
 impl Validator for Completion<'_> {}
 impl Helper for Completion<'_> {}

@@ -1,21 +1,25 @@
 //! `shell`: a pool, line by line.
 //!
-//! Map of the files: this one (reading lines) · `session` (what each line does) · `complete` (what
-//! TAB offers).
+//! Map of the files: this one (reading lines) · `session` (what each line does) · `words` (which
+//! commands there are) · `complete` (what TAB offers, and hints).
 
 mod complete;
 mod session;
+mod words;
 
-use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, IsTerminal, Write, stdin};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use everleaf::Store;
 use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config, Editor};
+use signal_hook::consts::SIGINT;
 
 use self::complete::Completion;
 use self::session::{After, Session};
 use crate::failure::{Failure, Outcome, complain};
+use crate::input;
 
 /// Put, get and scan interactively, with history and completion (TAB). Lines may also come from
 /// standard input.
@@ -26,8 +30,8 @@ Examples:
   printf 'put leaf \"a blade of a plant\"\\nget leaf\\n' | everleaf shell words.pool
 
 `help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell. \
-A line that fails says so, and the shell goes on; \
-it exits 1 if the lines came from a file or pipe and one failed.")]
+A line that fails says so on stderr, and the shell goes on; Ctrl-C ends a command, and not the \
+shell; it exits 1 if the lines came from a file or pipe and one failed.")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -39,21 +43,27 @@ pub struct Args {
     no_history: bool,
 }
 
+/// Files that read files, at most.
+const DEPTH: usize = 16;
+
 /// Reads and does lines until there are no more.
 pub fn run(args: Args) -> Outcome {
     let store =
         if args.read_only { Store::open_read_only(&args.pool)? } else { Store::open(&args.pool)? };
-    let interactive = std::io::IsTerminal::is_terminal(&std::io::stdin());
-    let failed = match interactive {
-        true => talk(&store, args.no_history)?,
-        false => obey(&store)?,
+    let interactive = stdin().is_terminal();
+    let mut session = Session::new(&store);
+    let after = match interactive {
+        true => talk(&store, &mut session, args.no_history)?,
+        false => obey(&mut session, &mut stdin().lock(), 0)?,
     };
+    session.end();
     store.close()?;
-    if failed && !interactive { Err(Failure::failed("a line failed")) } else { Ok(()) }
+    let failed = after == After::Failed && !interactive;
+    if failed { Err(Failure::failed("a line failed")) } else { Ok(()) }
 }
 
 /// Lines of a person at a terminal.
-fn talk(store: &Store, no_history: bool) -> Result<bool, Failure> {
+fn talk(store: &Store, session: &mut Session<'_>, no_history: bool) -> Result<After, Failure> {
     let unusable =
         |error: ReadlineError| Failure::failed(format!("the terminal cannot be used: {error}"));
     let config =
@@ -65,16 +75,13 @@ fn talk(store: &Store, no_history: bool) -> Result<bool, Failure> {
     if let Some(history) = &history {
         let _ = editor.load_history(history); // There is none the first time.
     }
-    let mut session = Session::new(store);
-    let mut failed = false;
+    // Ctrl-C ends the command that runs, and not the shell.
+    signal_hook::flag::register(SIGINT, session.interruption())
+        .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
     loop {
         match editor.readline(&session.prompt()) {
-            Ok(line) => match do_line(&mut session, &line)? {
-                After::Quit => break,
-                After::Failed => failed = true,
-                After::GoOn => {}
-            },
-            Err(ReadlineError::Interrupted) => {}
+            Ok(line) if do_line(session, &line, 0)? == After::Quit => break,
+            Ok(_) | Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(unusable(error)),
         }
@@ -82,52 +89,79 @@ fn talk(store: &Store, no_history: bool) -> Result<bool, Failure> {
             helper.stand_in(session.tree());
         }
     }
-    session.end();
     if let Some(history) = &history {
         let _ = editor.save_history(history); // A line less to remember is no failure.
     }
-    Ok(failed)
+    Ok(After::GoOn)
 }
 
-/// Lines of a file or pipe.
-fn obey(store: &Store) -> Result<bool, Failure> {
-    let mut session = Session::new(store);
-    let mut failed = false;
-    for (number, line) in (1u64..).zip(std::io::stdin().lock().split(b'\n')) {
-        let line = line
-            .map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
+/// Lines of a file or pipe; whether one failed, or it was left.
+fn obey(
+    session: &mut Session<'_>,
+    input: &mut dyn BufRead,
+    depth: usize,
+) -> Result<After, Failure> {
+    let mut after = After::GoOn;
+    for (number, line) in (1u64..).zip(input.split(b'\n')) {
+        let line =
+            line.map_err(|error| Failure::failed(format!("lines cannot be read: {error}")))?;
         let Ok(line) = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)) else {
             complain(&format!(
-                "line {number} is not UTF-8; put such keys and values with `everleaf put` or \
+                "line {number} is not UTF-8; put such keys and values with `everleaf put --hex` or \
                 `everleaf load`"
             ));
-            failed = true;
+            after = After::Failed;
             continue;
         };
-        match do_line(&mut session, line)? {
+        match do_line(session, line, depth)? {
+            After::Quit if depth > 0 => return Ok(After::Quit),
             After::Quit => break,
-            After::Failed => failed = true,
-            After::GoOn => {}
+            After::Failed => after = After::Failed,
+            After::GoOn | After::Read(_) => {}
         }
     }
-    session.end();
-    Ok(failed)
+    Ok(after)
 }
 
 /// Does a line and shows what comes of it.
-fn do_line(session: &mut Session<'_>, line: &str) -> Result<After, Failure> {
+fn do_line(session: &mut Session<'_>, line: &str, depth: usize) -> Result<After, Failure> {
     let mut output = Vec::new();
-    let after = match session.run(line, &mut output) {
+    let begun = Instant::now();
+    let done = session.run(line, &mut output);
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(&output)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::output(&error))?;
+    drop(stdout);
+    let after = match done {
+        Ok(After::Read(file)) => read(session, &file, depth + 1)?,
         Ok(after) => after,
         Err(sentence) => {
             complain(&sentence);
             After::Failed
         }
     };
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(&output)
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::output(&error))?;
+    if session.timer {
+        complain(&format!("{:.6} s", begun.elapsed().as_secs_f64()));
+    }
     Ok(after)
+}
+
+/// Does the lines of a file.
+fn read(session: &mut Session<'_>, file: &Path, depth: usize) -> Result<After, Failure> {
+    let opened = match depth > DEPTH {
+        true => {
+            Err(Failure::failed("files read files too deeply; is there one that reads itself?"))
+        }
+        false => input::open(file),
+    };
+    match opened {
+        Ok((opened, _)) => obey(session, &mut BufReader::new(opened), depth),
+        Err(Failure::Failed(sentence)) => {
+            complain(&sentence);
+            Ok(After::Failed)
+        }
+        Err(other) => Err(other),
+    }
 }

@@ -2,57 +2,29 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::time::Duration;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf::{Batch, Key, KeyType, Scan, Store, Tree};
+use everleaf::{Batch, Entry, Error, Key, KeyType, Scan, Store, Tree};
 
+use super::words::{Shown, help, usage};
+use crate::commands::incr::add;
+use crate::commands::ttl::display_life;
 use crate::escape::write_escaped;
+use crate::failure::{Failure, complain};
 use crate::keys::KeyArgument;
 use crate::size::{display_counted, display_size};
-
-/// Commands: name, what follows, what it does.
-pub const COMMANDS: &[(&str, &str, &str)] = &[
-    ("get", "KEY", "print a value"),
-    (
-        "put",
-        "KEY VALUE [SECONDS]",
-        "store a value, in place of another; with SECONDS it expires so long after",
-    ),
-    ("insert", "KEY VALUE", "store a value if the key is absent"),
-    ("update", "KEY VALUE", "store a value if the key is present"),
-    ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
-    ("del", "KEY", "remove a key"),
-    ("scan", "[FROM [TO]]", "print the first 100 entries from FROM on, below TO"),
-    ("prefix", "P", "print the first 100 entries whose keys begin with P"),
-    ("first", "", "print the entry with the least key"),
-    ("last", "", "print the entry with the greatest key"),
-    ("count", "", "print how many keys there are"),
-    (
-        "use",
-        "[TREE]",
-        "go to a named tree, which is made if there is none, or back to the store itself",
-    ),
-    ("trees", "", "list the named trees"),
-    ("drop", "TREE", "remove a named tree with all that is in it"),
-    ("begin", "", "gather the puts, inserts, updates and dels that follow"),
-    ("commit", "", "do all of them, or none"),
-    ("abort", "", "forget them"),
-    ("sweep", "", "remove what has expired"),
-    ("copy", "FILE", "copy everything to a new pool"),
-    ("info", "", "show how full the pool is"),
-    ("check", "", "check everything"),
-    ("help", "", "this list"),
-    ("quit", "", "leave"),
-];
-
-/// Entries that a scan shows.
-const SHOWN: usize = 100;
+use crate::target::life;
 
 /// What becomes of the shell after a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     GoOn,
     Failed,
+    /// The lines of a file are to be done.
+    Read(PathBuf),
     Quit,
 }
 
@@ -62,13 +34,31 @@ pub struct Session<'s> {
     tree: Tree,
     name: Option<String>,
     batch: Option<Batch>,
+    /// Whether each line's time is shown.
+    pub timer: bool,
+    /// Ends the command that runs.
+    interrupted: Arc<AtomicBool>,
 }
 
 type Sentence = String;
 
 impl<'s> Session<'s> {
     pub fn new(store: &'s Store) -> Self {
-        Self { store, tree: store.default_tree().clone(), name: None, batch: None }
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let tree = store.default_tree().clone();
+        Self { store, tree, name: None, batch: None, timer: false, interrupted }
+    }
+
+    /// What ends the command that runs, when it is set.
+    pub fn interruption(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.interrupted)
+    }
+
+    fn ending(&self) -> ControlFlow<()> {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     /// The tree that lines are about.
@@ -86,7 +76,7 @@ impl<'s> Session<'s> {
     /// No more lines come.
     pub fn end(self) {
         if let Some(batch) = self.batch.filter(|batch| !batch.is_empty()) {
-            crate::failure::complain(&format!(
+            complain(&format!(
                 "{} not committed and forgotten",
                 display_counted(batch.len() as u64, "write")
             ));
@@ -94,139 +84,155 @@ impl<'s> Session<'s> {
     }
 
     fn key(&self, word: &str) -> Result<KeyArgument, Sentence> {
-        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(
-            |failure| match failure {
-                crate::failure::Failure::Usage(sentence)
-                | crate::failure::Failure::Failed(sentence) => sentence,
-                crate::failure::Failure::OutputClosed => "the output is closed".to_owned(),
-            },
-        )
+        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(sentence)
     }
 
     /// Does a line; the error is a sentence for the user.
     pub fn run(&mut self, line: &str, output: &mut Vec<u8>) -> Result<After, Sentence> {
         let words = shell_words::split(line).map_err(|_| "a quote is not closed".to_owned())?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // `.read` is `read`, as users of sqlite3 write it.
+        if let Some(first) = words.first_mut() {
+            *first = first.strip_prefix('.').unwrap_or(first);
+        }
+        self.interrupted.store(false, Ordering::Relaxed);
         match words[..] {
             [] => {}
             [word, ..] if word.starts_with('#') => {}
             ["quit" | "exit"] => return Ok(After::Quit),
-            ["help"] => help(output),
+            ["help"] => output.extend_from_slice(help().as_bytes()),
+            ["read", file] => return Ok(After::Read(file.into())),
+            ["timer", "on"] => self.timer = true,
+            ["timer", "off"] => self.timer = false,
             ["begin" | "commit" | "abort"] => self.gather(words[0], output)?,
-            ["put" | "insert" | "update" | "del" | "cas", ..] => return self.write(&words, output),
+            ["put" | "insert" | "update" | "del" | "cas" | "incr", ..] => {
+                self.write(&words, output)?
+            }
             ["use" | "trees" | "drop", ..] => self.trees(&words, output)?,
             ["sweep" | "copy" | "info" | "check", ..] => return self.whole(&words, output),
-            _ => return self.read(&words, output),
+            _ => self.read(&words, output)?,
         }
         Ok(After::GoOn)
     }
 
-    fn write(&mut self, words: &[&str], output: &mut Vec<u8>) -> Result<After, Sentence> {
-        let say = |error: everleaf::Error| error.to_string();
-        let key = self.key(words.get(1).ok_or_else(|| form(words[0]))?)?;
-        let key = key.as_key();
-        if let Some(batch) = &mut self.batch {
-            let mut on = batch.on(&self.tree).map_err(say)?;
-            match *words {
-                ["put", _, value] => on.put(key, value.as_bytes()),
-                ["put", _, value, seconds] => on.put_for(key, value.as_bytes(), life(seconds)?),
-                ["insert", _, value] => on.put_if_absent(key, value.as_bytes()),
-                ["update", _, value] => on.replace(key, value.as_bytes()),
-                ["del", _] => on.delete(key),
-                _ => return Err(form(words[0])),
-            }
-            .map(drop)
-            .map_err(say)?;
-            return Ok(After::GoOn);
+    fn write(&mut self, words: &[&str], output: &mut Vec<u8>) -> Result<(), Sentence> {
+        let key = self.key(words.get(1).ok_or_else(|| usage(words[0]))?)?;
+        if self.batch.is_some() {
+            return self.gather_write(words, &key);
         }
+        let (tree, absent) = (&self.tree, "there is no such key");
         let (done, refusal) = match *words {
-            ["put", _, value] => (self.tree.put(key, value.as_bytes()).map(|_| true), ""),
+            ["put", _, value] => (tree.put(key.as_key(), value).map(|_| true), ""),
             ["put", _, value, seconds] => {
-                (self.tree.put_for(key, value.as_bytes(), life(seconds)?).map(|_| true), "")
+                (tree.put_for(key.as_key(), value, life(seconds)?).map(|_| true), "")
             }
             ["insert", _, value] => {
-                (self.tree.put_if_absent(key, value.as_bytes()), "the key is there already")
+                (tree.put_if_absent(key.as_key(), value), "the key is there already")
             }
-            ["update", _, value] => {
-                (self.tree.replace(key, value.as_bytes()), "there is no such key")
+            ["update", _, value] => (tree.replace(key.as_key(), value), absent),
+            ["cas", _, old, new] => {
+                let swapped =
+                    tree.compare_and_swap(key.as_key(), Some(old.as_bytes()), Some(new.as_bytes()));
+                let is_there = tree.contains_key(key.as_key()).map_err(say)?;
+                (swapped, if is_there { "the value is another one" } else { absent })
             }
-            ["cas", _, old, new] => (
-                self.tree.compare_and_swap(key, Some(old.as_bytes()), Some(new.as_bytes())),
-                "the value is another one",
-            ),
-            ["del", _] => (self.tree.delete(key), "there is no such key"),
-            _ => return Err(form(words[0])),
+            ["incr", _] | ["incr", _, _] => {
+                let by = words.get(2).unwrap_or(&"1");
+                let by = by.parse().map_err(|_| format!("`{by}` is no whole number"))?;
+                line(output, &add(tree, &key, by).map_err(sentence)?.to_string());
+                (Ok(true), "")
+            }
+            ["del", _] => (tree.delete(key.as_key()), absent),
+            _ => return Err(usage(words[0])),
         };
-        if done.map_err(say)? {
-            return Ok(After::GoOn);
-        }
-        line(output, refusal);
-        Ok(After::Failed)
+        if done.map_err(say)? { Ok(()) } else { Err(refusal.to_owned()) }
     }
 
-    fn read(&self, words: &[&str], output: &mut Vec<u8>) -> Result<After, Sentence> {
-        let say = |error: everleaf::Error| error.to_string();
+    /// A write that waits for `commit`.
+    fn gather_write(&mut self, words: &[&str], key: &KeyArgument) -> Result<(), Sentence> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
+        let mut on = batch.on(&self.tree).map_err(say)?;
+        let key = key.as_key();
         match *words {
-            ["get", key] => match self.tree.get(self.key(key)?.as_key()).map_err(say)? {
-                Some(value) => show(output, None, &value),
-                None => {
-                    line(output, "there is no such key");
-                    return Ok(After::Failed);
-                }
-            },
-            ["scan"] => self.scan(Scan::all(), output)?,
-            ["scan", from] => {
-                self.scan(Scan::all().starting_at(self.key(from)?.as_key()), output)?
+            ["put", _, value] => on.put(key, value.as_bytes()),
+            ["put", _, value, seconds] => on.put_for(key, value.as_bytes(), life(seconds)?),
+            ["insert", _, value] => on.put_if_absent(key, value.as_bytes()),
+            ["update", _, value] => on.replace(key, value.as_bytes()),
+            ["del", _] => on.delete(key),
+            [word @ ("cas" | "incr"), ..] => {
+                return Err(format!("a batch has no {word}; commit or abort it first"));
             }
-            ["scan", from, to] => {
-                let scan = Scan::all()
-                    .starting_at(self.key(from)?.as_key())
-                    .ending_before(self.key(to)?.as_key());
-                self.scan(scan, output)?;
+            _ => return Err(usage(words[0])),
+        }
+        .map(drop)
+        .map_err(say)
+    }
+
+    fn read(&self, words: &[&str], output: &mut Vec<u8>) -> Result<(), Sentence> {
+        let absent = || "there is no such key".to_owned();
+        match *words {
+            ["get", key] => {
+                let value = self.tree.get(self.key(key)?.as_key()).map_err(say)?;
+                show(output, None, &value.ok_or_else(absent)?);
             }
-            ["prefix", prefix] => self.scan(Scan::all().with_prefix(prefix), output)?,
-            ["first"] => self
-                .tree
-                .first()
-                .map_err(say)?
-                .iter()
-                .for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
-            ["last"] => self
-                .tree
-                .last()
-                .map_err(say)?
-                .iter()
-                .for_each(|(key, value)| show(output, Some(key.as_ref()), value)),
+            ["ttl", key] => {
+                let expiry = self.tree.expiry(self.key(key)?.as_key()).map_err(say)?;
+                line(output, &display_life(expiry.ok_or_else(absent)?));
+            }
+            ["scan", ref rest @ ..] => {
+                let (bounds, shown) = Shown::take(rest)?;
+                let scan = match bounds[..] {
+                    [] => Scan::all(),
+                    [from] => Scan::all().starting_at(self.key(from)?.as_key()),
+                    [from, to] => Scan::all()
+                        .starting_at(self.key(from)?.as_key())
+                        .ending_before(self.key(to)?.as_key()),
+                    _ => return Err(usage("scan")),
+                };
+                self.scan(scan, shown, output)?;
+            }
+            ["prefix", ref rest @ ..] => {
+                let (prefixes, shown) = Shown::take(rest)?;
+                let [prefix] = prefixes[..] else { return Err(usage("prefix")) };
+                self.scan(Scan::all().with_prefix(prefix), shown, output)?;
+            }
+            ["first"] => show_entry(output, self.tree.first().map_err(say)?),
+            ["last"] => show_entry(output, self.tree.last().map_err(say)?),
             ["count"] => line(output, &self.tree.len().map_err(say)?.to_string()),
-            [word, ..] => return Err(form(word)),
+            [word, ..] => return Err(usage(word)),
             [] => {}
         }
-        Ok(After::GoOn)
+        Ok(())
     }
 
-    fn scan(&self, scan: Scan, output: &mut Vec<u8>) -> Result<(), Sentence> {
-        for (shown, entry) in self.tree.scan(scan).enumerate() {
-            if shown == SHOWN {
-                line(
-                    output,
-                    &format!("... only the first {SHOWN} are shown; go on with `scan KEY`"),
-                );
+    fn scan(&self, scan: Scan, show: Shown, output: &mut Vec<u8>) -> Result<(), Sentence> {
+        for (shown, entry) in self.tree.scan(show.turn(scan)).enumerate() {
+            if shown == show.limit {
+                if !show.asked {
+                    complain(&format!("only the first {shown} are shown; give a --limit for more"));
+                }
                 break;
             }
-            let (key, value) = entry.map_err(|error| error.to_string())?;
-            show(output, Some(key.as_ref()), &value);
+            if self.ending().is_break() {
+                return Err("interrupted".to_owned());
+            }
+            show_entry(output, Some(entry.map_err(say)?));
         }
         Ok(())
     }
 
     fn trees(&mut self, words: &[&str], output: &mut Vec<u8>) -> Result<(), Sentence> {
-        let say = |error: everleaf::Error| error.to_string();
         match *words {
             ["use"] => (self.tree, self.name) = (self.store.default_tree().clone(), None),
             ["use", name] => {
-                let existing = self.store.existing_tree(name).map_err(say)?;
-                self.tree = existing
-                    .map_or_else(|| self.store.tree_with(name, KeyType::Bytes).map_err(say), Ok)?;
+                self.tree = match self.store.existing_tree(name).map_err(say)? {
+                    Some(tree) => tree,
+                    None => {
+                        let tree = self.store.tree_with(name, KeyType::Bytes).map_err(say)?;
+                        complain(&format!("the tree {name} is new"));
+                        tree
+                    }
+                };
                 self.name = Some(name.to_owned());
             }
             ["trees"] => self
@@ -246,7 +252,7 @@ impl<'s> Session<'s> {
                     (self.tree, self.name) = (self.store.default_tree().clone(), None);
                 }
             }
-            _ => return Err(form(words[0])),
+            _ => return Err(usage(words[0])),
         }
         Ok(())
     }
@@ -271,14 +277,13 @@ impl<'s> Session<'s> {
     }
 
     fn whole(&self, words: &[&str], output: &mut Vec<u8>) -> Result<After, Sentence> {
-        let say = |error: everleaf::Error| error.to_string();
         match *words {
             ["sweep"] => {
                 let swept = self.store.remove_expired().map_err(say)?;
                 line(output, &format!("{} of {} entries removed", swept.removed, swept.looked_at));
             }
             ["copy", file] => {
-                let copied = self.store.copy(file).map_err(say)?;
+                let copied = self.store.copy_with(file, |_| self.ending()).map_err(say)?;
                 line(output, &format!("copied {} entries", copied.entries));
             }
             ["info"] => {
@@ -298,7 +303,7 @@ impl<'s> Session<'s> {
                 );
             }
             ["check"] => {
-                let outcome = self.store.check().map_err(say)?;
+                let outcome = self.store.check_with(|_| self.ending()).map_err(say)?;
                 outcome.violations.iter().for_each(|violation| line(output, violation));
                 let state = if outcome.ok { "sound" } else { "damaged" };
                 line(
@@ -310,23 +315,26 @@ impl<'s> Session<'s> {
                 );
                 return Ok(if outcome.ok { After::GoOn } else { After::Failed });
             }
-            _ => return Err(form(words[0])),
+            _ => return Err(usage(words[0])),
         }
         Ok(After::GoOn)
     }
 }
 
-/// How a command is written.
-fn form(word: &str) -> Sentence {
-    match COMMANDS.iter().find(|(name, ..)| *name == word) {
-        Some((name, follows, _)) => format!("write `{}`", format!("{name} {follows}").trim_end()),
-        None => format!("`{word}` is no command; `help` lists them"),
+/// An error as a sentence for the user.
+fn say(error: Error) -> Sentence {
+    match error {
+        Error::Aborted => "interrupted".to_owned(),
+        error => error.to_string(),
     }
 }
 
-fn life(seconds: &str) -> Result<Duration, Sentence> {
-    let life = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    life.ok_or_else(|| format!("`{seconds}` is no number of seconds"))
+/// A failure of the command line as a sentence for the user.
+fn sentence(failure: Failure) -> Sentence {
+    match failure {
+        Failure::Usage(sentence) | Failure::Failed(sentence) => sentence,
+        Failure::OutputClosed => "the output is closed".to_owned(),
+    }
 }
 
 fn line(output: &mut Vec<u8>, text: &str) {
@@ -348,8 +356,8 @@ fn show(output: &mut Vec<u8>, key: Option<Key<'_>>, value: &[u8]) {
     output.push(b'\n');
 }
 
-fn help(output: &mut Vec<u8>) {
-    for (name, follows, what) in COMMANDS {
-        line(output, &format!("{:<28} {what}", format!("{name} {follows}")));
+fn show_entry(output: &mut Vec<u8>, entry: Option<Entry>) {
+    if let Some((key, value)) = entry {
+        show(output, Some(key.as_ref()), &value);
     }
 }

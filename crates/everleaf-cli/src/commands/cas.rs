@@ -1,0 +1,50 @@
+//! `cas`: a value in place of the one that is expected.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use everleaf::Store;
+
+use crate::failure::{Failure, Outcome};
+use crate::target::Target;
+
+/// Replace the value of a key if it is OLD (compare and swap); else nothing is changed, and it
+/// exits 1. A key that must be absent is for `put --if-absent`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf cas words.pool state waiting running")]
+pub struct Args {
+    /// The pool.
+    pool: PathBuf,
+    /// The key: any bytes, or a decimal number for a tree with u64 keys.
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    /// What the value must be.
+    #[arg(allow_hyphen_values = true)]
+    old: OsString,
+    /// What it becomes.
+    #[arg(allow_hyphen_values = true)]
+    new: OsString,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Compares and swaps; durable when it returns.
+pub fn run(args: Args) -> Outcome {
+    let target = &args.target;
+    let (old, new) = (target.bytes(&args.old)?, target.bytes(&args.new)?);
+    let store = Store::open(&args.pool)?;
+    let tree = target.existing(&store)?;
+    let key = target.key(&args.key, &tree)?;
+    let swapped = tree.compare_and_swap(key.as_key(), Some(&old), Some(&new))?;
+    let present = swapped || tree.contains_key(key.as_key())?;
+    store.close()?;
+    match (swapped, present) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            Err(Failure::failed(format!("the value of {key} is another one; it was not changed")))
+        }
+        (false, false) => Err(target.missing(&key, &args.pool)),
+    }
+}

@@ -1,0 +1,36 @@
+//! `count`: how many keys.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use everleaf::Store;
+
+use crate::failure::{Failure, Outcome};
+use crate::target::{KeyRangeArguments, Target};
+
+/// Print how many keys there are: in a tree, or within bounds.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  everleaf count words.pool
+  everleaf count words.pool --prefix leaf
+  everleaf count words.pool --tree sessions")]
+pub struct Args {
+    /// The pool; it is not written.
+    pool: PathBuf,
+    #[command(flatten)]
+    range: KeyRangeArguments,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Counts.
+pub fn run(args: Args) -> Outcome {
+    let store = Store::open_read_only(&args.pool)?;
+    let tree = args.target.existing(&store)?;
+    let count = match args.range.is_everything() {
+        true => tree.len()?,
+        false => tree.count_in(args.range.scan(&args.target, &tree)?)?,
+    };
+    writeln!(std::io::stdout(), "{count}").map_err(|error| Failure::output(&error))
+}

@@ -1,0 +1,119 @@
+//! The words of a line: which commands there are, and what follows them.
+
+use everleaf::Scan;
+
+/// Commands: name, what follows, what it does.
+pub const COMMANDS: &[(&str, &str, &str)] = &[
+    ("get", "KEY", "print a value"),
+    ("put", "KEY VALUE [SECONDS]", "store a value; with SECONDS it expires so long after"),
+    ("insert", "KEY VALUE", "store a value if the key is absent"),
+    ("update", "KEY VALUE", "store a value if the key is present"),
+    ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
+    ("del", "KEY", "remove a key"),
+    ("incr", "KEY [BY]", "add to a value that is a number, and print what it became"),
+    ("ttl", "KEY", "print in how many seconds the value expires, or never"),
+    (
+        "scan",
+        "[FROM [TO]] [--reverse] [--limit N]",
+        "print entries from FROM on, below TO; 100 if no limit",
+    ),
+    ("prefix", "P [--reverse] [--limit N]", "print entries whose keys begin with P"),
+    ("first", "", "print the entry with the least key"),
+    ("last", "", "print the entry with the greatest key"),
+    ("count", "", "print how many keys there are"),
+    ("use", "[TREE]", "go to a named tree (made if missing), or back"),
+    ("trees", "", "list the named trees"),
+    ("drop", "TREE", "remove a named tree with all that is in it"),
+    ("begin", "", "gather the writes that follow"),
+    ("commit", "", "do all of them, or none"),
+    ("abort", "", "forget them"),
+    ("sweep", "", "remove what has expired"),
+    ("copy", "FILE", "copy everything to a new pool"),
+    ("info", "", "show how full the pool is"),
+    ("check", "", "check everything"),
+    ("read", "FILE", "do the lines of a file"),
+    ("timer", "on|off", "say on stderr how long each line takes"),
+    ("help", "", "this list"),
+    ("quit", "", "leave"),
+];
+
+/// Entries that a scan shows if nothing else is said.
+const SHOWN: usize = 100;
+
+/// How a command is written.
+pub fn usage(word: &str) -> String {
+    match COMMANDS.iter().find(|(name, ..)| *name == word) {
+        Some((name, follows, _)) => format!("usage: {}", format!("{name} {follows}").trim_end()),
+        None => format!("`{word}` is no command; `help` lists them"),
+    }
+}
+
+/// The list of commands, in lines of at most 80 columns.
+pub fn help() -> String {
+    const COLUMN: usize = 28;
+    let mut text = String::new();
+    for (name, follows, what) in COMMANDS {
+        let form = format!("{name} {follows}");
+        let separation = if form.len() < COLUMN { "" } else { "\n" };
+        let column = if form.len() < COLUMN { COLUMN - form.len() } else { COLUMN };
+        text += &format!("{form}{separation}{:column$}{what}\n", "");
+    }
+    text
+}
+
+/// What is behind the bounds of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    reverse: bool,
+    /// At most so many entries.
+    pub limit: usize,
+    /// Whether the limit was asked for: then nobody has to be told that there is more.
+    pub asked: bool,
+}
+
+impl Shown {
+    /// Takes `--reverse` and `--limit N` from the words; the others, which are bounds.
+    pub fn take<'w>(words: &[&'w str]) -> Result<(Vec<&'w str>, Self), String> {
+        let mut shown = Self { reverse: false, limit: SHOWN, asked: false };
+        let mut others = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--reverse" => shown.reverse = true,
+                "--limit" => {
+                    let number = words.next().ok_or("--limit wants a number")?;
+                    shown.asked = true;
+                    shown.limit = number
+                        .parse()
+                        .map_err(|_| format!("`{number}` is no number of entries"))?;
+                }
+                word => others.push(word),
+            }
+        }
+        Ok((others, shown))
+    }
+
+    /// The scan in the direction that was asked for.
+    pub fn turn(self, scan: Scan) -> Scan {
+        if self.reverse { scan.backward() } else { scan }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_stand_anywhere_among_the_bounds() {
+        let (bounds, shown) = Shown::take(&["a", "--limit", "5", "b", "--reverse"]).unwrap();
+        assert_eq!(bounds, ["a", "b"]);
+        assert_eq!(shown, Shown { reverse: true, limit: 5, asked: true });
+        assert!(Shown::take(&["--limit"]).is_err() && Shown::take(&["--limit", "x"]).is_err());
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal() {
+        assert!(help().lines().all(|line| line.len() <= 80), "{}", help());
+        assert!(COMMANDS.iter().all(|(name, ..)| help().contains(name)));
+    }
+}

@@ -1,0 +1,58 @@
+//! `trees`: the named trees of a pool.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use everleaf::{Store, key_type_name};
+
+use crate::escape::write_escaped;
+use crate::failure::{Failure, Outcome};
+
+/// List the named trees: name TAB kind of keys TAB number of keys, one a line.
+///
+/// The pool's own tree has no name and is not listed: `count` and `info` tell about it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  everleaf trees words.pool
+  everleaf trees words.pool --json")]
+pub struct Args {
+    /// The pool; it is not written.
+    pool: PathBuf,
+    /// Print one JSON object a line; the name is written as `scan` writes keys.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Row {
+    name: String,
+    key_type: &'static str,
+    keys: u64,
+}
+
+/// Lists.
+pub fn run(args: Args) -> Outcome {
+    let store = Store::open_read_only(&args.pool)?;
+    let mut output = io::stdout().lock();
+    for name in store.tree_names()? {
+        let Some(tree) = store.existing_tree(&name)? else { continue };
+        let row =
+            Row { name: text(&name), key_type: key_type_name(tree.key_type()), keys: tree.len()? };
+        let written = match args.json {
+            true => serde_json::to_string(&row)
+                .map_err(io::Error::from)
+                .and_then(|object| writeln!(output, "{object}")),
+            false => writeln!(output, "{}\t{}\t{}", row.name, row.key_type, row.keys),
+        };
+        written.map_err(|error| Failure::output(&error))?;
+    }
+    output.flush().map_err(|error| Failure::output(&error))
+}
+
+/// A name in the text form. Writing to a vector cannot fail, and what is written is UTF-8.
+fn text(name: &[u8]) -> String {
+    let mut text = Vec::new();
+    let _ = write_escaped(&mut text, name);
+    String::from_utf8_lossy(&text).into_owned()
+}

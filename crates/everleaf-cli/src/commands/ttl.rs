@@ -1,0 +1,43 @@
+//! `ttl`: how long a value lives.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use everleaf::Store;
+
+use crate::failure::{Failure, Outcome};
+use crate::target::Target;
+
+/// Print in how many seconds a value expires, or `never`. A missing key exits 1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  everleaf put words.pool session-17 anna --ttl 3600
+  everleaf ttl words.pool session-17")]
+pub struct Args {
+    /// The pool; it is not written.
+    pool: PathBuf,
+    /// The key: any bytes, or a decimal number for a tree with u64 keys.
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Shows.
+pub fn run(args: Args) -> Outcome {
+    let store = Store::open_read_only(&args.pool)?;
+    let tree = args.target.existing(&store)?;
+    let key = args.target.key(&args.key, &tree)?;
+    let expiry = tree.expiry(key.as_key())?.ok_or_else(|| args.target.missing(&key, &args.pool))?;
+    let text = display_life(expiry);
+    writeln!(std::io::stdout(), "{text}").map_err(|error| Failure::output(&error))
+}
+
+/// In how many seconds something expires, or `never`.
+pub fn display_life(expiry: Option<SystemTime>) -> String {
+    let left = |at: SystemTime| at.duration_since(SystemTime::now()).unwrap_or_default();
+    expiry.map_or("never".to_owned(), |at| format!("{:.3}", left(at).as_secs_f64()))
+}
