@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome, complain};
 use crate::keys::parse_u64;
 use crate::load::{Lines, Record, Records, Rows, Tsv};
 use crate::signals::Ending;
-use crate::size::{display_count, display_counted};
+use crate::size::display_counted;
 use crate::target::TreeArgument;
 use crate::{input, progress};
 
@@ -122,8 +122,8 @@ pub fn run(args: Args) -> Outcome {
         tally.acknowledged = tally.stored;
     }
     bar.finish_and_clear();
-    let acknowledged = display_counted(tally.acknowledged, "record");
-    complain(&format!("acknowledged {acknowledged} ({} replaced)", display_count(tally.replaced)));
+    // Programs read this line: it has no separators and no singular.
+    complain(&format!("acknowledged {} records ({} replaced)", tally.acknowledged, tally.replaced));
     ending.take_effect();
     loaded.and(closed.map_err(Failure::from))
 }

@@ -181,14 +181,22 @@ fn the_shell_does_line_after_line() {
     let lines = "get leaf\nput 'two words' \"a  value\"\nscan t\n# a comment\n\nuse herbs\nput \
         mint green\nbegin\nput sage grey\ndel mint\ncommit\n\
                  first\ncount\nuse\ncount\ntrees\ndel wood\ncas tree 'a plant' tall\nget tree\n\
+                 incr visits\nincr visits 4\nttl visits\nscan --reverse --limit 1\ndel visits\n\
                  check\n";
     let expected = "a blade\ntree\ta plant\ntwo words\ta  value\nwood\t\n2 writes done, 0 without \
-        effect\nsage\tgrey\n1\n4\nherbs\ntall\nsound: 5 keys, 0 leaked blocks\n";
+        effect\nsage\tgrey\n1\n4\nherbs\ntall\n1\n5\nnever\nvisits\t5\nsound: 5 keys, 0 leaked blocks\n";
     assert_eq!(shell(lines).ok(), expected);
     assert_eq!(shell("insert leaf x\n").failed(), "everleaf: a line failed");
     for (line, sentence) in [
         ("frobnicate", "is no command; `help` lists them"),
-        ("put leaf", "write `put KEY VALUE [SECONDS]`"),
+        ("put leaf", "usage: put KEY VALUE [SECONDS]"),
+        ("get nosuch", "there is no such key"),
+        ("ttl nosuch", "there is no such key"),
+        ("cas nosuch a b", "there is no such key"),
+        ("cas leaf a b", "the value is another one"),
+        ("incr leaf", "is no whole number"),
+        ("scan a --limit x", "`x` is no number of entries"),
+        ("read nosuch", "nosuch cannot be read"),
         ("get 'leaf", "a quote is not closed"),
         ("commit", "no batch was begun"),
         ("drop nosuch", "there is no tree nosuch"),
@@ -199,6 +207,15 @@ fn the_shell_does_line_after_line() {
         assert_eq!(ran.stdout, b"a blade\n", "the shell goes on");
         ran.failed();
     }
+    assert!(shell("use new\n").stderr.contains("the tree new is new"));
+    bench.write("lines", "get leaf\nread lines\n");
+    let ran = shell(".read lines\n");
+    assert!(ran.stdout == b"a blade\n".repeat(16) && ran.stderr.contains("read files too deeply"));
+    ran.failed();
+    bench.write("lines", "get leaf\nquit\nget leaf\n");
+    assert_eq!(shell("read lines\nget leaf\n").ok(), "a blade\n");
+    assert!(shell("timer on\nget leaf\n").stderr.contains(" s\n"));
+    assert!(shell("begin\ncas leaf a b\n").stderr.contains("a batch has no cas"));
     assert!(shell("begin\nput x y\n").stderr.contains("1 write not committed"));
     assert!(bench.run(["get", "p", "x"]).code == Some(1));
     let read_only = bench.run_with_input(["shell", "p", "--read-only"], b"put x y\nget leaf\n");

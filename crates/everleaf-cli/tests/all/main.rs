@@ -12,3 +12,4 @@ mod load;
 mod scan;
 mod signals;
 mod tour;
+mod trees;

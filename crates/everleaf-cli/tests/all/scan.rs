@@ -82,10 +82,69 @@ fn what_would_break_a_line_is_escaped() {
     };
     put(b"a\tb\nc\\", "ä\r".as_bytes());
     put(b"\xff\xc3(", b"\xe2\x82");
-    assert_eq!(bench.ok(["scan", "p"]), "a\\tb\\nc\\\\\tä\r\n\\xff\\xc3(\t\\xe2\\x82\n");
+    assert_eq!(bench.ok(["scan", "p"]), "a\\tb\\nc\\\\\tä\\r\n\\xff\\xc3(\t\\xe2\\x82\n");
     let from =
         [OsStr::new("scan"), OsStr::new("p"), OsStr::new("--prefix"), OsStr::from_bytes(b"\xff")];
     assert_eq!(bench.ok(from), "\\xff\\xc3(\t\\xe2\\x82\n");
+}
+
+#[test]
+fn what_scan_prints_is_loaded_byte_for_byte() {
+    let bench = Bench::with_pool();
+    // Every byte, at the beginning and at the end, alone and behind a backslash.
+    let lines: String =
+        (0..=255u8).map(|byte| format!("{byte:02x}\t{byte:02x}5c{byte:02x}\n")).collect();
+    for line in lines.lines() {
+        let (key, value) = line.split_once('\t').unwrap();
+        bench.ok(["put", "p", key, value, "--hex"]);
+    }
+    let text = bench.run(["scan", "p"]).stdout;
+    assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 256);
+    bench.write("x.tsv", text);
+    bench.ok(["create", "q", "--size", "1MiB"]);
+    bench.ok(["load", "q", "x.tsv"]);
+    assert_eq!(bench.ok(["scan", "q", "--hex"]), lines);
+    // As a file of another program's, whose backslashes are backslashes:
+    bench.write("raw.tsv", b"a\\t\tC:\\new\n");
+    bench.ok(["create", "r", "--size", "1MiB"]);
+    bench.ok(["load", "r", "raw.tsv", "--raw"]);
+    assert_eq!(bench.ok(["get", "r", "a\\t"]), "C:\\new\n");
+    assert!(
+        bench.refused(["load", "r", "raw.tsv", "--format", "lines", "--raw"]).contains("--raw")
+    );
+}
+
+#[test]
+fn keys_alone_json_and_counts() {
+    let bench = letters();
+    bench.ok(["put", "p", "ff00", "80", "--hex"]);
+    assert_eq!(bench.ok(["scan", "p", "--keys-only", "--prefix", "ab"]), "ab\nabc\n");
+    let lines = bench.ok(["scan", "p", "--json", "--from", "c"]);
+    let expected = "{\"key\":\"c\",\"value\":\"4\"}\n{\"key_hex\":\"ff00\",\"value_hex\":\"80\"}\n";
+    assert_eq!(lines, expected);
+    assert_eq!(
+        bench.ok(["scan", "p", "--json", "--keys-only", "--limit", "1"]),
+        "{\"key\":\"a\"}\n"
+    );
+    assert_eq!(
+        bench.ok(["scan", "p", "--json", "--hex", "--limit", "1"]),
+        "{\"key_hex\":\"61\",\"value_hex\":\"31\"}\n"
+    );
+    assert_eq!(bench.ok(["scan", "p", "--hex", "--prefix", "61", "--limit", "1"]), "61\t31\n");
+    for (arguments, count) in [
+        (&["count", "p"][..], "6\n"),
+        (&["count", "p", "--prefix", "a"], "3\n"),
+        (&["count", "p", "--from", "b", "--to", "c"], "1\n"),
+        (&["scan", "p", "--count"], "6\n"),
+        (&["scan", "p", "--count", "--limit", "2"], "2\n"),
+    ] {
+        assert_eq!(bench.ok(arguments), count, "{arguments:?}");
+    }
+    let numbers = Bench::with_u64_pool();
+    numbers.ok(["put", "n", "18446744073709551615", "max"]);
+    let line = numbers.ok(["scan", "n", "--json"]);
+    assert_eq!(line, "{\"key\":18446744073709551615,\"value\":\"max\"}\n");
+    assert_eq!(numbers.ok(["scan", "n", "--hex"]), "18446744073709551615\t6d6178\n");
 }
 
 #[test]

@@ -158,6 +158,30 @@ fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() 
 }
 
 #[test]
+fn a_load_that_is_ended_closes_the_pool_and_says_what_is_acknowledged() {
+    let bench = Bench::with_pool();
+    for (signal, replaced) in [(interrupt(), 0), (SIGTERM, 100)] {
+        let mut child = bench
+            .command(["load", "p", "-", "--acknowledge-every", "100"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let lines: String = (0..100).map(|i| format!("key {i}\n")).collect();
+        input.write_all(lines.as_bytes()).unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "acknowledged 100");
+        // It waits for more, and the signal reaches it there.
+        end(child, signal);
+        let last = said.next().unwrap().unwrap();
+        assert_eq!(last, format!("acknowledged 100 records ({replaced} replaced)"));
+        let info = json(&bench.ok(["info", "p", "--json"]));
+        assert_eq!((&info["keys"], &info["shutdown"]), (&100.into(), &"clean".into()));
+    }
+}
+
+#[test]
 fn what_somebody_else_has_at_the_place_is_left_alone() {
     let bench = Bench::new();
     bench.write("scratch", "precious");

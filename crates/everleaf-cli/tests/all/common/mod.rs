@@ -140,13 +140,19 @@ impl Ran {
 }
 
 /// What can be run, as `--help` lists it.
-pub const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 24] = [
     "create",
     "load",
     "put",
     "get",
     "del",
     "scan",
+    "count",
+    "cas",
+    "incr",
+    "ttl",
+    "trees",
+    "drop",
     "dump",
     "restore",
     "copy",

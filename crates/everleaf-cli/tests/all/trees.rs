@@ -1,0 +1,97 @@
+//! Named trees, and writes that ask for what is there, from the command line.
+
+use crate::common::{Bench, json};
+
+#[test]
+fn every_command_reaches_a_named_tree() {
+    let bench = Bench::with_pool();
+    let tree = ["--tree", "herbs"];
+    let on = |words: &[&str]| bench.ok(words.iter().copied().chain(tree));
+    on(&["put", "p", "mint", "green"]);
+    on(&["put", "p", "sage", "grey"]);
+    bench.ok(["put", "p", "mint", "another tree's"]);
+    assert_eq!(on(&["get", "p", "mint"]), "green\n");
+    assert_eq!(on(&["scan", "p"]), "mint\tgreen\nsage\tgrey\n");
+    assert_eq!(on(&["cas", "p", "sage", "grey", "blue"]), "");
+    assert_eq!(on(&["incr", "p", "count", "-7"]), "-7\n");
+    assert_eq!(on(&["ttl", "p", "count"]), "never\n");
+    on(&["del", "p", "count"]);
+    bench.write("a.tsv", "basil\tgreen\n");
+    on(&["load", "p", "a.tsv"]);
+    assert_eq!(on(&["count", "p"]), "3\n");
+    assert_eq!(bench.ok(["count", "p"]), "1\n");
+    assert_eq!(bench.ok(["trees", "p"]), "herbs\tbytes\t3\n");
+    let row = json(&bench.ok(["trees", "p", "--json"]));
+    assert_eq!((&row["name"], &row["keys"]), (&"herbs".into(), &3.into()));
+    let deleted = bench.run(["del", "p", "--prefix", "", "--tree", "herbs"]);
+    assert_eq!(deleted.stderr.trim_end(), "deleted 3 keys");
+    bench.ok(["drop", "p", "herbs"]);
+    assert_eq!(bench.ok(["trees", "p"]), "");
+    assert!(bench.fails(["drop", "p", "herbs"]).contains("there is no tree `herbs`"));
+    assert_eq!(bench.ok(["get", "p", "mint"]), "another tree's\n");
+}
+
+#[test]
+fn reading_makes_no_tree() {
+    let bench = Bench::with_pool();
+    for command in [
+        &["get", "p", "k"][..],
+        &["del", "p", "k"],
+        &["scan", "p"],
+        &["count", "p"],
+        &["ttl", "p", "k"],
+        &["cas", "p", "k", "a", "b"],
+    ] {
+        let sentence = bench.fails(command.iter().copied().chain(["--tree", "typo"]));
+        assert!(sentence.contains("there is no tree `typo`"), "{sentence}");
+    }
+    assert_eq!(bench.ok(["trees", "p"]), "");
+    let numbers = Bench::with_u64_pool();
+    numbers.fails(["put", "n", "1", "x", "--tree", "t"]);
+}
+
+#[test]
+fn ranges_of_keys_are_deleted() {
+    let bench = Bench::with_pool();
+    bench.run_with_input(["load", "p", "-"], b"a1\na2\nb1\nb2\nc1\n").ok();
+    assert_eq!(bench.run(["del", "p", "--prefix", "a"]).stderr.trim_end(), "deleted 2 keys");
+    assert_eq!(bench.run(["del", "p", "--from", "c"]).stderr.trim_end(), "deleted 1 key");
+    assert_eq!(bench.ok(["scan", "p", "--keys-only"]), "b1\nb2\n");
+    bench.refused(["del", "p"]);
+    bench.refused(["del", "p", "b1", "--prefix", "b"]);
+}
+
+#[test]
+fn values_that_expire_and_values_that_must_be_absent() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "k", "v", "--ttl", "3600"]);
+    let left: f64 = bench.ok(["ttl", "p", "k"]).trim().parse().unwrap();
+    assert!(left > 3000.0 && left <= 3600.0, "{left}");
+    let sentence = bench.fails(["put", "p", "k", "w", "--if-absent"]);
+    assert!(sentence.contains("is there already"), "{sentence}");
+    bench.ok(["put", "p", "new", "w", "--if-absent"]);
+    assert_eq!(bench.ok(["get", "p", "new", "--no-newline"]), "w");
+    assert!(bench.refused(["put", "p", "k", "v", "--ttl", "soon"]).contains("seconds"));
+    bench.refused(["put", "p", "k", "v", "--ttl", "5", "--if-absent"]);
+    assert!(bench.fails(["ttl", "p", "nosuch"]).contains("no key"));
+    assert!(bench.fails(["cas", "p", "new", "x", "y"]).contains("another one"));
+    assert!(bench.fails(["cas", "p", "nosuch", "x", "y"]).contains("no key"));
+    assert!(bench.fails(["incr", "p", "new"]).contains("is no whole number"));
+    bench.refused(["incr", "p", "new", "much"]);
+    assert_eq!(bench.ok(["get", "p", "new"]), "w\n");
+}
+
+#[test]
+fn hexadecimal_digits_reach_every_key() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "00", "0aff", "--hex"]);
+    assert_eq!(bench.ok(["get", "p", "00", "--hex"]), "0aff\n");
+    assert_eq!(bench.run(["get", "p", "00", "--hex", "-n"]).stdout, b"0aff");
+    bench.ok(["cas", "p", "00", "0aff", "01", "--hex"]);
+    bench.run_with_input(["put", "p", "01", "--hex", "--value-from", "-"], b"6162\n").ok();
+    assert_eq!(bench.ok(["scan", "p", "--hex"]), "00\t01\n01\t6162\n");
+    bench.ok(["del", "p", "00", "--hex"]);
+    assert!(bench.fails(["del", "p", "00", "--hex"]).contains("no key"));
+    assert!(bench.refused(["get", "p", "0", "--hex"]).contains("is not hexadecimal"));
+    assert!(bench.refused(["put", "p", "00", "xy", "--hex"]).contains("is not hexadecimal"));
+}
