@@ -13,7 +13,7 @@ use crate::target::Target;
 /// Add to a value that is a decimal number, and print what it became.
 ///
 /// Numbers are whole, from -9223372036854775808 to 9223372036854775807. An absent key counts as 0.
-/// The value does not expire afterwards.
+/// The value does not expire afterwards. A named tree that does not exist is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,6 @@ pub struct Args {
     /// What is added.
     #[arg(default_value = "1", allow_negative_numbers = true)]
     by: i64,
-    /// A tree that does not exist is made.
     #[command(flatten)]
     target: Target,
 }

@@ -18,7 +18,7 @@ use crate::{input, progress};
 ///
 /// At every moment, after a crash too, the pool holds the records of a beginning of the file; when
 /// loading ends, by a signal too, it says on stderr how many records are acknowledged. A key that
-/// is there already is replaced.
+/// is there already is replaced. A named tree that does not exist is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
@@ -47,7 +47,6 @@ pub struct Args {
     /// In tsv files a backslash stands for itself.
     #[arg(long)]
     raw: bool,
-    /// A tree that does not exist is made.
     #[command(flatten)]
     tree: TreeArgument,
     /// Say on stderr after every N records how many are acknowledged.

@@ -11,6 +11,8 @@ use crate::failure::{Failure, Outcome};
 use crate::target::{Target, life};
 
 /// Put a value under a key; a value that is there already is replaced.
+///
+/// A named tree that does not exist is made, with the pool's kind of keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +31,6 @@ pub struct Args {
     /// Take the value from a file (`-` is standard input) instead: all of its bytes.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_from: Option<PathBuf>,
-    /// A tree that does not exist is made.
     #[command(flatten)]
     target: Target,
     /// The value expires so many seconds from now; 0.5 is half a second.
