@@ -12,8 +12,8 @@ use crate::target::{KeyRangeArguments, Target, hex};
 /// Print entries in key order: key TAB value, one a line.
 ///
 /// A TAB, newline, carriage return or backslash is shown as \t, \n, \r, \\, and a byte that is not
-/// valid UTF-8 as \xHH; `load --format tsv` reads all of them back. Keys that are u64 are in numeric
-/// order.
+/// valid UTF-8 as \xHH; `load --format tsv` reads all of them back. Keys that are u64 are in
+/// numeric order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
