@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use everleaf::{IndexError, PoolError};
+use everleaf_pmem::MapError;
 
 use crate::size::display_size;
 
@@ -72,8 +73,37 @@ impl From<everleaf::Error> for Failure {
             | Error::UnknownParameter { .. }
             | Error::DurabilityOfEngine { .. }
             | Error::DurabilityOfMedium { .. } => Self::Usage(error.to_string()),
-            _ => Self::Failed(error.to_string()),
+            _ => Self::Failed(sentence(&error)),
         }
+    }
+}
+
+/// An error of the library as a sentence, with the command that helps.
+pub fn sentence(error: &everleaf::Error) -> String {
+    match command_for(error) {
+        Some(command) => format!("{error} (`{command}`)"),
+        None => error.to_string(),
+    }
+}
+
+/// What a user of the command line can do about an error that the library tells in its own words.
+fn command_for(error: &everleaf::Error) -> Option<&'static str> {
+    use everleaf::Error;
+    let pool = match error {
+        Error::Pool(pool) | Error::Index(IndexError::Pool(pool)) => pool,
+        Error::Index(IndexError::Corrupt { .. }) => return Some("everleaf check POOL"),
+        _ => return None,
+    };
+    match pool {
+        PoolError::Missing { .. } => Some("everleaf create POOL"),
+        PoolError::OtherBoot { .. } | PoolError::SyncFailed => {
+            Some("everleaf check POOL --salvage NEW")
+        }
+        PoolError::Corrupt { .. } => Some("everleaf check POOL"),
+        PoolError::PoolFull { .. } | PoolError::Map(MapError::MaxSize { .. }) => {
+            Some("everleaf create NEW --max-size SIZE")
+        }
+        _ => None,
     }
 }
 

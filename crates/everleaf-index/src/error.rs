@@ -38,7 +38,7 @@ pub enum IndexError {
     },
     /// The index is damaged.
     #[error(
-        "the index is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, \
+        "the index is damaged at offset {offset:#x}: {what}; a check shows what else is, \
         a backup replaces it"
     )]
     Corrupt {

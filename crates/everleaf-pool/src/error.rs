@@ -38,12 +38,20 @@ impl std::fmt::Display for Corruption {
     }
 }
 
+/// Who has a file open, and what to do about it.
+const fn holder(here: bool) -> &'static str {
+    match here {
+        true => "this process already; use a clone of that store, or close it first",
+        false => "another process; close it there first",
+    }
+}
+
 /// A pool could not be made, opened, or asked for memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// There is no such file.
-    #[error("there is no pool at {path}; make one with `everleaf create`", path = .path.display())]
+    #[error("there is no pool at {path}; create one first", path = .path.display())]
     Missing {
         /// Where it was looked for.
         path: PathBuf,
@@ -85,11 +93,13 @@ pub enum PoolError {
         /// What is there.
         what: &'static str,
     },
-    /// Another process has it open.
-    #[error("{path} is open in another process; close it there first", path = .path.display())]
+    /// Another process has it open, or this one has.
+    #[error("{path} is open in {}", holder(*.here), path = .path.display())]
     Locked {
         /// The file.
         path: PathBuf,
+        /// Whether this process has it open, as far as the system tells.
+        here: bool,
     },
     /// The format is of a later release.
     #[error(
@@ -119,7 +129,7 @@ pub enum PoolError {
     #[error(
         "the machine restarted while this pool was open {session}, which does not keep unsynced \
         data over a restart, so its content cannot be trusted; restore a backup or load its data \
-        again, or rescue what can be read with `everleaf check POOL --salvage NEW`"
+        again, or salvage what can be read"
     )]
     OtherBoot {
         /// What is known of that session.
@@ -128,14 +138,14 @@ pub enum PoolError {
     /// A sync of the pool's file has failed, and the file is used without the page cache now.
     #[error(
         "an earlier sync of this pool failed, and its file has been mounted in another way since, \
-        so its content cannot be trusted; restore a backup or load its data again, or rescue what \
-        can be read with `everleaf check POOL --salvage NEW`"
+        so its content cannot be trusted; restore a backup or load its data again, or salvage \
+        what can be read"
     )]
     SyncFailed,
     /// No memory is left.
     #[error(
-        "the pool is full: {requested_bytes} bytes could not be allocated; create one with a \
-        larger --max-size, or remove keys"
+        "the pool is full: {requested_bytes} bytes could not be allocated; remove keys, or \
+        copy it into a pool with a greater maximum size"
     )]
     PoolFull {
         /// Bytes asked for.
@@ -212,7 +222,7 @@ pub enum PoolError {
     },
     /// Something in the pool is damaged.
     #[error(
-        "the pool is damaged at offset {offset:#x}: {what}; `everleaf check` shows what else is, a \
+        "the pool is damaged at offset {offset:#x}: {what}; a check shows what else is, a \
         backup replaces it"
     )]
     Corrupt {

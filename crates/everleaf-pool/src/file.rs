@@ -199,9 +199,26 @@ pub(crate) fn lock(file: &File, path: &Path, kind: libc::c_int) -> Result<(), Po
     }
     let error = io::Error::last_os_error();
     match error.kind() {
-        io::ErrorKind::WouldBlock => Err(PoolError::Locked { path: path.into() }),
+        io::ErrorKind::WouldBlock => {
+            Err(PoolError::Locked { path: path.into(), here: is_locked_here(file) })
+        }
         _ => Err(io_error("locking", path)(error)),
     }
+}
+
+/// Whether this process has locked the file by another descriptor, by the system's list of locks:
+/// a line is `1: FLOCK ADVISORY WRITE PROCESS DEVICE:INODE 0 EOF`, the device in hexadecimal. It
+/// only decides what an error says.
+fn is_locked_here(file: &File) -> bool {
+    let Ok(metadata) = file.metadata() else { return false };
+    let (process, inode) = (std::process::id().to_string(), format!(":{}", metadata.ino()));
+    let is_ours = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"FLOCK")
+            && words.get(4) == Some(&process.as_str())
+            && words.get(5).is_some_and(|file| file.ends_with(&inode))
+    };
+    std::fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.lines().any(is_ours))
 }
 
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PoolError {

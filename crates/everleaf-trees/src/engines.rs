@@ -363,7 +363,7 @@ pub enum EngineError {
         available: String,
     },
     /// A parameter that the engine does not have.
-    #[error("--{parameter} is no parameter of engine {engine}; leave it out")]
+    #[error("engine {engine} has no parameter {parameter}; leave it out")]
     UnknownParameter {
         /// The parameter, as it is named on the command line.
         parameter: &'static str,
@@ -427,11 +427,11 @@ mod tests {
         };
         assert_eq!(
             refused(Engine::FpTreeConcurrent, parameters.group_bytes(4096)),
-            "--group-bytes is no parameter of engine fptree-c; leave it out"
+            "engine fptree-c has no parameter group-bytes; leave it out"
         );
         assert_eq!(
             refused(Engine::BTreeMap, parameters),
-            "--leaf-slots is no parameter of engine btreemap; leave it out"
+            "engine btreemap has no parameter leaf-slots; leave it out"
         );
         assert!(Engine::BTreeMap.check(&EngineParameters::default()).is_ok());
     }

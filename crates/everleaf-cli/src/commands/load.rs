@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use everleaf::{Contract, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, Tree};
 use indicatif::ProgressBar;
 
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::keys::parse_u64;
 use crate::load::{Lines, Record, Records, Rows, Tsv};
 use crate::signals::Ending;
@@ -113,7 +113,7 @@ pub fn run(args: Args) -> Outcome {
     let into = Into { store: &store, tree: &tree, acknowledge_every: args.acknowledge_every };
     let loaded = records(input, format, &args)
         .and_then(|mut records| load(&into, &mut *records, ending, &bar, &mut tally))
-        .map_err(|sentence| Failure::failed(format!("{name}: {sentence}")));
+        .map_err(|complaint| Failure::failed(format!("{name}: {complaint}")));
     // A failure midway does not undo what went before: that is made durable and counted all the
     // same.
     let closed = store.sync().and_then(|()| store.close());
@@ -168,7 +168,7 @@ fn load(
     while ending.signal().is_none() {
         let Some(record) = records.next()? else { break };
         let replaced = put(into.tree, &record)
-            .map_err(|sentence| format!("{unit} {}: {sentence}", record.number))?;
+            .map_err(|complaint| format!("{unit} {}: {complaint}", record.number))?;
         tally.stored += 1;
         tally.replaced += u64::from(replaced);
         if !buffered {
@@ -194,5 +194,5 @@ fn put(tree: &Tree, record: &Record<'_>) -> Result<bool, String> {
         KeyType::U64 => Key::U64(parse_u64(record.key)?),
         KeyType::Bytes => Key::Bytes(record.key),
     };
-    tree.put(key, record.value).map_err(|error| error.to_string())
+    tree.put(key, record.value).map_err(|error| sentence(&error))
 }

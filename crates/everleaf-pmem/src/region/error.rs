@@ -40,7 +40,7 @@ pub enum MapError {
     /// The pool may not grow beyond its address reservation.
     #[error(
         "the pool is full: {requested_bytes} bytes would exceed its maximum of {max_bytes} bytes; \
-        create it with a larger --max-size"
+        remove keys, or copy it into a pool with a greater maximum size"
     )]
     MaxSize {
         /// The length asked for.

@@ -68,7 +68,8 @@ fn an_open_pool_is_locked() {
     let path = folder.path().join("a.pool");
     let store = filled(&path, KeyType::Bytes);
     let error = Store::open(&path).unwrap_err();
-    assert!(matches!(error, Error::Pool(PoolError::Locked { .. })), "{error}");
+    assert!(matches!(error, Error::Pool(PoolError::Locked { here: true, .. })), "{error}");
+    assert!(error.to_string().contains("open in this process already"), "{error}");
     assert!(matches!(Store::open_read_only(&path), Err(Error::Pool(PoolError::Locked { .. }))));
     drop(store);
     expect_filled(&Store::open(&path).unwrap(), KeyType::Bytes);

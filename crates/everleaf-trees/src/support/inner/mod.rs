@@ -84,14 +84,10 @@ pub enum InnerError {
     )]
     Memory(#[from] MapError),
     /// The separator is there already, or does not follow the one before it when a tree is built.
-    #[error(
-        "two leaves have the same lower bound, or lower bounds do not ascend; run `everleaf check`"
-    )]
+    #[error("two leaves have the same lower bound, or lower bounds do not ascend; check the pool")]
     Order,
     /// The separator is too long.
-    #[error(
-        "a lower bound has {bytes} bytes, more than the limit of {max_bytes}; run `everleaf check`"
-    )]
+    #[error("a lower bound has {bytes} bytes, more than the limit of {max_bytes}; check the pool")]
     TooLong {
         /// Its length.
         bytes: usize,
