@@ -27,6 +27,8 @@ cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
 # Of what is published: the benchmarks and the command line are no libraries.
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
     --no-deps --locked --quiet
+# What would be published: every file of each package, its licence and its versions.
+cargo package --workspace --no-verify --allow-dirty --locked --quiet
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
 cargo test --workspace "${features[@]}" --tests --locked

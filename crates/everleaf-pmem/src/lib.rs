@@ -23,6 +23,12 @@
 //! files import which).
 #![warn(missing_docs)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Everleaf runs on Linux only: its pools need mmap with MAP_SYNC, fallocate and flock as Linux \
+    has them"
+);
+
 mod cache_model;
 mod cell;
 mod counted;
