@@ -12,9 +12,7 @@ pub fn bytes_bar(bytes: Option<u64>) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let (bar, template) = match bytes {
-        Some(bytes) => {
-            (ProgressBar::new(bytes), "{bar:40} {bytes} of {total_bytes}, {eta} left  {msg}")
-        }
+        Some(bytes) => (ProgressBar::new(bytes), "{percent:>3}% {wide_bar} {eta} {msg}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
     };
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -29,7 +27,7 @@ pub fn steps_bar(steps: u64) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left  {msg}");
+    let style = ProgressStyle::with_template("{percent:>3}% {wide_bar} {pos}, {eta} {msg}");
     ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
@@ -54,7 +52,7 @@ pub fn operations_bar() -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {percent}%  {msg}")
+    let style = ProgressStyle::with_template("{percent:>3}% {wide_bar} {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(1).with_style(style)
 }

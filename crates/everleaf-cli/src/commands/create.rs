@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use everleaf::{CreateOptions, DurabilityMode, Engine, KeyType};
 
 use crate::failure::{Failure, Outcome};
+use crate::names;
 use crate::size::{display_size, parse_size};
 
 /// Make a new, empty pool. A file that exists already is refused.
@@ -18,7 +19,12 @@ pub struct Args {
     /// `--durability immediate` as well, else a crash of the process.
     pool: PathBuf,
     /// The tree that keeps the keys in order.
-    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    #[arg(
+        long,
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = names::engines()
+    )]
     engine: String,
     /// Size of the file: bytes, or with a unit.
     #[arg(long, value_name = "S", default_value = "256MiB", value_parser = parse_size)]

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::create::{EngineParameters, Keys};
 use crate::failure::{Failure, Outcome, complain};
+use crate::names;
 use crate::progress::steps_bar;
 use crate::rtm::Rtm;
 
@@ -55,7 +56,12 @@ lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 pub struct Args {
     /// The engine.
-    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    #[arg(
+        long,
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = names::engines()
+    )]
     pub engine: String,
     /// A script, one operation a line.
     #[arg(long, value_name = "FILE")]

@@ -138,7 +138,7 @@ impl Report {
             leaves = display_count(self.leaves),
             fill = self
                 .fill
-                .map_or(String::new(), |fill| format!(" {:.0} percent full", fill * 100.0)),
+                .map_or(String::new(), |fill| format!(", {:.0} percent full", fill * 100.0)),
             trees = self.trees,
             mode = self.durability_mode,
             fragmentation = self.fragmentation * 100.0,

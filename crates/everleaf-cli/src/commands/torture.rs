@@ -12,6 +12,7 @@ use everleaf_testkit::{
 
 use super::create::Keys;
 use crate::failure::{Failure, Outcome};
+use crate::names;
 use crate::progress::steps_bar;
 use crate::rtm::Rtm;
 use crate::scratch::ScratchPool;
@@ -32,7 +33,12 @@ Example:
   everleaf torture --threads 2 --kills 100 --rtm on")]
 pub struct Args {
     /// The engine.
-    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    #[arg(
+        long,
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = names::engines()
+    )]
     pub engine: String,
     /// Threads that write.
     #[arg(

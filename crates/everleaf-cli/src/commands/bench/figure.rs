@@ -10,6 +10,7 @@ use everleaf_bench::figure::{
 use super::output::Output;
 use super::{Basics, say, with_bar};
 use crate::failure::{Failure, Outcome, complain};
+use crate::names;
 
 /// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG)
 /// and a JSON file.
@@ -23,6 +24,7 @@ Examples:
   everleaf bench figure fptree-4 --keys 1000000 --folder plots --json")]
 pub struct Args {
     /// The figure.
+    #[arg(value_parser = names::figures(), hide_possible_values = true)]
     name: Option<String>,
     /// Keys of the largest index.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]

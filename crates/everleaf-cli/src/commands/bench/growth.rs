@@ -6,6 +6,7 @@ use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 use super::subject::Scheme;
 use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
+use crate::names;
 use crate::size::parse_size;
 
 /// Let a pool grow under load, and show the puts that took longest.
@@ -18,7 +19,12 @@ Example:
   everleaf bench growth --from 1MiB --to 8GiB --json")]
 pub struct Args {
     /// The engine of the store.
-    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    #[arg(
+        long,
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = names::engines()
+    )]
     engine: String,
     /// Size of the pool at first.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]

@@ -5,6 +5,7 @@ use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progres
 
 use super::{Basics, show, with_bar};
 use crate::failure::Outcome;
+use crate::names;
 
 /// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
 #[derive(Debug, clap::Args)]
@@ -13,7 +14,12 @@ Example:
   everleaf bench space --keys 1000000 --records 8/8,16/100,24/1000 --cycles 100 --json")]
 pub struct Args {
     /// The engine of the stores.
-    #[arg(long, value_name = "E", default_value_t = Engine::default().name().to_owned())]
+    #[arg(
+        long,
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = names::engines()
+    )]
     engine: String,
     /// Bytes of a key and of a value, with commas between; a key of 8 bytes is a number.
     #[arg(long, value_name = "K/V,..", value_delimiter = ',')]
