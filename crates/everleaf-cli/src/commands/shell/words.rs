@@ -10,8 +10,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("update", "KEY VALUE", "store a value if the key is present"),
     ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
     ("del", "KEY", "remove a key"),
-    ("incr", "KEY [BY]", "add to a value that is a number, and print what it became"),
-    ("ttl", "KEY", "print in how many seconds the value expires, or never"),
+    ("incr", "KEY [BY]", "add to a number, and print the sum"),
+    ("ttl", "KEY", "print in how many seconds the value expires, or `never`"),
     (
         "scan",
         "[FROM [TO]] [--reverse] [--limit N]",
@@ -50,7 +50,7 @@ pub fn usage(word: &str) -> String {
 
 /// The list of commands, in lines of at most 80 columns.
 pub fn help() -> String {
-    const COLUMN: usize = 28;
+    const COLUMN: usize = 25;
     let mut text = String::new();
     for (name, follows, what) in COMMANDS {
         let form = format!("{name} {follows}");
