@@ -74,3 +74,8 @@ pub struct Progress {
     /// What begins now.
     pub doing: String,
 }
+
+/// The programs for other stores run as tests where these are: they are the peers.
+#[cfg(all(doctest, feature = "peers"))]
+#[doc = include_str!("../../../docs/from-other-stores.md")]
+struct FromOtherStores;
