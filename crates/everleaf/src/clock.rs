@@ -16,9 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///     .create(folder.path().join("a.pool"))?;
 /// store.put_for("session", b"of user 7", Duration::from_secs(60))?;
 /// clock.advance(Duration::from_secs(59));
-/// assert!(store.contains("session")?);
+/// assert!(store.contains_key("session")?);
 /// clock.advance(Duration::from_secs(1));
-/// assert!(!store.contains("session")?);
+/// assert!(!store.contains_key("session")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]

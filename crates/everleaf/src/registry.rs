@@ -37,7 +37,9 @@ pub fn pool_format(
 ///
 /// # Examples
 /// ```
-/// use everleaf::{Engine, EngineParameters, KeyType, U64Keys, registry};
+/// use everleaf::internal::registry;
+/// use everleaf::{Engine, EngineParameters, KeyType};
+/// use everleaf_index::U64Keys;
 /// use everleaf_pmem::{Cpu, Hardware, Region};
 /// use everleaf_pool::Pool;
 ///

@@ -237,7 +237,7 @@ impl Store {
     /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
     /// #     .create(folder.path().join("a.pool"))?;
     /// store.put_for("key", "value", std::time::Duration::ZERO)?;
-    /// assert_eq!((store.get("key")?, store.len()), (None, 1));
+    /// assert_eq!((store.get("key")?, store.len()?), (None, 1));
     /// assert_eq!(store.remove_expired()?.removed, 1);
     /// assert_eq!(store.len()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
