@@ -9,6 +9,47 @@ use crate::{CheckReport, Contract, Direction, EpochGuard, IndexError, IndexStati
 /// What a scan calls for each entry: the key, its value words; `Break` ends the scan.
 pub type Visit<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
 
+/// What takes part in a change of one entry and becomes durable by the same two fences: see
+/// [`Index::link`]. For a store it is the record that the entry leads to.
+pub trait LinkSteps {
+    /// The entry has this word now, or there is none. Its leaf is locked, and the index can no
+    /// longer refuse. Stores and flushes what recovery goes by; the index's own first step follows,
+    /// and a fence.
+    ///
+    /// # Errors
+    /// As the caller of [`Index::link`] decides: the index changes nothing.
+    fn prepare(&mut self, old: Option<u64>) -> Result<(), IndexError>;
+
+    /// The index has stored and flushed its commit word. Stores and flushes the rest; a fence
+    /// follows, and only then the leaf is unlocked.
+    ///
+    /// # Errors
+    /// As the caller of [`Index::link`] decides: the entry is changed.
+    fn complete(&mut self) -> Result<(), IndexError>;
+}
+
+/// Which changes of an entry an engine makes together with [`LinkSteps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// None.
+    None,
+    /// Those of the word of a present key.
+    Replacements,
+    /// All.
+    All,
+}
+
+impl Links {
+    /// Whether an entry that there is or not is made one that there is or not.
+    pub const fn include(self, was_present: bool, will_be_present: bool) -> bool {
+        match self {
+            Links::None => false,
+            Links::Replacements => was_present && will_be_present,
+            Links::All => true,
+        }
+    }
+}
+
 /// An ordered map from keys to values of [`value_words`](Index::value_words) words each. All
 /// methods may be called from several threads. When the effect of a call is durable is the
 /// [`contract`](Index::contract).
@@ -71,6 +112,28 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// As [`get_words`](Index::get_words).
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
+
+    /// Which changes [`link`](Index::link) makes. All others are refused.
+    fn links(&self) -> Links {
+        Links::None
+    }
+
+    /// Makes `new` the word of `key`, or removes the key if there is none, together with `steps`;
+    /// only of values of one word. False if the engine has no such sequence, or there is no key to
+    /// be removed: then `steps` was not called. Durable on return, by two fences, apart from splits
+    /// and leaves that are emptied.
+    ///
+    /// # Errors
+    /// As [`insert_words`](Index::insert_words), before `steps` is called; and what `steps` returns.
+    fn link(
+        &self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        let _ = (key, new, steps);
+        Ok(false)
+    }
 
     /// Visits entries in key order from `from` on, in `direction` (backward: from the greatest key
     /// within the bound downwards).
@@ -216,6 +279,18 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
         old: &mut [u64],
     ) -> Result<bool, IndexError>;
     fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
+    fn links(&self) -> Links {
+        Links::None
+    }
+    fn link(
+        &mut self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        let _ = (key, new, steps);
+        Ok(false)
+    }
     fn scan(
         &self,
         from: Bound<K::Ref<'_>>,

@@ -21,7 +21,7 @@ mod statistics;
 
 pub use contract::{Contract, EpochGuard, Epochs};
 pub use error::IndexError;
-pub use index::{Index, SerialIndex, Visit};
+pub use index::{Index, LinkSteps, Links, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;

@@ -6,8 +6,8 @@ use everleaf_pool::Audit;
 use parking_lot::RwLock;
 
 use crate::{
-    CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex,
-    Visit,
+    CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, KeyKind, LinkSteps,
+    Links, SerialIndex, Visit,
 };
 
 /// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
@@ -52,6 +52,17 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     }
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         self.0.write().remove_words(key, old)
+    }
+    fn links(&self) -> Links {
+        self.0.read().links()
+    }
+    fn link(
+        &self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        self.0.write().link(key, new, steps)
     }
     fn scan(
         &self,

@@ -32,6 +32,7 @@ use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
 use crate::intent::write_intent;
 use crate::layout::{BATCH_TAG, CHUNK};
+use crate::record::Owner;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError, Record, Worker};
 
@@ -121,7 +122,7 @@ impl PendingBatch {
                 _ => return Err(damaged()),
             },
         };
-        let links = parse(&pool.copy_within(log.offset, block_bytes)?).ok_or_else(damaged)?;
+        let links = parse(&pool.copy_within(log.offset, block_bytes)?.1).ok_or_else(damaged)?;
         let pending = Self { slot, log, links };
         for block in pending.blocks() {
             if !pool.chunks().fits(media, block)? {
@@ -209,7 +210,7 @@ impl<M: Media> Worker<M> {
 
     /// Writes a record into a block that no other worker gets although its bit stays clear.
     fn reserve_kept(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
-        let block = self.reserve_record(parts)?;
+        let block = self.reserve_record(Owner::Entry, parts)?;
         self.pool.chunks().keep(self.pool.media(), std::iter::once(block))?;
         if let (None, Usage::RecordBlocks(class)) =
             (block.run, self.pool.chunks().usage(self.pool.media(), block.offset / CHUNK)?)

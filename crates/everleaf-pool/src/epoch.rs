@@ -34,7 +34,7 @@ use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
 use crate::intent::write_intent;
 use crate::layout::{BITMAP_WORDS, CHUNK, EPOCH_TAG, Intent};
-use crate::record::{RECORD_HEADER_BYTES, content_bytes};
+use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
 use crate::word::{SEALED_BITS, Sealed};
 use crate::{Corruption, Node, NodeKind, Pool, PoolError, Record, Worker};
 
@@ -211,7 +211,7 @@ impl<M: Media> EpochWorker<M> {
     pub fn alloc_record(&mut self, parts: &[&[u8]]) -> Result<PPtr<Record>, PoolError> {
         let bytes = RECORD_HEADER_BYTES + content_bytes(parts)?;
         let block = self.take(None, bytes, 8)?;
-        self.worker.pool.store_record(block.offset, parts)?;
+        self.worker.pool.store_record(block.offset, Owner::Entry, parts)?;
         self.note_allocated(block);
         self.current.written.push((block.offset, bytes));
         Ok(PPtr::at(block.offset))
@@ -275,7 +275,7 @@ impl<M: Media> EpochWorker<M> {
             media.flush(site!("pool.epoch.E2.chunks"), &line.descriptor);
         }
         let log = self.current.log.ok_or(PoolError::corrupt(0, Corruption::Intent))?;
-        pool.write_record(log.offset, &[&self.current.to_log()])?;
+        pool.write_record(log.offset, Owner::Entry, &[&self.current.to_log()])?;
         self.worker.in_doubt = true;
         // The intent and its log are fenced together: the intent counts only if the epoch does.
         let number = Block { offset: epoch, run: None };
@@ -490,7 +490,7 @@ impl<M: Media> Pool<M> {
             let log_bytes = log.run.map_or(0, Usage::chunks) * CHUNK;
             let damaged = || PoolError::corrupt(log.offset, Corruption::Intent);
             let changes =
-                Changes::parse(&self.copy_within(log.offset, log_bytes)?).ok_or_else(damaged)?;
+                Changes::parse(&self.copy_within(log.offset, log_bytes)?.1).ok_or_else(damaged)?;
             for block in changes.allocated.iter().chain(&changes.retired) {
                 if !chunks.fits(media, *block)? {
                     return Err(PoolError::corrupt(block.offset, Corruption::Intent));

@@ -20,7 +20,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(POOL_MAGIC);
 /// The first bytes of every pool.
 pub const POOL_MAGIC: [u8; 8] = *b"Everleaf";
 /// Version of this layout.
-pub(crate) const FORMAT_VERSION: u64 = 3;
+pub(crate) const FORMAT_VERSION: u64 = 4;
 /// Words of the identity that the checksum covers (all but itself).
 pub(crate) const IDENTITY_WORDS: usize = 23;
 /// How many extents a pool can have.
@@ -108,8 +108,11 @@ persistent! {
         pub new: PCell<Sealed>,
         /// As `old_extent`.
         pub new_extent: PCell<Sealed>,
+        /// Whatever the tag: offsets of blocks of records whose bits a crash may have left wrong; 0:
+        /// none. Never cleared, see `doubt.rs`.
+        pub doubt: [PCell<Sealed>; 2],
         /// Nothing.
-        pub _reserved: [PCell; 3],
+        pub _reserved: [PCell; 1],
     }
 
     /// One line a chunk in an extent's table. Descriptor and bitmap share the line: what was stored

@@ -6,7 +6,7 @@
 //! machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) ·
 //! `chunks` (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes,
 //! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
-//! `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
+//! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
 //! (workers for many threads) · `recover` (crash states of a worker's intent) · `record` (byte
 //! strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit` (every
 //! block reachable exactly once, or free) · `sites`.
@@ -17,6 +17,7 @@ mod batch;
 mod boot;
 mod chunks;
 mod classes;
+mod doubt;
 mod epoch;
 mod error;
 mod file;
@@ -40,6 +41,7 @@ mod worker;
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
 pub use classes::{Content, Node, NodeKind};
+pub use doubt::Doubt;
 pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_file, open_damaged_file, open_file};

@@ -8,6 +8,7 @@ use crate::chunks::Chunks;
 use crate::classes::Usage;
 use crate::layout::CHUNK;
 use crate::pool::{Pool, Run, SpaceUsage};
+use crate::record::Owner;
 use crate::{NodeKind, PoolError};
 
 /// Chunks that are looked at to find each place of some nodes.
@@ -180,10 +181,15 @@ impl<M: Media> Pool<M> {
         })
     }
 
-    /// Copies of all allocated records, as the chunk table alone has them; or why one, or a
-    /// chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown that matches
+    /// Copies of all allocated records that no cell owns, as the chunk table alone has them; or why
+    /// one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown that matches
     /// its checksum, whether it was in use or not.
     pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
+        let mut visit = |found: Result<(Owner, Vec<u8>), PoolError>| match found {
+            Ok((Owner::Cell, _)) => {}
+            Ok((Owner::Entry, content)) => visit(Ok(content)),
+            Err(error) => visit(Err(error)),
+        };
         self.chunks().for_each_usage(self.media(), |chunk, line, usage| match usage {
             Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
             Ok(Usage::RecordBlocks(class)) => {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::batch::PendingBatch;
 use crate::boot::{UNKNOWN_BOOT, boot_id, is_other_boot, is_this_boot};
 use crate::chunks::{Chunks, Extent};
+use crate::doubt::Doubt;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
     CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
@@ -38,6 +39,8 @@ pub struct Opened {
     pub pending_links: Vec<PendingLink>,
     /// Batches to be completed by their owner.
     pub pending_batches: Vec<PendingBatch>,
+    /// Blocks that are in doubt: their owner calls [`Pool::end_doubts`] last.
+    pub doubts: Vec<Doubt>,
 }
 
 /// A run of memory for nodes.
@@ -216,10 +219,12 @@ impl<M: Media> Pool<M> {
         pool.add_extents()?;
         let left = pool.check_state()?;
         pool.begin_session(left)?;
+        // After a clean shutdown doubts are old: every bit is right.
+        let doubts = if left == Left::Closed { Vec::new() } else { pool.keep_doubts()? };
         let (pending_links, pending_batches) = recover_intents(&pool)?;
         pool.add_roots()?;
         let shutdown = if left == Left::Closed { Shutdown::Clean } else { Shutdown::Crash };
-        Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches }))
+        Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches, doubts }))
     }
 
     /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever
@@ -232,6 +237,10 @@ impl<M: Media> Pool<M> {
         let identity = Self::identity_on(&media)?;
         let pool = Self::over(media, &identity);
         let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
+        let doubts = pool.keep_doubts().unwrap_or_else(|error| {
+            complaints.push(error);
+            Vec::new()
+        });
         let (pending_links, pending_batches) = recover_intents(&pool).unwrap_or_else(|error| {
             complaints.push(error);
             Default::default()
@@ -239,7 +248,7 @@ impl<M: Media> Pool<M> {
         complaints.extend(pool.add_roots().err());
         Ok((
             Arc::new(pool),
-            Opened { shutdown: Shutdown::Crash, pending_links, pending_batches },
+            Opened { shutdown: Shutdown::Crash, pending_links, pending_batches, doubts },
             complaints,
         ))
     }

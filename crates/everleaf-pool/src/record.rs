@@ -18,11 +18,46 @@ persistent! {
     /// A byte string in the pool, reached through the [`Pool`] only. A record is aligned to 8
     /// bytes; the alignment of this type, which exists to give pointers a type, is nominal.
     pub struct Record {
-        /// Low half: length of the content. High half: CRC-32C of the length's 4 bytes and the
+        /// Low half: length of the content, and bit 31 if a cell of a structure owns the record, and
+        /// no entry of an index leads to it. High half: CRC-32C of the low half's 4 bytes and the
         /// content.
         pub header: PCell,
     }
 }
+
+/// Whose a record is: recovery asks an index about those of entries, and about no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// An entry of an index, or a batch or an epoch that ends before anything is asked.
+    Entry,
+    /// A cell of a structure: a key's record, or a bound's.
+    Cell,
+}
+
+impl Owner {
+    const BIT: u32 = 1 << 31;
+
+    /// The low half of the header of a record of so many bytes.
+    const fn low_half(self, bytes: u32) -> u32 {
+        match self {
+            Self::Entry => bytes,
+            Self::Cell => bytes | Self::BIT,
+        }
+    }
+
+    /// Of a header.
+    const fn of(header: u64) -> Self {
+        if header as u32 & Self::BIT == 0 { Self::Entry } else { Self::Cell }
+    }
+}
+
+/// The length in a header.
+#[inline(always)]
+const fn length_in(header: u64) -> u64 {
+    (header as u32 & !Owner::BIT) as u64
+}
+
+const _: () = assert!(MAX_RECORD_BYTES < Owner::BIT as u64);
 
 /// Bytes of content that are put together at a time when a record is written.
 const STAGED_BYTES: usize = 8 * LINE;
@@ -35,8 +70,8 @@ struct Checksum(u32);
 
 impl Checksum {
     #[inline]
-    fn of_length(bytes: u32) -> Self {
-        Self(crc32c::crc32c(&bytes.to_le_bytes()))
+    fn of_low_half(low: u32) -> Self {
+        Self(crc32c::crc32c(&low.to_le_bytes()))
     }
 
     #[inline]
@@ -45,9 +80,10 @@ impl Checksum {
     }
 }
 
+/// Whether content fits its header.
 #[inline]
-fn checksum(content: &[u8]) -> u32 {
-    Checksum::of_length(content.len() as u32).and(content).0
+fn is_intact(header: u64, content: &[u8]) -> bool {
+    Checksum::of_low_half(header as u32).and(content).0 == (header >> 32) as u32
 }
 
 /// Bytes of the concatenated parts, if a record may have so many.
@@ -62,8 +98,13 @@ pub(crate) fn content_bytes(parts: &[&[u8]]) -> Result<u64, PoolError> {
 impl<M: Media> Pool<M> {
     /// Writes a record into an unpublished block and flushes its lines; durable at the next fence.
     /// One flush a line.
-    pub(crate) fn write_record(&self, offset: u64, parts: &[&[u8]]) -> Result<(), PoolError> {
-        let cells = self.store_record(offset, parts)?;
+    pub(crate) fn write_record(
+        &self,
+        offset: u64,
+        owner: Owner,
+        parts: &[&[u8]],
+    ) -> Result<(), PoolError> {
+        let cells = self.store_record(offset, owner, parts)?;
         let in_first_line = (LINE / WORD - (offset as usize % LINE) / WORD).min(cells.len());
         let (first, others) = cells.split_at(in_first_line);
         for line in std::iter::once(first).chain(others.chunks(LINE / WORD)) {
@@ -73,8 +114,14 @@ impl<M: Media> Pool<M> {
     }
 
     /// Writes a record into an unpublished block, without a flush; its cells.
-    pub(crate) fn store_record(&self, offset: u64, parts: &[&[u8]]) -> Result<&[PCell], PoolError> {
+    pub(crate) fn store_record(
+        &self,
+        offset: u64,
+        owner: Owner,
+        parts: &[&[u8]],
+    ) -> Result<&[PCell], PoolError> {
         let bytes = content_bytes(parts)?;
+        let low_half = owner.low_half(bytes as u32);
         let words = (RECORD_HEADER_BYTES + bytes).div_ceil(WORD as u64) as usize;
         let cells = self
             .media()
@@ -82,7 +129,7 @@ impl<M: Media> Pool<M> {
             .cells(offset, words)
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
         let (mut staged, mut filled) = ([0u8; STAGED_BYTES], 0);
-        let (mut checksum, mut rest) = (Checksum::of_length(bytes as u32), &cells[1..]);
+        let (mut checksum, mut rest) = (Checksum::of_low_half(low_half), &cells[1..]);
         let mut write = |content: &mut [u8; STAGED_BYTES], filled: usize| {
             let (words, behind) = rest.split_at(filled.div_ceil(WORD));
             content[filled..words.len() * WORD].fill(0);
@@ -105,7 +152,7 @@ impl<M: Media> Pool<M> {
             }
         }
         write(&mut staged, filled);
-        self.media().store(&cells[0], bytes | u64::from(checksum.0) << 32);
+        self.media().store(&cells[0], u64::from(low_half) | u64::from(checksum.0) << 32);
         Ok(cells)
     }
 
@@ -118,7 +165,7 @@ impl<M: Media> Pool<M> {
             .region()
             .cells(pointer.offset(), 1)
             .ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))?;
-        if (self.media().load(&cells[0]) >> 32) as u32 != checksum(bytes) {
+        if !is_intact(self.media().load(&cells[0]), bytes) {
             return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
         }
         Ok(bytes)
@@ -134,7 +181,7 @@ impl<M: Media> Pool<M> {
             .region()
             .cells(offset, 1)
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
-        let bytes = self.media().load(&cells[0]) & u64::from(u32::MAX);
+        let bytes = length_in(self.media().load(&cells[0]));
         if bytes > max_bytes - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
@@ -158,7 +205,7 @@ impl<M: Media> Pool<M> {
             .region()
             .cells(offset, 1)
             .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
-        let bytes = self.media().load(&header[0]) & u64::from(u32::MAX);
+        let bytes = length_in(self.media().load(&header[0]));
         if bytes > max_bytes - RECORD_HEADER_BYTES {
             return Err(PoolError::corrupt(offset, Corruption::Record));
         }
@@ -228,11 +275,11 @@ impl<M: Media> Pool<M> {
     /// checksum.
     pub fn copy_record(&self, pointer: PPtr<Record>) -> Result<Box<[u8]>, PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
-        let expected = (self.media().load(&cells[0]) >> 32) as u32;
+        let header = self.media().load(&cells[0]);
         let mut copy: Vec<u8> =
             cells[1..].iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
         copy.truncate(bytes);
-        if checksum(&copy) == expected {
+        if is_intact(header, &copy) {
             Ok(copy.into())
         } else {
             Err(PoolError::corrupt(pointer.offset(), Corruption::Record))
@@ -245,8 +292,8 @@ impl<M: Media> Pool<M> {
     /// As [`copy_record`](Pool::copy_record); so also when the block is reused meanwhile.
     pub fn verify_record(&self, pointer: PPtr<Record>) -> Result<(), PoolError> {
         let (bytes, cells) = self.record_cells(pointer)?;
-        let expected = (self.media().load(&cells[0]) >> 32) as u32;
-        let mut checksum = Checksum::of_length(bytes as u32);
+        let header = self.media().load(&cells[0]);
+        let mut checksum = Checksum::of_low_half(header as u32);
         let mut left = bytes;
         let mut line = [0; LINE];
         for cells in cells[1..].chunks(LINE / WORD) {
@@ -257,7 +304,7 @@ impl<M: Media> Pool<M> {
             checksum = checksum.and(&line[..here]);
             left -= here;
         }
-        if checksum.0 == expected {
+        if checksum.0 == (header >> 32) as u32 {
             Ok(())
         } else {
             Err(PoolError::corrupt(pointer.offset(), Corruption::Record))
@@ -265,8 +312,13 @@ impl<M: Media> Pool<M> {
     }
 
     /// A copy of the record in a block of `block_bytes` bytes, whose chunk's shadow is not asked:
-    /// opening a pool looks at blocks before it is known which of them are allocated.
-    pub(crate) fn copy_within(&self, offset: u64, block_bytes: u64) -> Result<Vec<u8>, PoolError> {
+    /// opening a pool looks at blocks before it is known which of them are allocated. And whose it
+    /// is.
+    pub(crate) fn copy_within(
+        &self,
+        offset: u64,
+        block_bytes: u64,
+    ) -> Result<(Owner, Vec<u8>), PoolError> {
         let damaged = || PoolError::corrupt(offset, Corruption::Record);
         let cells = self
             .media()
@@ -274,12 +326,12 @@ impl<M: Media> Pool<M> {
             .cells(offset, (block_bytes / WORD as u64) as usize)
             .ok_or_else(damaged)?;
         let header = self.media().load(cells.first().ok_or_else(damaged)?);
-        let bytes = (header & u64::from(u32::MAX)) as usize;
+        let bytes = length_in(header) as usize;
         let words = cells[1..].get(..bytes.div_ceil(WORD)).ok_or_else(damaged)?;
         let mut content: Vec<u8> =
             words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();
         content.truncate(bytes);
-        if (header >> 32) as u32 == checksum(&content) { Ok(content) } else { Err(damaged()) }
+        if is_intact(header, &content) { Ok((Owner::of(header), content)) } else { Err(damaged()) }
     }
 
     /// Lets counting and tracing media know of the lines behind a lent slice.

@@ -2,8 +2,8 @@
 
 use everleaf_pmem::{Site, declared_sites};
 
-/// The barriers of creation, opening, closing, growth, allocation, freeing, links, batches, runs,
-/// roots and recovery, in the order of the code.
+/// The barriers of creation, opening, closing, growth, allocation, freeing, links, doubts, batches,
+/// runs, roots and recovery, in the order of the code.
 pub const SITES: &[Site] = declared_sites![
     "pool.rs",
     "growth.rs",
@@ -11,6 +11,7 @@ pub const SITES: &[Site] = declared_sites![
     "chunks/free.rs",
     "intent.rs",
     "worker.rs",
+    "doubt.rs",
     "batch.rs",
     "epoch.rs",
     "roots.rs",

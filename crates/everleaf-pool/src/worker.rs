@@ -19,7 +19,8 @@
 //! used again: until then no other worker gets it, although its bit is clear (`chunks/freeing.rs`).
 //!
 //! A *link* is an exchange whose destination is an entry of an index (any index, wherever the entry
-//! moves): see [`Worker::begin_link`]. A *batch* is many links with one commit point: `batch.rs`.
+//! moves): see [`Worker::begin_link`]; an index that takes part in it saves two fences: `doubt.rs`.
+//! A *batch* is many links with one commit point: `batch.rs`.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use crate::classes::{Class, Usage};
 use crate::intent::write_intent;
 use crate::layout::{CHUNK, LINK_TAG};
 use crate::pool::Run;
-use crate::record::{RECORD_HEADER_BYTES, content_bytes};
+use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
 use crate::word::Sealed;
 use crate::{Content, Corruption, Node, NodeKind, Pool, PoolError, Record};
 
@@ -43,19 +44,21 @@ pub struct Worker<M: Media> {
     pub(crate) slot: usize,
     /// The chunk that blocks are taken from, by what it holds and class.
     owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
-    link: Option<Link>,
+    link: Option<Pair>,
     /// The intent may name blocks of something that is not finished: from its first store until it
     /// is retired.
     pub(crate) in_doubt: bool,
     /// The batch that is being gathered or was committed.
     pub(crate) batch: Option<Staged>,
+    /// The records of a link that an index takes part in.
+    pub(crate) pair: Option<Pair>,
 }
 
-/// A link that was begun.
+/// The records of a link that was begun.
 #[derive(Clone, Copy)]
-struct Link {
-    old: Option<Block>,
-    new: Option<Block>,
+pub(crate) struct Pair {
+    pub(crate) old: Option<Block>,
+    pub(crate) new: Option<Block>,
 }
 
 impl<M: Media> Worker<M> {
@@ -67,6 +70,7 @@ impl<M: Media> Worker<M> {
             link: None,
             in_doubt: false,
             batch: None,
+            pair: None,
         }
     }
 
@@ -135,7 +139,7 @@ impl<M: Media> Worker<M> {
         destination: &PCell<PPtr<Record>>,
         parts: &[&[u8]],
     ) -> Result<(), PoolError> {
-        let block = self.reserve_record(parts)?;
+        let block = self.reserve_record(Owner::Cell, parts)?;
         self.exchange(destination.as_word(), None, Some(block))
     }
 
@@ -235,7 +239,8 @@ impl<M: Media> Worker<M> {
             true => None,
             false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?),
         };
-        let new = parts.map(|parts| self.reserve_record(parts)).transpose()?;
+        let reserve = |parts| self.reserve_record(Owner::Entry, parts);
+        let new = parts.map(reserve).transpose()?;
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
@@ -247,7 +252,7 @@ impl<M: Media> Worker<M> {
             // Durable at the latest with the index's own fence, or set again by recovery.
             pool.chunks().mark(media, site!("pool.link.L2.new"), block, true)?;
         }
-        self.link = Some(Link { old, new });
+        self.link = Some(Pair { old, new });
         Ok(PPtr::at(new.map_or(0, |block| block.offset)))
     }
 
@@ -257,7 +262,7 @@ impl<M: Media> Worker<M> {
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn end_link(&mut self, changed: bool) -> Result<(), PoolError> {
-        let Some(Link { old, new }) = self.link.take() else { return Ok(()) };
+        let Some(Pair { old, new }) = self.link.take() else { return Ok(()) };
         let pool = &*self.pool;
         let media = pool.media();
         let freed = if changed { old } else { new };
@@ -377,9 +382,13 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    pub(crate) fn reserve_record(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
+    pub(crate) fn reserve_record(
+        &mut self,
+        owner: Owner,
+        parts: &[&[u8]],
+    ) -> Result<Block, PoolError> {
         let block = self.reserve(None, RECORD_HEADER_BYTES + content_bytes(parts)?, 8)?;
-        self.pool.write_record(block.offset, parts)?;
+        self.pool.write_record(block.offset, owner, parts)?;
         Ok(block)
     }
 }

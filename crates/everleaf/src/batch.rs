@@ -192,7 +192,7 @@ impl Batch {
     /// insertion, update or removal is no error and the others take place.
     ///
     /// Beyond the lines of the records, and with `fptree` and `u64` keys, n new keys cost about 2.3
-    /// n flushes and 2 n fences; by themselves they would cost 5 n and 4 n. The pool must have room
+    /// n flushes and 2 n fences; by themselves they would cost 4 n and 2 n. The pool must have room
     /// for all new values while the old ones are still there.
     ///
     /// # Errors

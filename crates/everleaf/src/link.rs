@@ -25,6 +25,9 @@
 //! before the worker: on a buffered engine record, entry and freed block are of one epoch. On a
 //! strict one the guard is nothing.
 //!
+//! An engine that takes part in it ([`Index::link`]) needs no intent, and two fences: `link/doubt.rs`.
+//! The others, and records of whole chunks, go the way above.
+//!
 //! A batch is several such links with one commit point: `link/batch.rs`.
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at
@@ -37,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::Backoff;
-use everleaf_index::{Direction, Index};
+use everleaf_index::{Direction, Index, Links};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -58,6 +61,8 @@ const POOLED_WORKERS: usize = 32;
 /// What the threads of an open store share.
 pub(crate) struct Live<M: Media, K: StoreKey> {
     pub(crate) index: Box<dyn Index<K>>,
+    /// The changes in which the index takes part.
+    links: Links,
     pub(crate) pool: Arc<Pool<M>>,
     workers: Workers<M>,
     key_locks: Box<[RwLock<()>]>,
@@ -72,7 +77,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         let workers = Workers::new(Arc::clone(&pool), POOLED_WORKERS);
         let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
         let (batches, interrupted) = (RwLock::new(()), AtomicBool::new(false));
-        Self { index, pool, workers, key_locks, batches, interrupted }
+        let links = index.links();
+        Self { index, links, pool, workers, key_locks, batches, interrupted }
     }
 
     /// Whether a write was left midway, so that only opening the pool again can settle it.
@@ -148,14 +154,16 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         }
     }
 
-    /// Completes or undoes the writes that a crash cut.
-    pub(crate) fn resolve(&self, opened: &Opened) -> Result<(), Error> {
+    /// Completes or undoes the writes that a crash cut; how many these were.
+    pub(crate) fn resolve(&self, opened: &Opened) -> Result<u64, Error> {
         let _epoch = self.index.pin()?;
         for link in &opened.pending_links {
             let linked = is_linked(&self.pool, &*self.index, *link)?;
             self.workers.lease()?.resolve_link(*link, linked)?;
         }
-        opened.pending_batches.iter().try_for_each(|batch| self.resolve_batch(batch))
+        opened.pending_batches.iter().try_for_each(|batch| self.resolve_batch(batch))?;
+        let resolved = opened.pending_links.len() + opened.pending_batches.len();
+        Ok(resolved as u64 + self.resolve_doubts(&opened.doubts)?)
     }
 
     /// The record that the index holds for `key`, if there is one. Only a record of this very key
@@ -210,6 +218,11 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         }
         let _epoch = self.index.pin()?;
         let mut worker = self.workers.lease()?;
+        if self.links.include(!old.is_null(), parts.is_some())
+            && let Some(new) = worker.begin_doubt(old, parts)?
+        {
+            return self.exchange_in_doubt(worker, key, old, new);
+        }
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved
         // by `resolve`.
         let new = worker.begin_link(old, parts)?;
@@ -303,5 +316,6 @@ pub(crate) const fn foreign_record(offset: u64) -> Error {
 }
 
 mod batch;
+mod doubt;
 #[cfg(test)]
 mod tests;

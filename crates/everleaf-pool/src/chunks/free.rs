@@ -36,7 +36,7 @@ impl Chunks {
                 free.chunks += 1;
             }
             if let Some(class) = usage.class() {
-                if self.is_empty(media, chunk)? {
+                if self.is_empty(media, chunk)? && !self.is_awaited(chunk) {
                     self.fill(chunk, 1, shadow::FREE);
                     free.chunks += 1;
                 } else if self.first_free_block(media, chunk, class)?.is_some() {
@@ -322,6 +322,12 @@ impl Chunks {
         }
         self.freeing.keep(blocks.map(|block| block.offset));
         Ok(())
+    }
+
+    /// Keeps blocks of records of which a crash left it open whether they are in use, before any
+    /// chunk was looked at: those that are in doubt.
+    pub fn keep_unseen(&self, offsets: impl Iterator<Item = u64>) {
+        self.freeing.keep(offsets);
     }
 
     /// A batch is over, and no intent names its blocks any more. Those that `freed` names are

@@ -487,6 +487,27 @@ impl Chunks {
         Ok(())
     }
 
+    /// Sets the bit of one block and clears that of another: one flush where both are in one chunk,
+    /// whose bits share its line. Idempotent; durable at the next fence.
+    pub fn exchange<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        new: Option<Block>,
+        old: Option<Block>,
+    ) -> Result<(), PoolError> {
+        let is_shared = |new: Block, old: Block| new.offset / CHUNK == old.offset / CHUNK;
+        let set = new.map(|new| self.set(media, new, true)).transpose()?.flatten();
+        if let (Some((cell, _)), false) = (set, new.zip(old).is_some_and(|(a, b)| is_shared(a, b)))
+        {
+            media.flush(site, cell);
+        }
+        match old {
+            Some(old) => self.mark(media, site, old, false),
+            None => Ok(()),
+        }
+    }
+
     /// Sets or clears the bit of a block, or the descriptor of a run; the cell, and whether it was
     /// stored to.
     fn set<'m, M: Media>(

@@ -82,7 +82,8 @@ impl Subject for AllocatorSubject {
     }
 
     fn thread(&self, operation: usize) -> u16 {
-        1 + self.explore[operation].worker as u16
+        let handed_over = self.explore[operation].is_handed_over();
+        if handed_over { 3 + operation as u16 } else { 1 + self.explore[operation].worker as u16 }
     }
 
     fn recover(&self, image: Traced) -> Result<AllocatorState, String> {

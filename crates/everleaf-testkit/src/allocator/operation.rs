@@ -50,6 +50,12 @@ pub enum Action {
     Unlink(usize),
     /// Begins to link a record of so many bytes; the index refuses.
     RefusedLink(u64),
+    /// As `Link`, by an index that takes part in it: of less than a chunk.
+    Doubt(usize, u64),
+    /// Removes it so.
+    DoubtOff(usize),
+    /// As `RefusedLink`, of such an index.
+    RefusedDoubt(u64),
     /// Allocates a run of so many chunks.
     Run(usize, u64),
     /// Frees it.
@@ -70,6 +76,12 @@ pub enum Action {
 }
 
 impl AllocatorOperation {
+    /// Whether another thread than that of its worker may do it: it begins and ends with nothing
+    /// that is not fenced.
+    pub(super) fn is_handed_over(&self) -> bool {
+        matches!(self.action, Action::Doubt(..) | Action::DoubtOff(_) | Action::RefusedDoubt(_))
+    }
+
     pub(super) fn model(&self, content: &mut Content) {
         match self.action {
             Action::Record(slot, bytes) | Action::Unflushed(slot, bytes) => {
@@ -79,11 +91,16 @@ impl AllocatorOperation {
             Action::FreeRecord(slot) => _ = content.remove(&(Kind::Record, slot)),
             Action::Node(slot) => _ = content.insert((Kind::Node, slot), NODE_BYTES),
             Action::FreeNode(slot) => _ = content.remove(&(Kind::Node, slot)),
-            Action::Link(slot, bytes) => _ = content.insert((Kind::Link, slot), bytes),
-            Action::Unlink(slot) => _ = content.remove(&(Kind::Link, slot)),
+            Action::Link(slot, bytes) | Action::Doubt(slot, bytes) => {
+                _ = content.insert((Kind::Link, slot), bytes)
+            }
+            Action::Unlink(slot) | Action::DoubtOff(slot) => {
+                _ = content.remove(&(Kind::Link, slot))
+            }
             Action::Run(slot, chunks) => _ = content.insert((Kind::Run, slot), chunks),
             Action::FreeRun(slot) => _ = content.remove(&(Kind::Run, slot)),
             Action::RefusedLink(_)
+            | Action::RefusedDoubt(_)
             | Action::RefusedRun(_)
             | Action::Open
             | Action::Reopen
@@ -115,8 +132,10 @@ fn random_action(rng: &mut StdRng, content: &Content) -> Action {
     match rng.random_range(0..20) {
         0..5 if there(Kind::Record) => Action::FreeRecord(slot),
         0..5 => Action::Record(slot, bytes),
-        5..10 if there(Kind::Link) && rng.random_ratio(1, 2) => Action::Unlink(slot),
-        5..10 => Action::Link(slot, bytes),
+        5..7 if there(Kind::Link) && rng.random_ratio(1, 2) => Action::Unlink(slot),
+        5..7 => Action::Link(slot, bytes),
+        7..10 if there(Kind::Link) && rng.random_ratio(1, 2) => Action::DoubtOff(slot),
+        7..10 => Action::Doubt(slot, bytes),
         10..13 if there(Kind::Node) => Action::FreeNode(slot),
         10..13 => Action::Node(slot),
         13..16 if there(Kind::Run) => Action::FreeRun(slot),
@@ -124,7 +143,7 @@ fn random_action(rng: &mut StdRng, content: &Content) -> Action {
         16 => Action::RefusedLink(bytes),
         17 => Action::RefusedRun(bytes % 5 + 1),
         18 => Action::Reopen,
-        _ => Action::Link(slot, 100),
+        _ => Action::Doubt(slot, 100),
     }
 }
 

@@ -104,6 +104,9 @@ impl AllocatorState {
             let changed = holds(pool, pending).map_err(sentence)?;
             worker.resolve_link(pending, changed).map_err(sentence)?;
         }
+        let held = opened.doubts.iter().map(|doubt| leads_to(pool, doubt.record()));
+        let held = held.collect::<Result<Vec<_>, _>>().map_err(sentence)?;
+        pool.end_doubts(&opened.doubts, &held).map_err(sentence)?;
         Ok(live)
     }
 
@@ -282,6 +285,14 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
             worker.begin_link(PPtr::NULL, Some(&[&content_of(bytes)]))?;
             worker.end_link(false)?;
         }
+        Action::Doubt(slot, bytes) => {
+            link_in_doubt(pool, worker, &slots.links[slot], Some(&content_of(bytes)))?
+        }
+        Action::DoubtOff(slot) => link_in_doubt(pool, worker, &slots.links[slot], None)?,
+        Action::RefusedDoubt(bytes) => {
+            worker.begin_doubt(PPtr::NULL, Some(&[&content_of(bytes)]))?;
+            worker.end_doubt()?;
+        }
         Action::Run(slot, chunks) => {
             worker.alloc_run(RUNS, chunks * CHUNK, |pool, run| stamp(pool, run, slot))?;
         }
@@ -330,6 +341,27 @@ fn link(
     worker.end_link(true)
 }
 
+/// The same of an index that takes part.
+fn link_in_doubt(
+    pool: &Pool<Traced>,
+    worker: &mut Worker<Traced>,
+    cell: &PCell<PPtr<Record>>,
+    content: Option<&[u8]>,
+) -> Result<(), PoolError> {
+    let media = pool.media();
+    let old = media.load(cell);
+    let Some(new) = worker.begin_doubt(old, content.as_ref().map(std::slice::from_ref))? else {
+        return link(pool, worker, cell, content); // The old record is a run.
+    };
+    worker.state_doubt()?;
+    media.fence(site!("testkit.index.doubt.fence"));
+    media.store(cell, new);
+    media.flush(site!("testkit.index.doubt.slot"), cell);
+    worker.mark_doubt()?;
+    media.fence(site!("testkit.index.doubt.end"));
+    worker.end_doubt()
+}
+
 fn stamp(pool: &Pool<Traced>, run: Run, slot: usize) -> Result<(), PoolError> {
     let cells = pool.media().region().cells(run.offset, 1);
     let cell = cells.ok_or(PoolError::PoolFull { requested_bytes: run.bytes })?;
@@ -340,7 +372,11 @@ fn stamp(pool: &Pool<Traced>, run: Run, slot: usize) -> Result<(), PoolError> {
 
 /// Whether the index holds what a pending link was to put there.
 fn holds(pool: &Pool<Traced>, link: PendingLink) -> Result<bool, PoolError> {
+    Ok(if link.new.is_null() { !leads_to(pool, link.old)? } else { leads_to(pool, link.new)? })
+}
+
+/// Whether the index holds a record.
+fn leads_to(pool: &Pool<Traced>, record: PPtr<Record>) -> Result<bool, PoolError> {
     let links = &pool.index_root::<Slots>()?.links;
-    let held = |pointer: PPtr<Record>| links.iter().any(|cell| pool.media().load(cell) == pointer);
-    Ok(if link.new.is_null() { !held(link.old) } else { held(link.new) })
+    Ok(links.iter().any(|cell| pool.media().load(cell) == record))
 }

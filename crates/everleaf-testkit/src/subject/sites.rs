@@ -17,7 +17,14 @@ const GROUPS: &[&str] = &["pool.run."];
 /// explored with the allocator, and by the pool's own tests.
 const POOL: &[&str] = &["pool.rescue.", "pool.root.", "pool.epoch.", "pool.recover.epoch."];
 /// Only below a store.
-const STORE: &[&str] = &["pool.link.", "pool.batch.", "pool.recover.batch."];
+const STORE: &[&str] = &[
+    "pool.link.",
+    "pool.doubt.",
+    "pool.batch.",
+    "pool.recover.batch.",
+    "pool.recover.doubt.",
+    "fptree.link.",
+];
 
 impl EngineSubject {
     /// The barriers that this engine, with these keys and values, can execute.
@@ -42,7 +49,7 @@ impl EngineSubject {
             |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
         let possible =
             |site: &&Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
-        of_index.chain(everleaf_pool::SITES.iter().filter(possible)).copied().collect()
+        of_index.chain(everleaf_pool::SITES).filter(possible).copied().collect()
     }
 
     /// Whether a barrier that needs this can be executed.

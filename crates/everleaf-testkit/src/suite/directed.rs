@@ -362,6 +362,28 @@ fn allocators() -> Vec<Case> {
         a(Action::FreeNode(0)),
         b(Action::FreeRecord(0)),
     ];
+    // One worker's doubt names what another one replaces and frees (A to B, then B to C by the
+    // other), and what is then used again: for another link, and for a cell's record. Every
+    // operation has another thread, so each worker is handed over. The first record is of a chunk
+    // that a refused link has typed.
+    let doubts = [
+        a(Action::RefusedDoubt(250)),
+        a(Action::Doubt(0, 250)),
+        a(Action::Doubt(0, 110)),
+        b(Action::Doubt(0, 100)),
+        a(Action::Doubt(3, 110)),
+        b(Action::DoubtOff(0)),
+        a(Action::DoubtOff(3)),
+        a(Action::Record(1, 100)),
+        b(Action::Link(2, 100)),
+    ];
+    let with_runs = [
+        a(Action::Doubt(0, 100)),
+        b(Action::Link(0, 5000)),
+        a(Action::DoubtOff(0)),
+        a(Action::Run(1, 2)),
+        b(Action::Doubt(2, 100)),
+    ];
     let freed = [a(Action::FreeRecord(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
     let unlinked = [a(Action::Unlink(0)), b(Action::Record(1, 100)), b(Action::Link(1, 100))];
     let runs = [
@@ -390,6 +412,8 @@ fn allocators() -> Vec<Case> {
     vec![
         Case::allocating("creation of a pool without an index", &[], &create).with_budget(6),
         Case::allocating("blocks come and go between two workers", &[], &blocks),
+        Case::allocating("doubts that are older than what their blocks are", &[], &doubts),
+        Case::allocating("doubts, and runs in their place", &[], &with_runs),
         Case::allocating(
             "a record that one worker frees is another's next",
             &[a(Action::Record(0, 100)), a(Action::Reopen)],

@@ -105,8 +105,8 @@
 //!
 //! # Map of the files
 //! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
-//! `search` `scan` `sort` `insert` `split` `update` `remove` (what each operation does in a leaf) ·
-//! `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
+//! `search` `scan` `sort` `insert` `split` `update` `remove` `link` (what each operation does in a
+//! leaf) · `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
 //! `parameters` (sizes on offer) · `inner` (inner nodes of the chosen capacity) · `engine` (for the
@@ -124,6 +124,7 @@ mod inner;
 mod insert;
 mod layout;
 mod leaf;
+mod link;
 mod parameters;
 mod recover;
 mod remove;

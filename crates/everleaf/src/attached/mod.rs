@@ -93,8 +93,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let opening = IndexOpening { transactions, ..IndexOpening::from(opened.shutdown) };
         let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
         let live = Live::new(index, Arc::clone(&pool));
-        live.resolve(opened)?;
-        let recovered_writes = (opened.pending_links.len() + opened.pending_batches.len()) as u64;
+        let recovered_writes = live.resolve(opened)?;
         Ok(Self::over(&pool, engine, live, opened.shutdown, recovered_writes, clock))
     }
 

@@ -112,9 +112,9 @@ impl Reader {
     }
 
     fn record(&self, at: u64) -> &[u8] {
-        let (bytes, checksum) = (self.word(at) & 0xffff_ffff, (self.word(at) >> 32) as u32);
-        let content = self.bytes(at + 8, bytes);
-        let found = crc32c::crc32c_append(crc32c::crc32c(&(bytes as u32).to_le_bytes()), content);
+        let (low_half, checksum) = (self.word(at) as u32, (self.word(at) >> 32) as u32);
+        let content = self.bytes(at + 8, u64::from(low_half & 0x7fff_ffff));
+        let found = crc32c::crc32c_append(crc32c::crc32c(&low_half.to_le_bytes()), content);
         assert_eq!(found, checksum, "the record at {at:#x}");
         content
     }
@@ -124,7 +124,7 @@ impl Reader {
         assert_eq!(&self.pool[..8], b"Everleaf");
         assert_eq!(self.word(184), u64::from(crc32fast::hash(&self.pool[..184])));
         assert_eq!(self.bytes(32, engine.name().len() as u64), engine.name().as_bytes());
-        assert_eq!((self.word(8), self.sealed(192)), (3, 1), "version 3, closed");
+        assert_eq!((self.word(8), self.sealed(192)), (4, 1), "version 4, closed");
         assert_eq!((self.word(56) == 1), (key_type == KeyType::Bytes));
         let fingerprints = engine == Engine::FpTree;
         let (slots, leaf_bytes) = if fingerprints { (56, 1024) } else { (32, 640) };

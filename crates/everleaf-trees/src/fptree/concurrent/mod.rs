@@ -99,6 +99,7 @@
 
 mod check;
 mod insert;
+mod link;
 mod nodes;
 mod recover;
 mod remove;
@@ -116,13 +117,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    Visit,
+    LinkSteps, Links, Visit,
 };
 use everleaf_pmem::{Media, Site, declared_sites};
 use everleaf_pool::{Audit, Pool, Workers};
 
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
+use super::link::links_of;
 use crate::support::key::TreeKey;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
@@ -134,6 +136,7 @@ pub(super) const SITES: &[Site] = declared_sites![
     "split.rs",
     "../update.rs",
     "../remove.rs",
+    "../link.rs",
     "recover.rs",
     "../recover.rs",
 ];
@@ -269,6 +272,21 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         self.expect_words(old.len())?;
         self.ended(self.remove(key, old))
+    }
+
+    fn links(&self) -> Links {
+        links_of::<K, S>(self.shape)
+    }
+
+    #[inline]
+    fn link(
+        &self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        self.expect_words(1)?;
+        self.ended(self.link_entry(key, new, steps))
     }
 
     fn scan(

@@ -70,7 +70,11 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The locked leaf, now empty, leaves the tree.
     #[cold]
-    fn leave(&self, locked: &LockedLeaf<'_, S>, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn leave(
+        &self,
+        locked: &LockedLeaf<'_, S>,
+        key: K::Ref<'_>,
+    ) -> Result<(), IndexError> {
         // The removal is durable: from here on its range falls to its left neighbour, where others
         // find nothing. A thread on the way to this leaf waits for its lock, and then looks for
         // another (L1).

@@ -2,12 +2,13 @@
 //! all splits. What is done in a leaf is in the files of the [family](super).
 //!
 //! # Map of the files
-//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` (one operation each)
-//! · `recover` (crash states and opening) · `check` (I1 to I10).
+//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (one operation
+//! each) · `recover` (crash states and opening) · `check` (I1 to I10).
 
 mod check;
 mod groups;
 mod insert;
+mod link;
 mod recover;
 mod remove;
 mod scan;
@@ -18,12 +19,15 @@ mod update;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
+use everleaf_index::{
+    CheckReport, Direction, IndexError, IndexStatistics, LinkSteps, Links, SerialIndex, Visit,
+};
 use everleaf_pmem::{Media, Site, declared_sites};
 use everleaf_pool::{Audit, Pool, Worker};
 
 use super::inner::InnerNodes;
 use super::layout::Shape;
+use super::link::links_of;
 use crate::support::key::TreeKey;
 use groups::Groups;
 
@@ -35,6 +39,7 @@ pub(super) const SITES: &[Site] = declared_sites![
     "split.rs",
     "../update.rs",
     "../remove.rs",
+    "../link.rs",
     "recover.rs",
     "../recover.rs",
 ];
@@ -119,6 +124,23 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
         let removed = self.remove(key, old);
         self.pool.media().end_operation();
         removed
+    }
+
+    fn links(&self) -> Links {
+        links_of::<K, S>(self.shape)
+    }
+
+    #[inline]
+    fn link(
+        &mut self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        self.expect_words(1)?;
+        let linked = self.link_entry(key, new, steps);
+        self.pool.media().end_operation();
+        linked
     }
 
     fn scan(

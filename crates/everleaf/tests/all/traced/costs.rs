@@ -26,15 +26,15 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
     // Header 8, key length 4, key 8, value 44: one line.
     let one_line = value(1, 44);
     let in_line = |store: &Store| assert!(!store.put(100u64, &one_line).unwrap());
-    assert_eq!(cost(&store, pool.media(), in_line), (1 + 5, 4), "insertion");
+    assert_eq!(cost(&store, pool.media(), in_line), (1 + 4, 2), "insertion");
     assert_eq!(
         cost(&store, pool.media(), |store| assert!(store.put(100u64, &one_line).unwrap())),
-        (1 + 5, 4),
-        "replacement"
+        (1 + 3, 2),
+        "replacement, both records in one chunk"
     );
     assert_eq!(
         cost(&store, pool.media(), |store| assert!(store.delete(100u64).unwrap())),
-        (4, 4),
+        (3, 2),
         "removal"
     );
     assert_eq!(

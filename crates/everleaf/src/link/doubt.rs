@@ -1,0 +1,86 @@
+//! A link in which the index takes part: the store's part of it.
+//!
+//! ```text
+//! P1         the new record                                              begin_doubt
+//! P2         the doubt {old, new}, and the index's first step; fence     state_doubt
+//! P3 COMMIT  the index's commit word, and the bits of both; fence        mark_doubt
+//! P4         old may be used again, in DRAM                              end_doubt
+//! ```
+//!
+//! The index has the entry's leaf locked from before P2 until after the fence of P3, so no other
+//! thread sees what is not durable. A crash leaves the index before the commit or behind it, and
+//! the two bits in any mixture with that: recovery asks the index about each block that is in
+//! doubt, by the key in its record.
+
+use everleaf_index::{IndexError, LinkSteps};
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::{Doubt, Lease, Record, Worker};
+
+use super::{Live, Unsettled, foreign_record};
+use crate::value_record::{ValueRecord, key_of_bytes};
+use crate::{Error, StoreKey};
+
+/// What is done within the index's two steps.
+struct Steps<'w, M: Media> {
+    worker: &'w mut Worker<M>,
+    /// The record that the index must hold.
+    old: PPtr<Record>,
+}
+
+impl<M: Media> LinkSteps for Steps<'_, M> {
+    fn prepare(&mut self, old: Option<u64>) -> Result<(), IndexError> {
+        if old.unwrap_or(0) != self.old.offset() {
+            let what = "an entry has changed while the lock of its key was held";
+            return Err(IndexError::Corrupt { offset: self.old.offset(), what });
+        }
+        Ok(self.worker.state_doubt()?)
+    }
+
+    fn complete(&mut self) -> Result<(), IndexError> {
+        Ok(self.worker.mark_doubt()?)
+    }
+}
+
+impl<M: Media, K: StoreKey> Live<M, K> {
+    /// Links `new`, or nothing if it is null, in place of `old`.
+    pub(super) fn exchange_in_doubt(
+        &self,
+        mut worker: Lease<'_, M>,
+        key: K::Ref<'_>,
+        old: PPtr<Record>,
+        new: PPtr<Record>,
+    ) -> Result<(), Error> {
+        let unsettled = Unsettled(&self.interrupted);
+        let word = (!new.is_null()).then_some(new.offset());
+        let linked = self.index.link(key, word, &mut Steps { worker: &mut worker, old });
+        match linked {
+            // Only the next opening can tell.
+            Err(error) if worker.is_in_doubt() => Err(error.into()),
+            linked => {
+                worker.end_doubt()?;
+                std::mem::forget(unsettled);
+                if linked? { Ok(()) } else { Err(foreign_record(old.offset())) }
+            }
+        }
+    }
+
+    /// Settles the bits of the blocks that were in doubt when a crash came; how many were wrong.
+    /// Links and batches are resolved.
+    pub(super) fn resolve_doubts(&self, doubts: &[Doubt]) -> Result<u64, Error> {
+        if doubts.is_empty() {
+            return Ok(0);
+        }
+        let held = doubts.iter().map(|doubt| self.holds_record(doubt));
+        let held = held.collect::<Result<Vec<bool>, Error>>()?;
+        Ok(self.pool.end_doubts(doubts, &held)?)
+    }
+
+    /// Whether the index, asked for the key of a record, leads to this record.
+    fn holds_record(&self, doubt: &Doubt) -> Result<bool, Error> {
+        let key = ValueRecord::parse(doubt.content())
+            .and_then(|found| key_of_bytes(found.key, K::TYPE))
+            .and_then(|key| K::narrow(key).ok());
+        let Some(key) = key else { return Ok(false) };
+        Ok(self.index.get(key)? == Some(doubt.record().offset()))
+    }
+}
