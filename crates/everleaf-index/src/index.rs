@@ -124,7 +124,8 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// and leaves that are emptied.
     ///
     /// # Errors
-    /// As [`insert_words`](Index::insert_words), before `steps` is called; and what `steps` returns.
+    /// As [`insert_words`](Index::insert_words), before `steps` is called; and what `steps`
+    /// returns.
     fn link(
         &self,
         key: K::Ref<'_>,

@@ -143,6 +143,11 @@ impl PendingBatch {
         self.slot
     }
 
+    /// Where its log is.
+    pub(crate) fn log(&self) -> PPtr<Record> {
+        PPtr::at(self.log.offset)
+    }
+
     fn blocks(&self) -> Vec<Block> {
         let linked = self.links.iter().flat_map(|(old, new)| [*old, *new]).flatten();
         sorted(linked.chain([self.log]).collect())

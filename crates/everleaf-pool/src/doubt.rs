@@ -30,8 +30,9 @@
 //! | else | is cleared |
 //!
 //! Before the index can be asked it is opened, which allocates: the blocks are kept from all
-//! workers meanwhile, and their chunks are not taken for empty ones. Intents, the index, and batches
-//! are recovered first. All of it changes nothing when it is done again.
+//! workers meanwhile, and their chunks are not taken for empty ones. Intents, the index, links and
+//! batches are recovered first; a link or a batch that was cut decides about its own blocks, and a
+//! doubt that names one of them says nothing. All of it changes nothing when it is done again.
 //!
 //! Runs are never in doubt: a record that takes whole chunks, or replaces one that does, is linked
 //! by [`Worker::begin_link`].
@@ -174,6 +175,19 @@ impl<M: Media> Pool<M> {
         }
         self.chunks().keep_unseen(doubts.iter().map(|doubt| doubt.offset));
         Ok(doubts)
+    }
+
+    /// Drops the doubts about blocks that a link or a batch decides about, whose `records` these
+    /// are.
+    pub(crate) fn drop_doubts(
+        &self,
+        doubts: &mut Vec<Doubt>,
+        records: &[PPtr<Record>],
+    ) -> Result<(), PoolError> {
+        let is_decided = |doubt: &mut Doubt| records.contains(&doubt.record());
+        let decided: Vec<Block> =
+            doubts.extract_if(.., is_decided).map(|doubt| doubt.block()).collect();
+        self.chunks().let_go(self.media(), 0, &decided, |_| false)
     }
 
     /// None if the bit of the block is right as it is.

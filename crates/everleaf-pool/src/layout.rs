@@ -108,8 +108,8 @@ persistent! {
         pub new: PCell<Sealed>,
         /// As `old_extent`.
         pub new_extent: PCell<Sealed>,
-        /// Whatever the tag: offsets of blocks of records whose bits a crash may have left wrong; 0:
-        /// none. Never cleared, see `doubt.rs`.
+        /// Whatever the tag: offsets of blocks of records whose bits a crash may have left wrong;
+        /// 0: none. Never cleared, see `doubt.rs`.
         pub doubt: [PCell<Sealed>; 2],
         /// Nothing.
         pub _reserved: [PCell; 1],

@@ -6,10 +6,10 @@
 //! machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) ·
 //! `chunks` (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes,
 //! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
-//! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
-//! (workers for many threads) · `recover` (crash states of a worker's intent) · `record` (byte
-//! strings) · `guard` (lending them) · `roots` (where structures begin, by name) · `audit` (every
-//! block reachable exactly once, or free) · `sites`.
+//! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
+//! `epoch` (memory that follows epochs) · `lease` (workers for many threads) · `recover` (crash
+//! states of a worker's intent) · `record` (byte strings) · `guard` (lending them) · `roots` (where
+//! structures begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;

@@ -182,8 +182,8 @@ impl<M: Media> Pool<M> {
     }
 
     /// Copies of all allocated records that no cell owns, as the chunk table alone has them; or why
-    /// one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown that matches
-    /// its checksum, whether it was in use or not.
+    /// one, or a chunk, cannot be read. Of a chunk whose bitmap is damaged every record is shown
+    /// that matches its checksum, whether it was in use or not.
     pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
         let mut visit = |found: Result<(Owner, Vec<u8>), PoolError>| match found {
             Ok((Owner::Cell, _)) => {}

@@ -16,7 +16,7 @@ use crate::layout::{
     CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
     STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED, WORKER_SLOTS,
 };
-use crate::recover::{PendingLink, recover_intents};
+use crate::recover::{PendingLink, named_by, recover_intents};
 use crate::roots::{Roots, place_of};
 use crate::word::Sealed;
 use crate::{Corruption, Node, PoolError, Worker};
@@ -220,8 +220,9 @@ impl<M: Media> Pool<M> {
         let left = pool.check_state()?;
         pool.begin_session(left)?;
         // After a clean shutdown doubts are old: every bit is right.
-        let doubts = if left == Left::Closed { Vec::new() } else { pool.keep_doubts()? };
+        let mut doubts = if left == Left::Closed { Vec::new() } else { pool.keep_doubts()? };
         let (pending_links, pending_batches) = recover_intents(&pool)?;
+        pool.drop_doubts(&mut doubts, &named_by(&pending_links, &pending_batches))?;
         pool.add_roots()?;
         let shutdown = if left == Left::Closed { Shutdown::Clean } else { Shutdown::Crash };
         Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches, doubts }))
@@ -237,7 +238,7 @@ impl<M: Media> Pool<M> {
         let identity = Self::identity_on(&media)?;
         let pool = Self::over(media, &identity);
         let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
-        let doubts = pool.keep_doubts().unwrap_or_else(|error| {
+        let mut doubts = pool.keep_doubts().unwrap_or_else(|error| {
             complaints.push(error);
             Vec::new()
         });
@@ -245,6 +246,8 @@ impl<M: Media> Pool<M> {
             complaints.push(error);
             Default::default()
         });
+        let named = named_by(&pending_links, &pending_batches);
+        complaints.extend(pool.drop_doubts(&mut doubts, &named).err());
         complaints.extend(pool.add_roots().err());
         Ok((
             Arc::new(pool),

@@ -18,9 +18,9 @@ persistent! {
     /// A byte string in the pool, reached through the [`Pool`] only. A record is aligned to 8
     /// bytes; the alignment of this type, which exists to give pointers a type, is nominal.
     pub struct Record {
-        /// Low half: length of the content, and bit 31 if a cell of a structure owns the record, and
-        /// no entry of an index leads to it. High half: CRC-32C of the low half's 4 bytes and the
-        /// content.
+        /// Low half: length of the content, and bit 31 if a cell of a structure owns the record
+        /// and no entry of an index leads to it. High half: CRC-32C of the low half's 4 bytes and
+        /// the content.
         pub header: PCell,
     }
 }

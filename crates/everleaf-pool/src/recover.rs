@@ -112,6 +112,15 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
     Ok(())
 }
 
+/// The records that links and batches name.
+pub(crate) fn named_by(links: &[PendingLink], batches: &[PendingBatch]) -> Vec<PPtr<Record>> {
+    let of_batches = batches.iter().flat_map(PendingBatch::links);
+    let pairs = links.iter().map(|link| (link.old, link.new)).chain(of_batches);
+    let mut named: Vec<_> = pairs.flat_map(|(old, new)| [old, new]).collect();
+    named.extend(batches.iter().map(PendingBatch::log));
+    named
+}
+
 /// Ends a link whose fate its owner has found out. One of the two blocks is free from now on.
 fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(), PoolError> {
     let intent = pool.intent(slot)?;

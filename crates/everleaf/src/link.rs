@@ -25,8 +25,8 @@
 //! before the worker: on a buffered engine record, entry and freed block are of one epoch. On a
 //! strict one the guard is nothing.
 //!
-//! An engine that takes part in it ([`Index::link`]) needs no intent, and two fences: `link/doubt.rs`.
-//! The others, and records of whole chunks, go the way above.
+//! With an engine that takes part in it ([`Index::link`]) there is no intent, and two fences are
+//! enough: `link/doubt.rs`. The others, and records of whole chunks, go the way above.
 //!
 //! A batch is several such links with one commit point: `link/batch.rs`.
 //!

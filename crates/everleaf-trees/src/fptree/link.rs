@@ -33,8 +33,8 @@ pub(super) struct NewEntry {
     pub hash: KeyHash,
 }
 
-/// Makes a dead slot of a leaf live. No other thread has the leaf. Whether this was done, the
-/// error tells of the steps.
+/// Makes a dead slot of a leaf live. No other thread has the leaf. After an error nothing has
+/// changed.
 #[inline(always)]
 pub(super) fn add<M: Media, S: Shape>(
     media: &M,
@@ -43,7 +43,7 @@ pub(super) fn add<M: Media, S: Shape>(
     NewEntry { slot, key, value, hash }: NewEntry,
     steps: &mut dyn LinkSteps,
 ) -> Result<Done, IndexError> {
-    // N1: what the steps prepare, and the entry. Crash: the slot is dead and its bytes mean nothing.
+    // N1: what the steps prepare, and the entry. Crash: the slot is dead, its bytes mean nothing.
     steps.prepare(None)?;
     media.store(leaf.key(slot), key);
     leaf.store_value(media, slot, &[value]);
@@ -94,8 +94,8 @@ pub(super) fn clear<M: Media, S: Shape>(
     // R1: what the steps prepare. Crash: the key is there.
     steps.prepare(Some(media.load(&leaf.value(slot)[0])))?;
     media.fence(site!("fptree.link.R1.fence"));
-    // R2 COMMIT: the bit goes off, and the rest of the steps. Crash: as after N2; if it was the last
-    // one, the leaf has left the tree in the same moment.
+    // R2 COMMIT: the bit goes off, and the rest of the steps. Crash: as after N2; if it was the
+    // last one, the leaf has left the tree in the same moment.
     media.store(leaf.bitmap(), live.without(slot));
     media.flush(site!("fptree.link.R2.bitmap"), leaf.bitmap());
     let completed = steps.complete();

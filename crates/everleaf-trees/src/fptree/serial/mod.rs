@@ -2,7 +2,7 @@
 //! all splits. What is done in a leaf is in the files of the [family](super).
 //!
 //! # Map of the files
-//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (one operation
+//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (an operation
 //! each) · `recover` (crash states and opening) · `check` (I1 to I10).
 
 mod check;
