@@ -6,7 +6,7 @@ use std::sync::Arc;
 use everleaf::internal::StoreKey;
 use everleaf::{Error, OwnedKey, Store};
 use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
-use everleaf_pmem::Traced;
+use everleaf_pmem::{Traced, WORD};
 use everleaf_pool::{Audit, Pool};
 
 use super::{Content, sentence};
@@ -164,9 +164,17 @@ fn administrative(operation: &Operation) -> Result<(), String> {
     }
 }
 
-/// A value of a script as bytes: 0 to 3 lines of them, so that records differ in their sizes.
+/// The most KiB that a value of a script may have.
+const MOST_KIB: u64 = 64;
+
+/// A value of a script as bytes: 0 to 3 lines of them, so that records differ in their sizes; or so
+/// many KiB as its upper half says.
 fn expand(value: u64) -> Vec<u8> {
-    value.to_le_bytes().repeat(1 + (value % 3) as usize * 10)
+    let words = match value >> 32 {
+        kib @ 1..=MOST_KIB => kib * (1024 / WORD as u64),
+        _ => 1 + value % 3 * 10,
+    };
+    value.to_le_bytes().repeat(words as usize)
 }
 
 /// The value of a script that these bytes stand for.

@@ -5,7 +5,7 @@
 use everleaf::Engine;
 
 use super::case::Case;
-use super::{appended, sorted};
+use super::{appended, refused, sorted};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
@@ -19,6 +19,7 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     };
     cases.extend(pools(engine));
     cases.extend(stores(engine));
+    cases.extend(refused::refused_splits(engine));
     if engine.is_concurrent() {
         cases.extend(threads(engine));
     }
@@ -235,6 +236,14 @@ fn stores(engine: Engine) -> Vec<Case> {
             1,
             &script,
         ));
+        // A run is never in doubt: its write is a link of its own, between others.
+        let script = format!(
+            "insert 1 3\ninsert 2 3\nexplore\nupdate 1 {run}\nupdate 2 4\nupdate 1 4\nupdate 1 \
+            {run}\nremove 1\ninsert 3 3\n",
+            run = 5u64 << 32,
+        );
+        let name = format!("values of chunks in place of small ones, {keys:?}");
+        cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
     }
     cases.extend(batches(engine));
     cases
@@ -267,6 +276,15 @@ fn batches(engine: Engine) -> Vec<Case> {
             30\nbatch upsert 10 1; remove 20\n"
         );
         add(&format!("batch cut before {site}"), U64, &script);
+        // Both blocks of the last update are in doubt. The batch frees one of them, and what is
+        // done again allocates.
+        for keys in [U64, Bytes] {
+            let script = format!(
+                "{full}update 40 2\ncut pool.batch.{site} batch insert 15 1; update 40 5; insert 45 \
+                2\ninsert 50 30\nupdate 40 2\n"
+            );
+            add(&format!("batch of what is in doubt, cut before {site}"), keys, &script);
+        }
     }
     cases
 }
@@ -315,6 +333,11 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     (
         "two batches of the same keys",
         "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n",
+    ),
+    (
+        "two batches of what is in doubt",
+        "upsert 10 4\nthread 1 batch upsert 10 5; insert 20 1\nthread 2 batch upsert 30 7; \
+        insert 40 2\n",
     ),
 ];
 

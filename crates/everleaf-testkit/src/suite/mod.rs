@@ -1,13 +1,14 @@
 //! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and
 //! random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `sorted` `appended` `random` (which
-//! there are) · `run` (exploring many) · `report` (what they found together).
+//! Map of the files: `case` (one exploration) · `directed` `sorted` `appended` `refused`
+//! `random` (which there are) · `run` (exploring many) · `report` (what they found together).
 
 mod appended;
 mod case;
 mod directed;
 mod random;
+mod refused;
 mod report;
 mod run;
 mod sorted;

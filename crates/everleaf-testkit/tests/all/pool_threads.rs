@@ -22,6 +22,10 @@ enum Act {
     /// A record of so many bytes is linked in place of what is there, as a store does with its
     /// index.
     Link(usize, usize),
+    /// The same with an index that takes part: the slot holds a linked record, or none.
+    Doubt(usize, usize),
+    /// What is there is removed so.
+    DoubtOff(usize),
 }
 
 /// One step of threads, each with its own acts; what was done before.
@@ -49,6 +53,10 @@ fn act(state: &Opened, act: Act) -> Result<(), String> {
         }
         Act::Free(slot) => worker.free_from(&slots.records[slot]),
         Act::Link(slot, bytes) => link(&mut worker, &slots.records[slot], &vec![slot as u8; bytes]),
+        Act::Doubt(slot, bytes) => {
+            link_in_doubt(&mut worker, &slots.records[slot], Some(&vec![slot as u8; bytes]))
+        }
+        Act::DoubtOff(slot) => link_in_doubt(&mut worker, &slots.records[slot], None),
     }
     .map_err(|e| e.to_string())
 }
@@ -65,6 +73,25 @@ fn link(
     pool.media().flush(site!("testkit.index.slot"), slot);
     pool.media().fence(site!("testkit.index.fence"));
     worker.end_link(true)
+}
+
+/// The slot is a locked leaf, too: no other thread uses it meanwhile.
+fn link_in_doubt(
+    worker: &mut Worker<Traced>,
+    slot: &PCell<PPtr<Record>>,
+    content: Option<&[u8]>,
+) -> Result<(), PoolError> {
+    let pool = Arc::clone(worker.pool());
+    let media = pool.media();
+    let parts = content.as_ref().map(std::slice::from_ref);
+    let new = worker.begin_doubt(media.load(slot), parts)?.expect("no record is a run");
+    worker.state_doubt()?;
+    media.fence(site!("testkit.index.doubt.fence"));
+    media.store(slot, new);
+    media.flush(site!("testkit.index.doubt.slot"), slot);
+    worker.mark_doubt()?;
+    media.fence(site!("testkit.index.doubt.end"));
+    worker.end_doubt()
 }
 
 impl ConcurrentSubject for Program {
@@ -103,6 +130,9 @@ impl ConcurrentSubject for Program {
             let mut worker = state.workers.lease().map_err(|e| e.to_string())?;
             worker.resolve_link(pending, linked).map_err(|e| e.to_string())?;
         }
+        let leads_to = |record| slots.records.iter().any(|c| state.pool.media().load(c) == record);
+        let held: Vec<bool> = found.doubts.iter().map(|doubt| leads_to(doubt.record())).collect();
+        state.pool.end_doubts(&found.doubts, &held).map_err(|e| e.to_string())?;
         Ok(state)
     }
     fn content(&self, Opened { pool, .. }: &Opened) -> Result<Self::Content, String> {
@@ -143,12 +173,20 @@ impl ConcurrentSubject for Program {
     }
     fn apply(&self, content: &mut Self::Content, operation: usize) {
         match *self.threads.iter().flatten().nth(operation).expect("one of the acts") {
-            Act::Alloc(slot, bytes) | Act::Link(slot, bytes) => content[slot] = Some(bytes),
-            Act::Free(slot) => content[slot] = None,
+            Act::Alloc(slot, bytes) | Act::Link(slot, bytes) | Act::Doubt(slot, bytes) => {
+                content[slot] = Some(bytes)
+            }
+            Act::Free(slot) | Act::DoubtOff(slot) => content[slot] = None,
         }
     }
     fn sites(&self) -> Vec<Site> {
-        let index = [site!("testkit.index.slot"), site!("testkit.index.fence")];
+        let index = [
+            site!("testkit.index.slot"),
+            site!("testkit.index.fence"),
+            site!("testkit.index.doubt.fence"),
+            site!("testkit.index.doubt.slot"),
+            site!("testkit.index.doubt.end"),
+        ];
         everleaf_pool::SITES.iter().copied().chain(index).collect()
     }
     fn describe_operation(&self, operation: usize) -> String {
@@ -203,6 +241,17 @@ fn a_freed_block_is_not_taken_while_an_intent_still_speaks_of_it() {
     // smaller blocks next.
     let full = [Act::Alloc(0, 1800), Act::Alloc(1, 1800), Act::Alloc(2, 1800)];
     explored(&full, &[&[Act::Free(0)], &[Act::Free(1), Act::Alloc(3, 20)]], 2);
+}
+
+#[test]
+fn a_block_that_one_thread_had_in_doubt_is_what_another_one_takes() {
+    let full = [Act::Doubt(0, 20), Act::Doubt(1, 20)];
+    explored(&full, &[&[Act::Doubt(0, 30)], &[Act::Doubt(1, 20)]], 2);
+    explored(&full, &[&[Act::DoubtOff(0)], &[Act::Alloc(2, 20)]], 2);
+    explored(&full, &[&[Act::DoubtOff(0), Act::Link(3, 20)], &[Act::Doubt(2, 20)]], 1);
+    // A chunk of two blocks, which becomes empty.
+    let full = [Act::Doubt(0, 1800), Act::Doubt(1, 1800), Act::Doubt(2, 1800)];
+    explored(&full, &[&[Act::DoubtOff(0)], &[Act::DoubtOff(1), Act::Doubt(3, 20)]], 2);
 }
 
 #[test]
