@@ -31,7 +31,7 @@ pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
     let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")
         + &lines((0..leaves).map(|i| format!("insert {} 3", GREATEST - i)))
         + &format!(
-            "remove {CHUNK}\nexplore\nrefused insert {} 1\nupdate {GREATEST} 4\nupdate {} 7\n\
+            "remove {CHUNK}\nreopen\nexplore\nrefused insert {} 1\nupdate {GREATEST} 4\nupdate {} 7\n\
             remove {RUN}\ninsert {} 1\n",
             GREATEST - leaves,
             GREATEST - 1,

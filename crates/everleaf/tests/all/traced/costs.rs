@@ -78,7 +78,7 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
             {together:?}"
         );
         assert!(
-            together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 7,
+            together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 9,
             "{one_by_one:?} {together:?}"
         );
     }
