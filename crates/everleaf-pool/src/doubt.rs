@@ -41,11 +41,10 @@ use everleaf_pmem::{Media, PPtr, site};
 
 use crate::chunks::Block;
 use crate::classes::{Class, Usage};
-use crate::intent::corrupt;
+use crate::intent::{Pair, corrupt};
 use crate::layout::{CHUNK, WORKER_SLOTS};
 use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
 use crate::word::Sealed;
-use crate::worker::Pair;
 use crate::{Pool, PoolError, Record, Worker};
 
 /// A block that was in doubt when the crash came and holds a whole record: its owner finds out

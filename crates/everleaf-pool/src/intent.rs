@@ -11,6 +11,13 @@ use crate::layout::Intent;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError};
 
+/// The records of a link that was begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair {
+    pub(crate) old: Option<Block>,
+    pub(crate) new: Option<Block>,
+}
+
 /// The words of an intent, its tag last; they share a line, so the tag is durable no earlier than
 /// they are.
 pub(crate) fn write_intent<M: Media>(

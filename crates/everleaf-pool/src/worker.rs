@@ -29,7 +29,7 @@ use everleaf_pmem::{Counter, Media, PCell, PPtr, site};
 use crate::batch::Staged;
 use crate::chunks::Block;
 use crate::classes::{Class, Usage};
-use crate::intent::write_intent;
+use crate::intent::{Pair, write_intent};
 use crate::layout::{CHUNK, LINK_TAG};
 use crate::pool::Run;
 use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
@@ -52,13 +52,6 @@ pub struct Worker<M: Media> {
     pub(crate) batch: Option<Staged>,
     /// The records of a link that an index takes part in.
     pub(crate) pair: Option<Pair>,
-}
-
-/// The records of a link that was begun.
-#[derive(Clone, Copy)]
-pub(crate) struct Pair {
-    pub(crate) old: Option<Block>,
-    pub(crate) new: Option<Block>,
 }
 
 impl<M: Media> Worker<M> {

@@ -54,6 +54,22 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
     );
 }
 
+/// The key of a new entry is a record of its own: the store's record is linked under an intent.
+#[test]
+fn costs_of_writes_with_byte_string_keys_are_as_documented() {
+    let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
+    let (store, pool) = create_on(&CreateOptions::new().key_type(KeyType::Bytes), media).unwrap();
+    let key = |n: u64| common::key(KeyType::Bytes, n);
+    (0..20u64).for_each(|n| assert!(!store.put(key(n), value(n, 30)).unwrap()));
+    let one_line = value(1, 30);
+    let costs = [
+        cost(&store, pool.media(), |store| assert!(!store.put(key(100), &one_line).unwrap())),
+        cost(&store, pool.media(), |store| assert!(store.put(key(100), &one_line).unwrap())),
+        cost(&store, pool.media(), |store| assert!(store.delete(key(100)).unwrap())),
+    ];
+    assert_eq!(costs, [(2 + 9, 6), (1 + 3, 2), (8, 6)], "added, replaced in one chunk, removed");
+}
+
 #[test]
 fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
