@@ -280,8 +280,8 @@ fn batches(engine: Engine) -> Vec<Case> {
         // done again allocates.
         for keys in [U64, Bytes] {
             let script = format!(
-                "{full}update 40 2\ncut pool.batch.{site} batch insert 15 1; update 40 5; insert 45 \
-                2\ninsert 50 30\nupdate 40 2\n"
+                "{full}update 40 2\ncut pool.batch.{site} batch insert 15 1; update 40 5; insert \
+                45 2\ninsert 50 30\nupdate 40 2\n"
             );
             add(&format!("batch of what is in doubt, cut before {site}"), keys, &script);
         }

@@ -31,8 +31,8 @@ pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
     let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")
         + &lines((0..leaves).map(|i| format!("insert {} 3", GREATEST - i)))
         + &format!(
-            "remove {CHUNK}\nreopen\nexplore\nrefused insert {} 1\nupdate {GREATEST} 4\nupdate {} 7\n\
-            remove {RUN}\ninsert {} 1\n",
+            "remove {CHUNK}\nreopen\nexplore\nrefused insert {} 1\nupdate {GREATEST} 4\nupdate {} \
+            7\nremove {RUN}\ninsert {} 1\n",
             GREATEST - leaves,
             GREATEST - 1,
             GREATEST - leaves,
