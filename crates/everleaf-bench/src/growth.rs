@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::contention::Contention;
 use crate::key::{BenchKey, String16};
 use crate::keys::KeySequence;
-use crate::place::{Need, Place};
+use crate::place::{Need, Place, without_log};
 use crate::plan::{within, within_threads};
 use crate::{BenchError, Order, Progress, Scratch, Subject};
 
@@ -159,6 +159,7 @@ pub fn run_growth_with_progress(
         .key_type(KeyType::Bytes)
         .size_bytes(options.from_bytes)
         .transactions(options.transactions);
+    let create = without_log(create);
     let store = folder.fill(|_| create.create(&path))?;
     let load = Load {
         options,

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use everleaf::{Contract, CreateOptions, DurabilityMode};
 use everleaf_pmem::{Durability, Medium, Region};
 use everleaf_pool::{PoolError, create_file};
 use rustix::fs::{statfs, statvfs};
@@ -24,6 +25,15 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// A pool that is wanted larger than estimated grows, up to so many times the estimate and a
 /// gibibyte.
 const GROWTH_FACTOR: u64 = 4;
+
+/// The same pool without the log that it would get on an ordinary disk: it is the pool that is
+/// measured. Engines of epochs have no log anyway.
+pub(crate) fn without_log(options: CreateOptions) -> CreateOptions {
+    match options.engine.contract() {
+        Contract::Strict => options.durability(DurabilityMode::Process),
+        Contract::Buffered => options,
+    }
+}
 
 /// What a run takes, estimated from above for trees with half-full nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

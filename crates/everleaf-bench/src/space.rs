@@ -8,7 +8,7 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey, Store};
 use serde::Serialize;
 
 use crate::keys::{KeySequence, Shuffle, mix};
-use crate::place::{Need, Place};
+use crate::place::{Need, Place, without_log};
 use crate::plan::within;
 use crate::{BenchError, Order, Progress, Scratch};
 
@@ -169,6 +169,7 @@ pub fn run_space_with_progress(
             .engine(options.engine)
             .key_type(record.key_type())
             .size_bytes(FROM_BYTES);
+        let create = without_log(create);
         let store = folder.fill(|path| create.create(path.join("pool")))?;
         let total = work(options.records.len());
         let mut tell = |count: u64, doing: &str| {

@@ -1,6 +1,6 @@
 //! Pools that a command makes for itself, and removes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use everleaf::{CreateOptions, Store};
 use everleaf_bench::{Made, Scratch};
@@ -10,11 +10,12 @@ use crate::failure::Failure;
 /// Where pools of this kind are made if there is room: memory, so that no disk is worn.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The file of such a pool. It is removed when this is dropped, with the folder that was made for
-/// it.
+/// The file of such a pool. It is removed when this is dropped, with its log, if it has one, and
+/// the folder that was made for it.
 #[derive(Debug)]
 pub struct ScratchPool {
     file: Made,
+    _log: Made,
     _folder: Option<Made>,
 }
 
@@ -48,11 +49,13 @@ impl ScratchPool {
         scratch: &Scratch,
         options: &CreateOptions,
     ) -> Result<(Self, Store), Failure> {
-        let file = scratch.file_at(path);
+        let (file, log) = (scratch.file_at(path), scratch.file_at(&log_of(path)));
         match file.fill(|path| options.create(path)) {
-            Ok(store) => Ok((Self { file, _folder: folder }, store)),
+            Ok(store) => Ok((Self { file, _log: log, _folder: folder }, store)),
             Err(error) => {
-                file.leave(); // It may be another process's by now.
+                // They may be another process's by now.
+                file.leave();
+                log.leave();
                 Err(error.into())
             }
         }
@@ -62,4 +65,11 @@ impl ScratchPool {
     pub fn path(&self) -> &Path {
         self.file.path()
     }
+}
+
+/// The folder of a pool's log.
+fn log_of(pool: &Path) -> PathBuf {
+    let mut name = pool.as_os_str().to_owned();
+    name.push(".log");
+    name.into()
 }

@@ -7,12 +7,14 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use everleaf_index::Contract;
+use everleaf_pmem::Medium;
 use everleaf_pool::PoolError;
 
 use crate::dump::read_dump;
 use crate::transfer::{Progress, Watch};
 use crate::unfinished::Unfinished;
-use crate::{CreateOptions, Error, Store};
+use crate::{CreateOptions, DurabilityMode, Error, Store};
 
 impl Store {
     /// As [`dump`](Store::dump), to a new file at `path`, which has this name when it is complete
@@ -106,7 +108,12 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
         .engine(empty.engine())
         .key_type(empty.key_type())
         .parameters(empty.backend().parameters());
-    let options = options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
+    let mut options =
+        options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
+    // It has no log either. Elsewhere, and with engines of epochs, the default is what it has.
+    let strict = empty.capabilities().contract == Contract::Strict;
+    options.durability =
+        (strict && statistics.medium == Medium::PageCache).then_some(DurabilityMode::Process);
     // The name is dropped before the pool, which is closed then: that can take long, and a
     // process that has aborted the work may not wait for it.
     let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);

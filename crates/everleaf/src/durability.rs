@@ -255,6 +255,16 @@ impl Ground {
         }
     }
 
+    /// What holds where `mode` would and something else is enough. Only a log is waited for.
+    pub(crate) fn weakened(
+        self,
+        mode: DurabilityMode,
+        enough: Option<DurabilityMode>,
+    ) -> DurabilityMode {
+        let settled = enough.and_then(|enough| self.settle(enough).ok());
+        settled.filter(|enough| mode.is_stronger_than(*enough)).unwrap_or(mode)
+    }
+
     /// The strongest failure that writes survive once they are durable in this mode.
     pub(crate) fn survives(self, mode: DurabilityMode) -> Durability {
         match mode {
@@ -416,6 +426,11 @@ mod tests {
             assert_eq!(choice_of(&format).unwrap(), Some(chosen));
             assert_eq!(without_choice(&format), plain);
         }
+        assert_eq!(ground.weakened(Immediate, Some(BUFFERED)), BUFFERED);
+        assert_eq!(ground.weakened(Immediate, Some(Process)), Immediate);
+        let older = DurabilityMode::Buffered { interval_ms: 1000 };
+        assert_eq!(ground.weakened(older, Some(BUFFERED)), older);
+        assert_eq!(ground.weakened(older, None), older);
         assert_eq!(ground.of_opening(Some(BUFFERED), Some(Process), true).unwrap(), Immediate);
         assert!(ground.of_opening(Some(BUFFERED), Some(Immediate), true).is_err());
     }

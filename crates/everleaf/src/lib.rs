@@ -27,9 +27,9 @@
 //! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values**
 //!   are bytes, up to 1 GiB. A [typed tree](Store::typed_tree) has keys and values of Rust's types.
 //! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened
-//!   wholly or not at all. On persistent memory (a file on a DAX file system, or a DAX device) this
-//!   holds for power failures; on tmpfs and ordinary files for the death of the process.
-//!   [`Store::statistics`] says which.
+//!   wholly or not at all. On persistent memory (a file on a DAX file system, or a DAX device) and
+//!   on ordinary disks (by a log beside the pool) this holds for power failures; on tmpfs for the
+//!   death of the process. [`Store::statistics`] says which.
 //! * **Threads.** A [`Store`] is shared by reference or cloned. Readers and, with a concurrent
 //!   engine,
 //!   writers run side by side.

@@ -26,7 +26,7 @@ use crate::options::{Held, Made};
 use crate::{CreateOptions, DurabilityMode, Error, OpenOptions, Store, registry};
 
 /// Where the log of a pool is.
-fn folder_of(pool: &Path) -> PathBuf {
+pub(crate) fn folder_of(pool: &Path) -> PathBuf {
     let mut name = OsString::from(pool);
     name.push(".log");
     name.into()
@@ -149,7 +149,7 @@ fn held(options: &OpenOptions, format: &Format) -> Result<Held, Error> {
     let ground = Ground::with_log(registry::engine_of(format)?);
     let writable = !options.read_only;
     let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
-    Ok(Held::of(ground, mode))
+    Ok(Held::of(ground, ground.weakened(mode, options.enough)))
 }
 
 /// What file and log of a damaged pool hold together, in memory, if the log can be read.

@@ -58,12 +58,12 @@ pub struct CreateOptions {
     /// Sizes of the engine's nodes. Default: its tuned ones.
     pub parameters: EngineParameters,
     /// When a write that has returned is durable; it stands in the pool. Default: the strongest
-    /// that engine and medium keep without a log, found anew at each opening:
-    /// [`Immediate`](DurabilityMode::Immediate) on persistent memory,
-    /// [`Process`](DurabilityMode::Process) elsewhere. On an ordinary disk `Immediate` and
-    /// `Buffered` make a log beside the pool, the folder `POOL.log`: nothing that is acknowledged
-    /// is lost by a power failure then, and the pool is held in memory. Engines of epochs have
-    /// none.
+    /// that engine and medium keep: [`Immediate`](DurabilityMode::Immediate) on persistent memory
+    /// and on ordinary disks, [`Process`](DurabilityMode::Process) where nothing survives the
+    /// machine. On an ordinary disk `Immediate` and `Buffered` make a log beside the pool, the
+    /// folder `POOL.log`: nothing that is acknowledged is lost by a power failure, and the pool is
+    /// held in memory. With `Process` there is no log, and the pool may be larger than memory.
+    /// Engines of epochs have no log.
     pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
@@ -169,7 +169,18 @@ impl CreateOptions {
     /// [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system
     /// says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        self.create_at(path.as_ref())
+        let path = path.as_ref();
+        self.create_at(path, path)
+    }
+
+    /// As [`create`](Self::create), under the name that a pool has until it is complete. A log has
+    /// the place that it will have.
+    pub(crate) fn create_part(&self, unfinished: &mut Unfinished) -> Result<Store, Error> {
+        let store = self.create_at(unfinished.part(), unfinished.path())?;
+        if store.statistics()?.log {
+            unfinished.owns_folder(logged::folder_of(unfinished.path()));
+        }
+        Ok(store)
     }
 
     /// Opens the store at `path`, or makes one of these options if there is none. What is there is
@@ -209,25 +220,24 @@ impl CreateOptions {
 
     /// Not generic, so that the engines are compiled here, once, and not in every crate that makes
     /// a store.
-    fn create_at(&self, path: &Path) -> Result<Store, Error> {
+    fn create_at(&self, path: &Path, final_path: &Path) -> Result<Store, Error> {
         self.format()?; // Before a file is made.
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
             if self.wants_log(region.medium()) {
-                return logged::create(self, path, region);
+                let mode = self.durability.unwrap_or(DurabilityMode::Immediate);
+                return logged::create(&self.clone().durability(mode), final_path, region);
             }
             let media = hardware(region, FlushChoice::Auto)?;
             Ok(self.create_on(media)?.0)
         })
     }
 
-    /// Whether what was chosen needs a log beside the pool. An engine of epochs has none.
+    /// Whether there will be a log beside the pool. An engine of epochs has none.
     fn wants_log(&self, medium: Medium) -> bool {
-        let power_fail = matches!(
-            self.durability,
-            Some(DurabilityMode::Immediate | DurabilityMode::Buffered { .. })
-        );
-        power_fail && medium == Medium::PageCache && self.engine.contract() == Contract::Strict
+        self.durability != Some(DurabilityMode::Process)
+            && medium == Medium::PageCache
+            && self.engine.contract() == Contract::Strict
     }
 
     fn format(&self) -> Result<Format, Error> {
@@ -356,6 +366,9 @@ pub struct OpenOptions {
     /// When a write that has returned is durable, for this opening only: no stronger than what was
     /// chosen when the pool was created. Default: that, or what engine and medium keep.
     pub durability: Option<DurabilityMode>,
+    /// What is enough for this opening: where the pool promises more and waits for a log, it
+    /// promises only this. Default: nothing less than what the pool promises.
+    pub enough: Option<DurabilityMode>,
     /// What values expire by.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
@@ -394,6 +407,28 @@ impl OpenOptions {
     #[must_use]
     pub fn durability(mut self, mode: DurabilityMode) -> Self {
         self.durability = Some(mode);
+        self
+    }
+
+    /// Sets what is enough for this opening, as for a bulk load: writes do not wait for the log of
+    /// an `immediate` pool then, and [`Store::sync`] does once for all. Unlike
+    /// [`durability`](Self::durability) it fits every pool: one that promises less, or keeps its
+    /// promise without waiting, goes on as it is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{CreateOptions, DurabilityMode, OpenOptions};
+    ///
+    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// let store = OpenOptions::new().enough(DurabilityMode::buffered()).open(&path)?;
+    /// (0..1000).try_for_each(|i| store.put(format!("word {i}"), "").map(drop))?;
+    /// store.sync()?; // all of them are durable now
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn enough(mut self, mode: DurabilityMode) -> Self {
+        self.enough = Some(mode);
         self
     }
 

@@ -124,9 +124,9 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         .key_type(key_type)
         .parameters(parameters)
         .size_bytes(NEW_BYTES);
-    let unfinished = Unfinished::of(new_path)?;
+    let mut unfinished = Unfinished::of(new_path)?;
     // The name is dropped before the pool: see `restore`.
-    let (new, unfinished) = (options.create(unfinished.part())?, unfinished);
+    let (new, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
     let mut work =
         Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     without_log.iter().for_each(|error| work.salvaged.complain(error));

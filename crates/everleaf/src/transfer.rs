@@ -106,8 +106,9 @@ pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Re
 impl Store {
     /// Copies the store, as it is at one moment, to a new pool at `path`, while others go on
     /// reading and writing. The copy has the same engine, kind of keys and sizes of nodes, and is
-    /// compact: entries are stored in key order, and nothing is between them. What writers replace
-    /// ahead of the copy is held in DRAM meanwhile.
+    /// compact: entries are stored in key order, and nothing is between them. Its durability is the
+    /// default of the medium that it lies on: on an ordinary disk it has a log. What writers
+    /// replace ahead of the copy is held in DRAM meanwhile.
     ///
     /// # Errors
     /// [`Error::is_full`], as [`CreateOptions::create`]; no file is left then.
@@ -155,7 +156,7 @@ impl Store {
     }
 
     fn copy_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
-        let unfinished = Unfinished::of(path)?;
+        let mut unfinished = Unfinished::of(path)?;
         let statistics = self.statistics()?;
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
         let options =
@@ -165,7 +166,7 @@ impl Store {
             .size_bytes(size)
             .max_size_bytes(statistics.max_bytes);
         // The name is dropped before the pool: see `restore`.
-        let (copy, unfinished) = (options.create(unfinished.part())?, unfinished);
+        let (copy, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
         let progress = self.copy_entries(&copy, statistics.keys, watch)?;
         copy.close()?;
         unfinished.finish()?;

@@ -15,6 +15,8 @@ use crate::Error;
 pub(crate) struct Unfinished {
     path: PathBuf,
     part: PathBuf,
+    /// What was made beside it for it: the log of a pool.
+    folder: Option<PathBuf>,
 }
 
 impl Unfinished {
@@ -34,7 +36,17 @@ impl Unfinished {
         name.push(".unfinished");
         let part = path.with_file_name(name);
         let _ = fs::remove_file(&part); // Of a thread that had this number before.
-        Self { path: path.into(), part }
+        Self { path: path.into(), part, folder: None }
+    }
+
+    /// What it will be called.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder goes with it: removed if it is not finished.
+    pub fn owns_folder(&mut self, folder: PathBuf) {
+        self.folder = Some(folder);
     }
 
     /// Where it is made.
@@ -43,7 +55,7 @@ impl Unfinished {
     }
 
     /// Gives it its name, unless another process took it meanwhile.
-    pub fn finish(self) -> Result<(), Error> {
+    pub fn finish(mut self) -> Result<(), Error> {
         // A second link, because a renaming would replace what is there; not all file systems have
         // links.
         let named = match fs::hard_link(&self.part, &self.path) {
@@ -59,6 +71,7 @@ impl Unfinished {
             io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
+        self.folder = None;
         self.sync_folder();
         Ok(())
     }
@@ -82,6 +95,9 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.part); // The file has its other name by now, or is of no use.
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir_all(folder);
+        }
     }
 }
 

@@ -15,8 +15,8 @@ Examples:
   everleaf create words.pool
   everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --leaf-slots 32")]
 pub struct Args {
-    /// The file to make; on a DAX file system it survives a power failure, on an ordinary disk with
-    /// `--durability immediate` as well, else a crash of the process.
+    /// The file to make; on a DAX file system and on an ordinary disk it survives a power failure,
+    /// on tmpfs a crash of the process.
     pool: PathBuf,
     /// The tree that keeps the keys in order.
     #[arg(
@@ -38,7 +38,8 @@ pub struct Args {
     /// When a write that has returned is durable: immediate (at once), buffered or buffered=MS
     /// (after a crash a state at most so old), process (it survives the death of the process only).
     /// On an ordinary disk the first two make a log beside the pool, the folder POOL.log, and the
-    /// pool is held in memory [default: the strongest that engine and medium keep without a log].
+    /// pool is held in memory [default: immediate; on tmpfs process; on other media, and with
+    /// engines of epochs, the strongest that they keep].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
     #[command(flatten)]

@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use everleaf::{Contract, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, Tree};
+use everleaf::{
+    DurabilityMode, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, Store, Tree,
+};
 use indicatif::ProgressBar;
 
 use crate::failure::{Failure, Outcome, complain, sentence};
@@ -102,7 +104,8 @@ pub fn run(args: Args) -> Outcome {
         _ => {}
     }
     let (file, name) = input::open(&args.file)?;
-    let store = Store::open(&args.pool)?;
+    // One sync of a log for many records.
+    let store = OpenOptions::new().enough(DurabilityMode::buffered()).open(&args.pool)?;
     let tree = args.tree.existing_or_new(&store)?;
     let ending = Ending::awaited()?;
     let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());
@@ -163,7 +166,8 @@ fn load(
     bar: &ProgressBar,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let buffered = into.store.capabilities().contract == Contract::Buffered;
+    let mode = into.store.capabilities().durability_mode;
+    let buffered = matches!(mode, DurabilityMode::Buffered { .. });
     let unit = records.unit();
     while ending.signal().is_none() {
         let Some(record) = records.next()? else { break };

@@ -52,14 +52,15 @@ pub fn run(args: Args) -> Outcome {
     guide.say(match store.capabilities().durability {
         Durability::PowerFail => "   What it acknowledges survives a power failure.",
         _ => {
-            "   On this medium, what it acknowledges survives the death of the process; on a DAX \
-            file, a power failure too."
+            "   On this medium, what it acknowledges survives the death of the process; on persistent \
+            memory and on a disk, a power failure too."
         }
     })?;
     steps::load(&mut guide, &store)?;
     steps::read(&mut guide, &store)?;
+    let on_a_disk = steps::waits_for_a_disk(&store)?;
     store.close()?;
-    let acknowledged = steps::kill_a_writer(&mut guide, pool.path())?;
+    let acknowledged = steps::kill_a_writer(&mut guide, pool.path(), on_a_disk)?;
     steps::reopen_and_verify(&mut guide, pool.path(), acknowledged)?;
     let (_, took) = timed(|| drop(pool));
     guide.step("Removed the pool", took)?;

@@ -10,30 +10,45 @@ use super::{Guide, WORDS, timed, writer};
 use crate::failure::{Failure, Outcome};
 use crate::size::{display_count, display_counted};
 
-/// Acknowledged inserts after which the writer is killed.
+/// Acknowledged inserts after which the writer is killed; fewer where each waits for a disk.
 const KILL_AFTER: u64 = 20_000;
+const KILL_AFTER_SYNCS: u64 = 500;
+/// Words of a batch, where each write would wait for a disk.
+const BATCH: usize = 1000;
 
 /// The words with their numbers from 1, as `load` would count them.
 fn words() -> impl Iterator<Item = (&'static str, String)> {
     WORDS.lines().zip(1u64..).map(|(word, number)| (word, number.to_string()))
 }
 
+/// Whether a write waits for the sync of a log.
+pub fn waits_for_a_disk(store: &Store) -> Result<bool, Failure> {
+    Ok(store.statistics()?.log)
+}
+
 pub fn load(guide: &mut Guide, store: &Store) -> Outcome {
+    let by_batches = waits_for_a_disk(store)?;
     let (loaded, took) = timed(|| -> Result<u64, Failure> {
-        let mut count = 0;
-        for (word, number) in words() {
-            store.put(word, number.as_bytes())?;
-            count += 1;
+        let words: Vec<_> = words().collect();
+        if by_batches {
+            for batch in words.chunks(BATCH) {
+                store.put_many(batch.iter().map(|(word, number)| (*word, number.as_bytes())))?;
+            }
+        } else {
+            for (word, number) in &words {
+                store.put(*word, number.as_bytes())?;
+            }
         }
-        Ok(count)
+        Ok(words.len() as u64)
     });
     let count = loaded?;
     let rate = display_count((count as f64 / took.as_secs_f64()) as u64);
     let words = display_count(count);
+    let each = if by_batches { "each batch of a thousand" } else { "each" };
     guide.step(
         &format!(
-            "Loaded {words} English words, each with its number, each durable before \
-            the next: {rate} a second"
+            "Loaded {words} English words, each with its number, {each} durable before the next: \
+            {rate} per second"
         ),
         took,
     )
@@ -72,7 +87,8 @@ pub fn read(guide: &mut Guide, store: &Store) -> Outcome {
 
 /// Starts a process that inserts, kills it in the middle, and says which insert it acknowledged
 /// last.
-pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
+pub fn kill_a_writer(guide: &mut Guide, pool: &Path, on_a_disk: bool) -> Result<u64, Failure> {
+    let enough = if on_a_disk { KILL_AFTER_SYNCS } else { KILL_AFTER };
     let broken =
         |error: std::io::Error| Failure::failed(format!("a second process cannot be run: {error}"));
     let program = std::env::current_exe().map_err(broken)?;
@@ -89,7 +105,7 @@ pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
         let mut acknowledged = 0;
         let heard = acknowledgements.map_or(Ok(()), |output| {
             let mut output = BufReader::new(output);
-            listen(&mut output, &mut acknowledged, KILL_AFTER)?;
+            listen(&mut output, &mut acknowledged, enough)?;
             // SIGKILL: the writer gets no chance to tidy up. What it had acknowledged is still in
             // the pipe, and counts.
             child.kill()?;
@@ -100,7 +116,7 @@ pub fn kill_a_writer(guide: &mut Guide, pool: &Path) -> Result<u64, Failure> {
         Ok((acknowledged, status.code().is_none()))
     });
     let (acknowledged, by_signal) = killed?;
-    if !by_signal || acknowledged < KILL_AFTER {
+    if !by_signal || acknowledged < enough {
         return Err(Failure::failed("the writing process ended before it was killed"));
     }
     let count = display_count(acknowledged);
