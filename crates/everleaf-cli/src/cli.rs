@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     bench, cas, check, completions, copy, count, create, del, drop, dump, explore, get, incr, info,
-    load, put, restore, scan, serve, shell, torture, tour, trees, ttl,
+    load, man, put, restore, scan, serve, shell, torture, tour, trees, ttl,
 };
 use crate::failure::Outcome;
 
@@ -57,7 +57,7 @@ enum Command {
     Torture(torture::Args),
     Tour(tour::Args),
     Completions(completions::CompletionArgs),
-    Man(completions::ManArgs),
+    Man(man::Args),
 }
 
 /// What this program runs itself as: no part of the contract, so not among the commands that help,
@@ -118,7 +118,7 @@ impl Cli {
             Command::Torture(args) => torture::run(args),
             Command::Tour(args) => tour::run(args),
             Command::Completions(args) => completions::run(args),
-            Command::Man(args) => completions::run_man(args),
+            Command::Man(args) => man::run(args),
         }
     }
 }

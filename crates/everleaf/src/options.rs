@@ -16,6 +16,7 @@ use everleaf_pool::{
 use crate::attached::{Attached, Opening};
 use crate::backend::Backend;
 use crate::durability::{Ground, choice_of, has_log, with_choice, with_log};
+use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
 };

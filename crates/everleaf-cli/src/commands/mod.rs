@@ -15,6 +15,7 @@ pub mod get;
 pub mod incr;
 pub mod info;
 pub mod load;
+pub mod man;
 pub mod put;
 pub mod restore;
 pub mod scan;
