@@ -27,7 +27,8 @@ const STATUSES: &[(&str, &str)] = &[
     ("0", "Success."),
     (
         "1",
-        "Failure, or a negative answer: a missing key, a check that found something. One sentence on standard error says what happened and what to do.",
+        "Failure, or a negative answer: a missing key, a check that found something. One \
+        sentence on standard error says what happened and what to do.",
     ),
     ("2", "Wrong usage."),
 ];
@@ -37,11 +38,13 @@ const FILES: &[(&str, &str)] = &[
     ("POOL", "The pool. One process at a time writes to it."),
     (
         "POOL.log",
-        "The folder of its log, on an ordinary disk. The two belong together: move or copy both, while no process has the pool open.",
+        "The folder of its log, on an ordinary disk. The two belong together: move or copy \
+        both, while no process has the pool open.",
     ),
     (
         "NAME.unfinished",
-        "What a copy, a dump or a restored pool is called until it is complete. If a process was killed meanwhile it can be removed.",
+        "What a copy, a dump or a restored pool is called until it is complete. If a \
+        process was killed meanwhile it can be removed.",
     ),
     ("~/.everleaf_history", "The lines of the shell."),
 ];
