@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 
 use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::keys::parse_u64;
-use crate::load::{Lines, Record, Records, Rows, Tsv};
+use crate::load::{HeaderError, Lines, Record, Records, Rows, Tsv};
 use crate::signals::Ending;
 use crate::size::display_counted;
 use crate::target::TreeArgument;
@@ -114,9 +114,14 @@ pub fn run(args: Args) -> Outcome {
     let input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(256 << 10, input));
     let mut tally = Tally::default();
     let into = Into { store: &store, tree: &tree, acknowledge_every: args.acknowledge_every };
-    let loaded = records(input, format, &args)
-        .and_then(|mut records| load(&into, &mut *records, ending, &bar, &mut tally))
-        .map_err(|complaint| Failure::failed(format!("{name}: {complaint}")));
+    let failed = |complaint| Failure::failed(format!("{name}: {complaint}"));
+    let loaded = match records(input, format, &args) {
+        Ok(mut records) => load(&into, &mut *records, ending, &bar, &mut tally).map_err(failed),
+        Err(HeaderError::KeyColumn(complaint)) => {
+            Err(Failure::usage(format!("{name}: {complaint}")))
+        }
+        Err(HeaderError::Header(complaint)) => Err(failed(complaint)),
+    };
     // A failure midway does not undo what went before: that is made durable and counted all the
     // same.
     let closed = store.sync().and_then(|()| store.close());
@@ -134,7 +139,7 @@ fn records(
     input: Box<dyn BufRead>,
     format: Format,
     args: &Args,
-) -> Result<Box<dyn Records>, String> {
+) -> Result<Box<dyn Records>, HeaderError> {
     let max_bytes = MAX_KEY_BYTES as u64 + MAX_VALUE_BYTES;
     Ok(match format {
         Format::Lines => Box::new(Lines::new(input, MAX_KEY_BYTES)),

@@ -12,7 +12,7 @@ mod tsv;
 use std::io::{self, BufRead, Read};
 
 pub use lines::Lines;
-pub use rows::Rows;
+pub use rows::{HeaderError, Rows};
 pub use tsv::Tsv;
 
 /// One record of a file.

@@ -19,10 +19,29 @@ pub struct Rows {
     value: Vec<u8>,
 }
 
+/// Why rows cannot be read at all.
+#[derive(Debug)]
+pub enum HeaderError {
+    /// There is no such key column: the command is wrong.
+    KeyColumn(String),
+    /// The file has no header that can be used.
+    Header(String),
+}
+
+impl From<String> for HeaderError {
+    fn from(complaint: String) -> Self {
+        Self::Header(complaint)
+    }
+}
+
 impl Rows {
     /// Reads the header and finds the key columns in it: `wanted` is one column, or several with
     /// commas between, each by its name or by its number from 1. A row has at most `max_row_bytes`.
-    pub fn new(input: Box<dyn BufRead>, wanted: &str, max_row_bytes: u64) -> Result<Self, String> {
+    pub fn new(
+        input: Box<dyn BufRead>,
+        wanted: &str,
+        max_row_bytes: u64,
+    ) -> Result<Self, HeaderError> {
         // The count of fields is compared here, so that the message can name the row.
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -30,20 +49,21 @@ impl Rows {
             .from_reader(Strict::new(input, max_row_bytes));
         let mut header = csv::ByteRecord::new();
         if !reader.read_byte_record(&mut header).map_err(|error| complaint(error, "the header"))? {
-            return Err("the file is empty, so it has no header that names its columns".to_owned());
+            let what = "the file is empty, so it has no header that names its columns";
+            return Err(HeaderError::Header(what.to_owned()));
         }
         let header = csv::StringRecord::from_byte_record(header)
-            .map_err(|_| "the header is not UTF-8, so this is no CSV text")?;
+            .map_err(|_| "the header is not UTF-8, so this is no CSV text".to_owned())?;
         let header: Vec<&str> = header.iter().collect();
         if let Some(twice) =
             (1..header.len()).find(|column| header[..*column].contains(&header[*column]))
         {
-            return Err(format!(
+            return Err(HeaderError::Header(format!(
                 "the header names two columns `{}`; a column's name must be its own",
                 header[twice]
-            ));
+            )));
         }
-        let key_columns = find_columns(&header, wanted)?;
+        let key_columns = find_columns(&header, wanted).map_err(HeaderError::KeyColumn)?;
         let names =
             header.iter().map(|name| json_string(name).map(|json| [json, b":".to_vec()].concat()));
         let names = names.collect::<Result<Vec<_>, _>>()?;
@@ -141,7 +161,9 @@ mod tests {
     use super::*;
 
     fn rows(text: &'static [u8], wanted: &str) -> Result<Rows, String> {
-        Rows::new(Box::new(text), wanted, 1000)
+        Rows::new(Box::new(text), wanted, 1000).map_err(|error| match error {
+            HeaderError::KeyColumn(what) | HeaderError::Header(what) => what,
+        })
     }
 
     fn all(text: &'static [u8], wanted: &str) -> Result<Vec<(String, String)>, String> {
