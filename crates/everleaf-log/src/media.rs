@@ -234,7 +234,7 @@ impl Media for Logged {
         }
         let requested_bytes = new_len.saturating_sub(self.region().len());
         self.core.lengthen(new_len).map_err(|error| match error {
-            LogError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            LogError::Io { source, .. } if is_full(&source) => {
                 MapError::DiskFull { requested_bytes }
             }
             LogError::Io { action, source } => MapError::System { action, source },
@@ -245,4 +245,10 @@ impl Media for Logged {
         })?;
         self.region().grow(new_len)
     }
+}
+
+/// Whether there is no room, for whatever reason.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }

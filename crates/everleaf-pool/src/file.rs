@@ -90,6 +90,21 @@ impl LockedFile {
         Ok(Region::open(self.file, bytes, self.identity.max_bytes, mapping)?)
     }
 
+    /// Whether the file is as long as its header says. Of a pool with a log the header may be one
+    /// that the log corrects: if it cannot be read nothing is said.
+    ///
+    /// # Errors
+    /// A truncated file, or what the system says.
+    pub fn check_length(&self) -> Result<(), PoolError> {
+        let found_bytes = length_of(&self.file)?;
+        match pool_bytes(&self.words) {
+            Ok(expected_bytes) if found_bytes < expected_bytes => {
+                Err(MapError::Truncated { found_bytes, expected_bytes }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The file; it is locked as long as it is open.
     pub fn into_file(self) -> File {
         self.file

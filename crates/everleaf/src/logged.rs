@@ -112,7 +112,8 @@ fn base_of(uuid: u128, max_bytes: u64, file: File) -> Base {
 }
 
 fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
-    let folder = folder_of(path);
+    // It stands beside the pool, not beside a link to the pool.
+    let folder = folder_of(&path.canonicalize().unwrap_or_else(|_| path.into()));
     let disk = Folder::open(&folder, writable).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => failed(&folder)(LogError::Missing),
         _ => io_failed("opening", &folder)(source),
@@ -129,6 +130,7 @@ pub(crate) fn open(
 ) -> Result<Store, Error> {
     registry::check_format(locked.format())?;
     let held = held(options, locked.format())?;
+    locked.check_length()?;
     let (folder, disk) = open_folder(path, !options.read_only)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
     let file = locked.into_file();

@@ -28,7 +28,12 @@ const COMMANDS: [&[&str]; 8] = [
 ];
 
 fn filled() -> Bench {
-    let bench = Bench::with_pool();
+    filled_with(&[])
+}
+
+fn filled_with(options: &[&str]) -> Bench {
+    let bench = Bench::new();
+    bench.ok(["create", "p", "--size", "1MiB"].iter().chain(options));
     let lines: String = (0..500).map(|i| format!("key {i}\n")).collect();
     bench.write("lines", lines);
     bench.ok(["load", "p", "lines"]);
@@ -206,7 +211,7 @@ fn a_flipped_bit_is_named_with_its_place() {
 
 #[test]
 fn a_pool_that_another_boot_left_open_is_refused() {
-    let bench = filled();
+    let bench = filled_with(&["--durability", "process"]); // A log is made for another boot.
     let closed = content(&bench.path("p"));
     let mut child = bench.command(["load", "p", "-", "--acknowledge-every", "1"]);
     let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
