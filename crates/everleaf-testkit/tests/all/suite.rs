@@ -44,11 +44,12 @@ macro_rules! engines {
 }
 
 engines! {
+    // By its name it begins first: it takes longest, and is not to run on alone at the end.
+    every_barrier_of_an_nv_tree_is_reached_and_needed: NvTree,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
     every_barrier_of_the_concurrent_fptree_is_reached_and_needed: FpTreeConcurrent,
-    every_barrier_of_the_nv_tree_is_reached_and_needed: NvTree,
     every_barrier_of_circ_tree_is_reached_and_needed: CircTree,
     #[ignore = "it has the barriers of circtree: `everleaf explore --engine circtree-ls --suite`"]
     every_barrier_of_circ_tree_with_linear_search_is_reached_and_needed: CircTreeLinear,
