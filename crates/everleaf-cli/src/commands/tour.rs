@@ -52,8 +52,8 @@ pub fn run(args: Args) -> Outcome {
     guide.say(match store.capabilities().durability {
         Durability::PowerFail => "   What it acknowledges survives a power failure.",
         _ => {
-            "   On this medium, what it acknowledges survives the death of the process; on persistent \
-            memory and on a disk, a power failure too."
+            "   On this medium, what it acknowledges survives the death of the process; on \
+            persistent memory and on a disk, a power failure too."
         }
     })?;
     steps::load(&mut guide, &store)?;
