@@ -235,26 +235,36 @@ impl Chunks {
             self.freeing.end(slot);
             return if look { self.reclaim(media, slot).map(|_| ()) } else { Ok(()) };
         }
-        self.give_back(media, slot, block, || self.freeing.end(slot))?;
+        self.give_back(media, Some(slot), block, || self.freeing.end(slot))?;
         if self.limbo.is_empty() { Ok(()) } else { self.reclaim(media, slot).map(|_| ()) }
     }
 
     /// Gives back what a worker freed that no thread can be reading any more; whether there was
     /// anything.
     pub fn reclaim<M: Media>(&self, media: &M, slot: usize) -> Result<bool, PoolError> {
-        let unread = self.limbo.take_unread(media, slot);
-        for block in &unread {
-            self.give_back(media, slot, *block, || self.limbo.let_go(media, *block))?;
-        }
-        Ok(!unread.is_empty())
+        self.reclaim_for(media, slot, Some(slot))
     }
 
-    /// The same of all workers: where memory runs out.
+    /// The same of all workers, for anybody: where memory runs out. Some of them may be gone.
     pub fn reclaim_all<M: Media>(&self, media: &M) -> Result<bool, PoolError> {
         if self.limbo.is_empty() {
             return Ok(false);
         }
-        (0..WORKER_SLOTS).try_fold(false, |any, slot| Ok(self.reclaim(media, slot)? || any))
+        (0..WORKER_SLOTS)
+            .try_fold(false, |any, slot| Ok(self.reclaim_for(media, slot, None)? || any))
+    }
+
+    fn reclaim_for<M: Media>(
+        &self,
+        media: &M,
+        slot: usize,
+        owner: Option<usize>,
+    ) -> Result<bool, PoolError> {
+        let unread = self.limbo.take_unread(media, slot);
+        for block in &unread {
+            self.give_back(media, owner, *block, || self.limbo.let_go(media, *block))?;
+        }
+        Ok(!unread.is_empty())
     }
 
     /// Whether anything that was freed is not to be had yet because it may still be read.
@@ -273,13 +283,14 @@ impl Chunks {
         self.limbo.pins.unpin(pin);
     }
 
-    /// Makes a freed block known as free; `end` ends what kept it from all workers till now. Takes
-    /// the lock of the free chunks only where a run was freed, a chunk has become empty, or the
-    /// worker has too many spare ones.
+    /// Makes a freed block known as free; `end` ends what kept it from all workers till now. A
+    /// chunk without an owner is a spare one of `owner` then, or any worker's. Takes the lock of
+    /// the free chunks only where a run was freed, a chunk has become empty or is any worker's, or
+    /// the worker has too many spare ones.
     fn give_back<M: Media>(
         &self,
         media: &M,
-        slot: usize,
+        owner: Option<usize>,
         block: Block,
         end: impl Fn(),
     ) -> Result<(), PoolError> {
@@ -295,7 +306,10 @@ impl Chunks {
         // in limbo.
         if flags.compare_exchange(0, OWNED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             end();
-            let too_many = self.spares.add(media, slot, self.usage(media, chunk)?, chunk);
+            let too_many = match owner {
+                Some(slot) => self.spares.add(media, slot, self.usage(media, chunk)?, chunk),
+                None => vec![chunk],
+            };
             return if too_many.is_empty() {
                 Ok(())
             } else {

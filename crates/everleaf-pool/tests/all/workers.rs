@@ -62,6 +62,23 @@ fn what_an_idle_worker_came_by_is_taken_back_where_memory_runs_out() {
 }
 
 #[test]
+fn what_a_worker_freed_that_is_gone_is_any_workers_when_it_is_no_longer_read() {
+    let pool = pool(64 << 10);
+    let slots = pool.index_root::<Slots>().unwrap();
+    let mut worker = pool.worker().unwrap();
+    // Four records fill a chunk; the fifth makes the worker let go of it.
+    for cell in &slots.records[..5] {
+        worker.alloc_record_into(cell, &[&[1; 1000]]).unwrap();
+    }
+    let reader = pool.pin();
+    slots.records[..5].iter().for_each(|cell| worker.free_from(cell).unwrap());
+    drop(worker);
+    drop(reader);
+    let space = pool.space().unwrap();
+    assert_eq!(space.free_in_blocks_bytes, 0, "no chunk stays with the worker: {space:?}");
+}
+
+#[test]
 fn threads_never_get_each_others_blocks_and_all_memory_comes_back() {
     threads_share_a_pool(4, 1 << 20);
 }
