@@ -237,6 +237,14 @@ impl Case {
         self
     }
 
+    /// With fewer images a crash point and fewer interleavings: as many as show that every barrier
+    /// is needed.
+    pub fn briefly(mut self) -> Self {
+        self.options.interleavings = self.options.interleavings.min(BRIEF_INTERLEAVINGS);
+        let budget = self.options.budget.min(BRIEF_BUDGET);
+        self.with_budget(budget)
+    }
+
     /// Explores.
     ///
     /// # Errors
@@ -253,6 +261,10 @@ impl Case {
         }
     }
 }
+
+/// Of a [brief](Case::briefly) exploration: images a crash point, and interleavings.
+const BRIEF_BUDGET: u64 = 16;
+const BRIEF_INTERLEAVINGS: u64 = 30;
 
 fn options() -> Options {
     let (len, max_len) = SMALL_POOL;
