@@ -198,8 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused_with_what_there_is() {
-        for name in
-            ["bogus", "masstree", "store:", "store:btreemap", "store:bogus", "fptree:store", ""]
+        for name in ["bogus", "stx", "store:", "store:btreemap", "store:bogus", "fptree:store", ""]
         {
             let error = name.parse::<Subject>().unwrap_err();
             assert!(error.is_wrong_usage(), "{error}");

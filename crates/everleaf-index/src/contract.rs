@@ -3,6 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::IndexError;
+
 /// When an acknowledged write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
@@ -17,6 +19,24 @@ pub enum Contract {
 pub trait Epochs: Sync {
     /// The guard that was made with this number is gone.
     fn unpin(&self, number: u64);
+}
+
+/// What ends together with the epochs of a buffered engine: memory beside the index, above all.
+///
+/// The index calls it when it ends an epoch, while no guard is held.
+pub trait EpochPart: Send + Sync {
+    /// Writes and flushes what belongs to the epoch with this number. The index fences afterwards,
+    /// and then commits the epoch.
+    ///
+    /// # Errors
+    /// The epoch cannot end: then none ends any more, and a crash goes back to the one before.
+    fn prepare(&self, epoch: u64) -> Result<(), IndexError>;
+
+    /// The epoch that was prepared is durable, and the next one has not begun.
+    ///
+    /// # Errors
+    /// As the medium reports.
+    fn finish(&self) -> Result<(), IndexError>;
 }
 
 /// While it is held the epoch does not end: what the thread does meanwhile, in the index and in the

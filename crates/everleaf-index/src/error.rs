@@ -36,6 +36,12 @@ pub enum IndexError {
         /// What there is.
         offered: String,
     },
+    /// An epoch could not be ended, so none is any more.
+    #[error(
+        "an epoch could not be ended, and nothing that was written since is durable; close the \
+        pool and open it again, which goes back to the end of the last epoch"
+    )]
+    EpochNotEnded,
     /// The index is damaged.
     #[error(
         "the index is damaged at offset {offset:#x}: {what}; a check shows what else is, \

@@ -1,10 +1,13 @@
 //! The traits that engines implement.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use everleaf_pool::Audit;
 
-use crate::{CheckReport, Contract, Direction, EpochGuard, IndexError, IndexStatistics, KeyKind};
+use crate::{
+    CheckReport, Contract, Direction, EpochGuard, EpochPart, IndexError, IndexStatistics, KeyKind,
+};
 
 /// What a scan calls for each entry: the key, its value words; `Break` ends the scan.
 pub type Visit<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
@@ -182,6 +185,20 @@ pub trait Index<K: KeyKind>: Send + Sync {
     #[inline]
     fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
         Ok(EpochGuard::none())
+    }
+
+    /// Makes something end together with the epochs of this index, from the next end on. Strict
+    /// engines have no epochs, and never call it.
+    fn join_epochs(&mut self, _part: Arc<dyn EpochPart>) {}
+
+    /// Asks for room for the changes of so many keys, so that what undoes them after a crash finds
+    /// its place. Called under a guard, before the first of changes that are of one epoch. Strict
+    /// engines need none.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] if the pool is full; nothing has changed then.
+    fn reserve(&self, _changes: usize) -> Result<(), IndexError> {
+        Ok(())
     }
 
     /// Makes everything done so far durable. Strict engines have nothing to do. The caller holds no

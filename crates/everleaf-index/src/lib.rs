@@ -7,7 +7,7 @@
 //!
 //! Map of the files: `key` (kinds of keys) · `index` (the traits) · `contract` (when what was
 //! acknowledged is durable, and the guard of an epoch) · `serialized` (one lock for single-threaded
-//! engines) · `model` (the reference) · `error` · `statistics`.
+//! engines) · `timer` (ends epochs) · `model` (the reference) · `error` · `statistics`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -18,11 +18,13 @@ mod key;
 mod model;
 mod serialized;
 mod statistics;
+mod timer;
 
-pub use contract::{Contract, EpochGuard, Epochs};
+pub use contract::{Contract, EpochGuard, EpochPart, Epochs};
 pub use error::IndexError;
 pub use index::{Index, LinkSteps, Links, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;
-pub use statistics::{CheckReport, Concurrency, Conflicts, IndexStatistics};
+pub use statistics::{CheckReport, Concurrency, Conflicts, EpochStatistics, IndexStatistics};
+pub use timer::EpochTimer;

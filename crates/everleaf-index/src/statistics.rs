@@ -23,6 +23,19 @@ pub struct IndexStatistics {
     pub concurrency: Concurrency,
     /// How often threads met since the index was opened; all 0 for an engine with one lock.
     pub conflicts: Conflicts,
+    /// The epochs that have ended since it was opened; all 0 for a strict engine.
+    pub epochs: EpochStatistics,
+}
+
+/// The epochs of a buffered engine that have ended since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochStatistics {
+    /// How many.
+    pub ended: u64,
+    /// The longest time, in nanoseconds, that the end of one kept writers waiting.
+    pub longest_stall_ns: u64,
+    /// Nanoseconds of all ends together.
+    pub stalled_ns: u64,
 }
 
 /// What keeps threads that share an index apart.

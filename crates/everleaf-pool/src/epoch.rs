@@ -226,7 +226,7 @@ impl<M: Media> EpochWorker<M> {
     pub fn retire<T: crate::Content>(&mut self, pointer: PPtr<T>) -> Result<(), PoolError> {
         let block =
             self.pool().chunks().block_at(self.pool().media(), pointer.offset(), T::NODE)?;
-        self.reserve_log()?;
+        self.reserve_log(1)?;
         let pool = &self.worker.pool;
         let list = if pool.chunks().is_in_use(pool.media(), block)? {
             &mut self.current.retired
@@ -365,7 +365,7 @@ impl<M: Media> EpochWorker<M> {
         bytes: u64,
         align: u64,
     ) -> Result<Block, PoolError> {
-        self.reserve_log()?;
+        self.reserve_log(1)?;
         self.worker.pool.media().count(Counter::Allocations, 1);
         let Some(class) = Class::for_bytes(bytes, align) else {
             return self.worker.reserve_run(Usage::run(content, bytes.div_ceil(CHUNK)));
@@ -395,13 +395,22 @@ impl<M: Media> EpochWorker<M> {
         }
     }
 
-    /// Makes sure that the log holds one entry more.
-    fn reserve_log(&mut self) -> Result<(), PoolError> {
+    /// Makes sure that this epoch's log holds so many allocations and retirements more: none of
+    /// them is refused for want of room in the log then. No flush, no fence.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolFull`] if the log cannot grow; nothing has changed then.
+    pub fn reserve(&mut self, blocks: usize) -> Result<(), PoolError> {
+        self.reserve_log(blocks as u64)
+    }
+
+    /// Makes sure that the log holds so many entries more.
+    fn reserve_log(&mut self, entries: u64) -> Result<(), PoolError> {
         let capacity = |log: Option<Block>| {
             let chunks = log.and_then(|log| log.run).map_or(0, Usage::chunks);
             (chunks * CHUNK).saturating_sub(RECORD_HEADER_BYTES)
         };
-        let needed = self.current.log_bytes + ENTRY_BYTES;
+        let needed = self.current.log_bytes + entries * ENTRY_BYTES;
         if needed <= capacity(self.current.log) {
             return Ok(());
         }

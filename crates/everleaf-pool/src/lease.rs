@@ -37,7 +37,7 @@ pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 /// address of what is on one tells them apart, without anything global. A media whose runs must
 /// repeat needs the same slots in every run: there it is the first.
 #[inline(always)]
-pub(crate) fn slot_of_thread<M: Media>(slots: usize) -> usize {
+pub fn slot_of_thread<M: Media>(slots: usize) -> usize {
     if M::REPEATABLE {
         return 0;
     }

@@ -21,6 +21,7 @@ use subject::holds_a_pool;
 pub use subject::{EngineSubject, Level, PATHS, Path, PathTaken, Target, WIDE_PATHS};
 pub use suite::{
     ARGUED, Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport,
-    argument, continue_suite, directed_cases, every_mutant, full_suite, more_cases, run_suite,
+    UNKNOWING, argument, continue_suite, directed_cases, every_mutant, full_suite, more_cases,
+    run_suite,
 };
 pub use torture::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};

@@ -91,6 +91,8 @@ pub enum Needs {
     SeveralLines,
     /// Another engine of the same family.
     OtherEngine,
+    /// Tens of thousands of epochs, or hundreds of crashes.
+    ManyEpochs,
 }
 
 /// One line of the table of engines.

@@ -184,6 +184,28 @@ engines! {
             sites: sorted::sites(sorted::Variant::FastFair),
             needs: sorted::engine::NEEDS,
         }
+        /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs.
+        Masstree = masstree::Variant::Durable, {
+            name: "masstree",
+            residence: Residence::Pool,
+            parameters: masstree::engine::PARAMETERS,
+            contract: Contract::Buffered,
+            concurrent: true,
+            most_value_words: 1,
+            sites: masstree::SITES,
+            needs: masstree::engine::NEEDS,
+        }
+        /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
+        MasstreeLogging = masstree::Variant::Logging, {
+            name: "masstree-logging",
+            residence: Residence::Pool,
+            parameters: masstree::engine::PARAMETERS,
+            contract: Contract::Buffered,
+            concurrent: true,
+            most_value_words: 1,
+            sites: masstree::SITES,
+            needs: masstree::engine::NEEDS_LOGGING,
+        }
         /// A standard B+-tree in DRAM: sorted arrays.
         VolatileStandard = sorted::Variant::Array, {
             name: "volatile-std",
@@ -407,8 +429,9 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, nvtree, circtree, circtree-ls, fastfair";
-        for name in ["bogus", "masstree", "nvtree-c", "stx"] {
+            fptree-c, ptree, nvtree, circtree, circtree-ls, fastfair, masstree, \
+            masstree-logging";
+        for name in ["bogus", "nvtree-c", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
         }

@@ -95,7 +95,9 @@ pub use clock::Clock;
 pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use error::{Error, MAX_VALUE_BYTES, Result};
-pub use everleaf_index::{Concurrency, Conflicts, Contract, Direction, IndexError, MAX_KEY_BYTES};
+pub use everleaf_index::{
+    Concurrency, Conflicts, Contract, Direction, EpochStatistics, IndexError, MAX_KEY_BYTES,
+};
 pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{
     DaxHint, Durability, FlushInstruction, Medium, TransactionCounts, Transactions,

@@ -21,14 +21,11 @@
 //! lent to it is not freed. A scan needs no lock of a key: the index lets go of an entry's record
 //! only in P2, which waits until the scan is past it.
 //!
-//! All of it is done under one epoch guard of the index, taken after the locks of the keys and
-//! before the worker: on a buffered engine record, entry and freed block are of one epoch. On a
-//! strict one the guard is nothing.
-//!
 //! With an engine that takes part in it ([`Index::link`]) there is no intent, and two fences are
 //! enough: `link/doubt.rs`. The others, and records of whole chunks, go the way above.
 //!
-//! A batch is several such links with one commit point: `link/batch.rs`.
+//! A batch is several such links with one commit point: `link/batch.rs`. On an engine that is
+//! durable at the ends of epochs there are no intents: `link/epochs.rs`.
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at
 //! once. If even that fails, or if it panics, no more is written and the pool is left marked as not
@@ -40,12 +37,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::Backoff;
-use everleaf_index::{Direction, Index, Links};
+use everleaf_index::{Contract, Direction, EpochTimer, Index, Links};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
+use self::epochs::EpochRecords;
 use crate::backend::NewValue;
 use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
@@ -60,7 +58,11 @@ const POOLED_WORKERS: usize = 32;
 
 /// What the threads of an open store share.
 pub(crate) struct Live<M: Media, K: StoreKey> {
-    pub(crate) index: Box<dyn Index<K>>,
+    /// Ends epochs; it goes before the index does.
+    timer: Option<EpochTimer>,
+    pub(crate) index: Arc<dyn Index<K>>,
+    /// Where the index is durable at the ends of epochs: the records, which end with it.
+    epochs: Option<Arc<EpochRecords<M>>>,
     /// The changes in which the index takes part.
     links: Links,
     pub(crate) pool: Arc<Pool<M>>,
@@ -69,16 +71,22 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
     /// Held by a batch while it changes the index, shared by scans.
     batches: RwLock<()>,
     /// A write was left midway.
-    interrupted: AtomicBool,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl<M: Media, K: StoreKey> Live<M, K> {
-    pub(crate) fn new(index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
+    pub(crate) fn new(mut index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
         let workers = Workers::new(Arc::clone(&pool), POOLED_WORKERS);
         let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
-        let (batches, interrupted) = (RwLock::new(()), AtomicBool::new(false));
+        let (batches, interrupted) = (RwLock::new(()), Arc::default());
+        let epochs = (index.contract() == Contract::Buffered).then(|| {
+            let records = EpochRecords::new(&pool, &interrupted);
+            index.join_epochs(Arc::clone(&records) as _);
+            records
+        });
         let links = index.links();
-        Self { index, links, pool, workers, key_locks, batches, interrupted }
+        let (timer, index) = (None, Arc::from(index));
+        Self { timer, index, links, epochs, pool, workers, key_locks, batches, interrupted }
     }
 
     /// Whether a write was left midway, so that only opening the pool again can settle it.
@@ -156,7 +164,6 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 
     /// Completes or undoes the writes that a crash cut; how many these were.
     pub(crate) fn resolve(&self, opened: &Opened) -> Result<u64, Error> {
-        let _epoch = self.index.pin()?;
         for link in &opened.pending_links {
             let linked = is_linked(&self.pool, &*self.index, *link)?;
             self.workers.lease()?.resolve_link(*link, linked)?;
@@ -213,10 +220,12 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         old: PPtr<Record>,
         parts: Option<&[&[u8]]>,
     ) -> Result<(), Error> {
+        if let Some(records) = &self.epochs {
+            return self.exchange_in_epoch(records, key, old, parts);
+        }
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let _epoch = self.index.pin()?;
         let mut worker = self.workers.lease()?;
         if self.links.include(!old.is_null(), parts.is_some())
             && let Some(new) = worker.begin_doubt(old, parts)?
@@ -317,5 +326,6 @@ pub(crate) const fn foreign_record(offset: u64) -> Error {
 
 mod batch;
 mod doubt;
+mod epochs;
 #[cfg(test)]
 mod tests;

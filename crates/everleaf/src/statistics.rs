@@ -1,6 +1,6 @@
 //! What a store tells about itself.
 
-use everleaf_index::{Concurrency, Conflicts, Contract};
+use everleaf_index::{Concurrency, Conflicts, Contract, EpochStatistics};
 use everleaf_pmem::{DaxHint, Durability, FlushInstruction, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
@@ -65,6 +65,8 @@ pub struct Statistics {
     pub concurrency: Concurrency,
     /// How often threads met since it was opened.
     pub conflicts: Conflicts,
+    /// The epochs that have ended since it was opened; all 0 for an engine without any.
+    pub epochs: EpochStatistics,
 }
 
 /// What a store can do.

@@ -242,6 +242,7 @@ impl Session {
             steps.begin(subject, &format!("{name}: {phase}"));
             let drawn: Vec<Drawn<K>> =
                 workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
+            targets.iter().try_for_each(Target::end_epoch)?;
             before();
             let counted: Vec<_> =
                 targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();

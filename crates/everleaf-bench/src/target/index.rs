@@ -2,8 +2,13 @@
 
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::time::Duration;
 
-use everleaf_index::{Direction, Index, IndexError, IndexStatistics, KeyKind, SerialIndex};
+use everleaf::DurabilityMode;
+use everleaf_index::{
+    Contract, Direction, EpochTimer, Index, IndexError, IndexStatistics, KeyKind, SerialIndex,
+};
 
 use super::map::words_of;
 use super::{Operations, Target};
@@ -16,13 +21,25 @@ const MAX_WORDS: usize = 14;
 
 /// An index behind its trait.
 pub struct IndexTarget<K: BenchKey> {
-    index: Box<dyn Index<K::Kind>>,
+    /// Ends epochs; it goes before the index does.
+    timer: Option<EpochTimer>,
+    index: Arc<dyn Index<K::Kind>>,
 }
 
 impl<K: BenchKey> IndexTarget<K> {
     /// Any engine.
     pub fn new(index: Box<dyn Index<K::Kind>>) -> Self {
-        Self { index }
+        Self { timer: None, index: index.into() }
+    }
+
+    /// The same, and its epochs are ended as often as those of a store, if it has any.
+    pub fn ending_epochs(mut self) -> Self {
+        if self.index.contract() == Contract::Buffered {
+            let interval = Duration::from_millis(DurabilityMode::DEFAULT_INTERVAL_MS.into());
+            let index = Arc::clone(&self.index);
+            self.timer = Some(EpochTimer::start(interval, move || index.sync().is_ok()));
+        }
+        self
     }
 
     /// Closes the index and lets go of it.
@@ -31,16 +48,23 @@ impl<K: BenchKey> IndexTarget<K> {
     }
 }
 
+/// The index as one thread may have it, without its lock.
+fn alone<K: BenchKey>(
+    index: &mut Arc<dyn Index<K::Kind>>,
+) -> Option<&mut dyn SerialIndex<K::Kind>> {
+    Arc::get_mut(index)?.exclusive()
+}
+
 impl<K: BenchKey> Target<K> for IndexTarget<K> {
     const RETURNS_OLD: bool = true;
     type Handle<'t> = IndexHandle<'t, K>;
 
     fn handles(&mut self, threads: usize) -> Vec<IndexHandle<'_, K>> {
-        if threads > 1 || self.index.exclusive().is_none() {
+        if threads > 1 || alone::<K>(&mut self.index).is_none() {
             let index = &*self.index;
             return (0..threads).map(|_| IndexHandle::Shared(index)).collect();
         }
-        self.index.exclusive().map(IndexHandle::Alone).into_iter().collect()
+        alone::<K>(&mut self.index).map(IndexHandle::Alone).into_iter().collect()
     }
     fn len(&self) -> u64 {
         self.index.len()
@@ -50,6 +74,9 @@ impl<K: BenchKey> Target<K> for IndexTarget<K> {
     }
     fn medium_bytes(&self) -> Option<u64> {
         Some(self.index.statistics().pm_bytes)
+    }
+    fn end_epoch(&self) -> Result<(), BenchError> {
+        Ok(self.index.sync()?)
     }
 }
 

@@ -48,6 +48,14 @@ pub trait Target<K> {
 
     /// Bytes that it takes on its medium, where that is known.
     fn medium_bytes(&self) -> Option<u64>;
+
+    /// Ends the epoch of an index that has epochs: what comes next begins in a new one.
+    ///
+    /// # Errors
+    /// What the index says.
+    fn end_epoch(&self) -> Result<(), BenchError> {
+        Ok(())
+    }
 }
 
 /// The operations that are timed. A value is made of its first word, and first words are what is

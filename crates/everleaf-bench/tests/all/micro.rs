@@ -36,6 +36,7 @@ fn each_phase_is_reported_with_its_operations_and_what_it_leaves() {
         "fastfair",
         "volatile-std",
         "masstree-transient",
+        "masstree",
     ] {
         for key_type in [BenchKeyType::U64, BenchKeyType::String16] {
             let options = MicroOptions { key_type, warm: 500, ..options(engine, 2000) };
@@ -199,7 +200,7 @@ fn sizes_that_an_engine_does_not_offer_are_wrong_usage() {
         MicroOptions { node_bytes: Some(24), ..options("fptree", 10) },
         MicroOptions { node_bytes: Some(16 * 1000), ..options("fptree", 10) },
         MicroOptions { node_bytes: Some(512), ..options("btreemap", 10) },
-        MicroOptions { engine: "masstree".into(), ..options("fptree", 10) },
+        MicroOptions { engine: "stx".into(), ..options("fptree", 10) },
     ] {
         let error = micro(&wrong).unwrap_err();
         assert!(error.is_wrong_usage(), "{wrong:?}: {error}");

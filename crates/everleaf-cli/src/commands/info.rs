@@ -99,7 +99,16 @@ impl Report {
 impl Report {
     fn for_people(&self) -> String {
         let Self { engine, key_type, height, medium, durability, shutdown, recovery_ms, .. } = self;
+        let buffered = self.durability_mode.starts_with("buffered");
         let promise = match durability.as_str() {
+            "power-fail" if buffered => {
+                "a power failure leaves a state of at most so many milliseconds ago, and what was \
+                 synced"
+            }
+            "process-crash" if buffered => {
+                "a crash of the process, not of the machine, leaves a state of at most so many \
+                 milliseconds ago, and what was synced"
+            }
             "power-fail" => "what is acknowledged survives a power failure",
             "process-crash" => {
                 "what is acknowledged survives a crash of the process, not of the machine"

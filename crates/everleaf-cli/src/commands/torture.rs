@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use everleaf::internal::InjectedAborts;
-use everleaf::{CreateOptions, Engine, Transactions};
+use everleaf::{Contract, CreateOptions, DurabilityMode, Engine, Transactions};
 use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
@@ -22,6 +22,8 @@ use crate::signals::swept;
 pub const WRITER: &str = "__torture-writer";
 /// The pool that children write to; their keys and values fit into it many times over.
 const POOL_BYTES: u64 = 16 << 20;
+/// Shorter than a child lives, so that kills meet ends of epochs.
+const EPOCH: DurabilityMode = DurabilityMode::Buffered { interval_ms: 3 };
 
 /// Kill a writing process at random moments, reopen the pool, and compare it with what the process
 /// had acknowledged.
@@ -106,8 +108,11 @@ pub fn run(args: Args) -> Outcome {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
     let transactions = transactions(args.rtm)?;
-    let create =
+    let mut create =
         CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
+    if engine.contract() == Contract::Buffered {
+        create.durability = Some(EPOCH);
+    }
     let (scratch, store) = ScratchPool::create(&swept(args.pool)?, &create)?;
     store.close()?;
     let program = std::env::current_exe()

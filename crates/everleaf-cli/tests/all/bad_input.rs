@@ -259,7 +259,7 @@ fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
         );
     }
     for command in [
-        &["create", "p", "--engine", "masstree"][..],
+        &["create", "p", "--engine", "stx"][..],
         &["create", "p", "--engine", "btreemap"],
         &["create", "p", "--engine", "ptree", "--leaf-slots", "57"],
         &["create", "p", "--inner-keys", "5"],

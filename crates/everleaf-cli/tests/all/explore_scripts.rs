@@ -129,9 +129,7 @@ fn what_says_nothing_is_refused_and_never_passes() {
             .contains("too small to say anything")
     );
     assert!(
-        bench
-            .refused(["explore", "--script", "s", "--engine", "masstree"])
-            .contains("not available")
+        bench.refused(["explore", "--script", "s", "--engine", "stx"]).contains("not available")
     );
     assert!(
         bench.refused(["explore", "--script", "s", "--leaf-slots", "5"]).contains("leaf-slots")

@@ -211,6 +211,16 @@ fn durability_is_chosen_by_create_and_told_by_info() {
             assert!(refused.contains("cannot be kept on") && !bench.path("new").exists());
         }
     }
+    let masstree = ["create", "m", "--size", "1MiB", "--engine", "masstree"];
+    for mode in ["immediate", "process"] {
+        let refused = bench.refused(masstree.iter().chain(&["--durability", mode]));
+        assert!(refused.contains("choose `buffered`") && !bench.path("m").exists(), "{refused}");
+    }
+    bench.ok(masstree);
+    bench.ok(["put", "m", "key", "value"]);
+    let info = json(&bench.ok(["info", "m", "--json"]));
+    assert_eq!((&info["durability_mode"], &info["keys"]), (&"buffered=64".into(), &1.into()));
+    assert!(bench.ok(["info", "m"]).contains("what was synced"));
     for mode in ["", "buffered=0", "buffered=x", "strict"] {
         let refused = bench.refused(["create", "new", "--size", "1MiB", "--durability", mode]);
         assert!(refused.contains("give immediate, buffered, buffered=MS"), "{refused}");

@@ -135,3 +135,16 @@ fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
     }
     assert!(bench.refused(["torture", "--batches", "101"]).contains("101"));
 }
+
+#[test]
+fn an_engine_of_epochs_has_after_a_kill_what_was_synced_and_a_state_of_one_moment() {
+    let bench = Bench::new();
+    for keys in ["bytes", "u64"] {
+        let what = ["--engine", "masstree", "--keys", keys, "--threads", "2", "--batches", "20"];
+        let report = json(&bench.ok(["torture", "--kills", "8", "--json"].iter().chain(&what)));
+        let found = ["lost", "phantom", "damaged"].map(|key| &report[key]);
+        assert_eq!(found, [0, 0, 0], "{report:?}");
+        assert_eq!(report["contract"], "buffered");
+        assert!(report["syncs"].as_u64() > Some(0), "{report:?}");
+    }
+}

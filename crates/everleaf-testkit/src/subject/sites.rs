@@ -1,7 +1,7 @@
 //! Which barriers a configuration of an engine can reach at all.
 
-use everleaf::EngineParameters;
 use everleaf::internal::registry::Needs;
+use everleaf::{Contract, EngineParameters};
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};
@@ -13,9 +13,9 @@ const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool
 const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
-/// Only where another medium, or an engine with further roots or with epochs, comes into it:
-/// explored with the allocator, and by the pool's own tests.
-const POOL: &[&str] = &["pool.rescue.", "pool.root.", "pool.epoch.", "pool.recover.epoch."];
+/// Only where another medium, or an engine with further roots, comes into it: explored with the
+/// allocator, and by the pool's own tests.
+const POOL: &[&str] = &["pool.rescue.", "pool.root."];
 /// Only below a store.
 const STORE: &[&str] = &[
     "pool.link.",
@@ -24,6 +24,30 @@ const STORE: &[&str] = &[
     "pool.recover.batch.",
     "pool.recover.doubt.",
     "fptree.link.",
+];
+/// Only of engines that are durable at the ends of epochs.
+const EPOCHS: &[&str] = &["pool.epoch.", "pool.recover.epoch."];
+/// Of these engines only below a store.
+const EPOCHS_OF_RECORDS: &[&str] = &[
+    "pool.epoch.E2",
+    "pool.epoch.E4",
+    "pool.epoch.E5",
+    "pool.recover.epoch.",
+    "pool.record.",
+    "pool.chunk.",
+    "pool.intent.",
+];
+/// Never of these engines: nothing of them is linked, and no run is given back.
+const LINKS: &[&str] = &[
+    "pool.exchange.",
+    "pool.link.",
+    "pool.doubt.",
+    "pool.batch.",
+    "pool.run.free",
+    "pool.recover.blocks",
+    "pool.recover.retire",
+    "pool.recover.batch.",
+    "pool.recover.doubt.",
 ];
 
 impl EngineSubject {
@@ -37,13 +61,18 @@ impl EngineSubject {
         let groups = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let records = bytes || self.level == Level::Store;
+        let epochs = self.engine.contract() == Contract::Buffered;
+        let index = self.level == Level::Index;
         let excluded = [
-            (RECORDS, !records),
-            (BLOCKS, groups && !records),
+            (RECORDS, !epochs && !records),
+            (BLOCKS, !epochs && groups && !records),
             (&["pool.exchange."], groups && !bytes),
-            (GROUPS, !groups),
+            (GROUPS, !epochs && !groups),
             (POOL, true),
-            (STORE, self.level == Level::Index),
+            (STORE, !epochs && index),
+            (EPOCHS, !epochs),
+            (EPOCHS_OF_RECORDS, epochs && index),
+            (LINKS, epochs),
         ];
         let names =
             |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
@@ -61,7 +90,7 @@ impl EngineSubject {
             Needs::OneWord => self.value_words == 1,
             Needs::SeveralWords => self.value_words > 1,
             Needs::SeveralLines => self.parameters.leaf_slots != Some(4),
-            Needs::OtherEngine => false,
+            Needs::OtherEngine | Needs::ManyEpochs => false,
         }
     }
 }

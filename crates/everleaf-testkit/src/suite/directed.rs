@@ -2,16 +2,20 @@
 //! reach by chance. Together they reach every barrier of an engine and of the allocator, and miss
 //! each that is left out.
 
-use everleaf::Engine;
+use everleaf::{Contract, Engine};
 
 use super::case::Case;
-use super::{appended, refused, sorted};
+use super::{appended, epochs, refused, sorted};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
+    if engine.contract() == Contract::Buffered {
+        let cases = epochs::epochs(engine).into_iter().chain(threads(engine)).chain(allocators());
+        return (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect();
+    }
     let mut cases = match () {
         () if sorted::has_sorted_nodes(engine) => sorted::sorted(engine),
         () if appended::has_appended_leaves(engine) => appended::appended(engine),
@@ -214,7 +218,7 @@ fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
 }
 
 /// What was closed must be found closed.
-fn closing(mut case: Case) -> Case {
+pub(super) fn closing(mut case: Case) -> Case {
     if let super::CaseSubject::Engine(subject) = case.subject {
         case.subject = super::CaseSubject::Engine(Box::new(subject.demanding_clean_shutdown()));
     }

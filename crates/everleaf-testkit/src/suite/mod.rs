@@ -1,12 +1,13 @@
 //! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and
 //! random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `sorted` `appended` `refused`
+//! Map of the files: `case` (one exploration) · `directed` `sorted` `appended` `refused` `epochs`
 //! `random` (which there are) · `run` (exploring many) · `report` (what they found together).
 
 mod appended;
 mod case;
 mod directed;
+mod epochs;
 mod random;
 mod refused;
 mod report;
@@ -61,8 +62,10 @@ pub const ARGUED: &[(&str, &str)] = &[
 ];
 
 /// Flushes and fences that may find nothing to do, since they cannot know what the session before
-/// has flushed, or that the caller had nothing to prepare in a run.
-pub const UNKNOWING: &[&str] = &["pool.rescue.lines", "pool.run.R1.fence"];
+/// has flushed, that the caller had nothing to prepare in a run, or which lines of a block an epoch
+/// has written.
+pub const UNKNOWING: &[&str] =
+    &["pool.rescue.lines", "pool.run.R1.fence", "masstree.epoch.E1.lines"];
 
 /// The reason, if this mutant is [argued for](ARGUED).
 pub fn argument(mutant: Mutant) -> Option<&'static str> {

@@ -35,6 +35,7 @@ where
         audited(&pool, &*index);
 
         // The same content after the DRAM part was thrown away and recovered.
+        index.sync().unwrap();
         drop(index);
         for shutdown in [Shutdown::Crash, Shutdown::Clean] {
             let (index, opened) = registry::open_index::<K, _>(&pool, shutdown).unwrap();

@@ -3,7 +3,7 @@
 
 use everleaf::Engine;
 use everleaf_crash::{Options, Report, explore};
-use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
+use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys, UNKNOWING};
 
 /// One engine for each way to write: of those with the same barriers the first.
 fn trees() -> impl Iterator<Item = Engine> {
@@ -32,7 +32,9 @@ fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> R
     let report = explore(&subject, &options).expect("the operations run");
     assert!(report.violations.is_empty(), "{engine}, {level:?}: {}", report.violations[0]);
     assert_eq!(report.undeclared, [], "{engine}: every barrier is declared");
-    assert_eq!(report.redundant_flush_count(), 0, "{engine}: {:?}", report.redundant_flushes);
+    let redundant = report.redundant_flushes.iter().filter(|row| row.redundant > 0);
+    let redundant: Vec<_> = redundant.filter(|row| !UNKNOWING.contains(&row.site.name())).collect();
+    assert!(redundant.is_empty(), "{engine}: {redundant:?}");
     report
 }
 

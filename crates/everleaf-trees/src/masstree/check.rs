@@ -5,6 +5,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::Masstree;
+use super::epochs::Sizes;
 use super::layout::{KIND, LOG_KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for};
 use super::node::At;
 use crate::support::key::slices::SliceKey;
@@ -30,6 +31,8 @@ struct Found {
     chain: Vec<(u64, u64, u64)>,
     tasks: Vec<Task>,
     layers: u64,
+    border_nodes: u64,
+    inner_nodes: u64,
 }
 
 impl Found {
@@ -51,8 +54,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             self.check_node(&mut found, &task)?;
         }
         self.check_chain(&mut found);
-        if found.report.keys != self.keys.get() {
-            found.violation(7, self.root, "the number of keys is wrong");
+        let (keys, border_nodes) = (found.report.keys, found.border_nodes);
+        if (Sizes { keys, border_nodes, inner_nodes: found.inner_nodes }) != self.sizes() {
+            found.violation(7, self.root, "the number of keys or of nodes is wrong");
         }
         self.memory.for_each_free(|offset, bytes| found.parts.push((offset, bytes)))?;
         self.check_memory(&mut found, audit)?;
@@ -91,6 +95,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     fn check_inner(&self, found: &mut Found, at: At<'_>, task: &Task) {
+        found.inner_nodes += 1;
         let (keys, children) = self.contents(at);
         let bounds = [task.low].into_iter().chain(keys.iter().copied());
         let highs = keys.iter().map(|key| Some(*key)).chain([task.high]);
@@ -109,6 +114,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     fn check_border(&self, found: &mut Found, at: At<'_>, task: &Task) -> Result<(), IndexError> {
         let media = self.pool.media();
+        found.border_nodes += 1;
         if !media.load(&at.node.perm).is_sound(Self::SLOTS) {
             found.violation(4, at.offset, "a permutation names a slot twice");
             return Ok(());

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::{Pool, Shutdown};
 
-use super::parameters::{Parameters, create};
-use crate::engine::{EngineParameters, Opening, TreeFamily};
+use super::layout::{DURABLE_WIDTH, WIDTH};
+use super::parameters::{Parameters, create, open};
+use crate::engine::{EngineParameters, Needs, Opening, TreeFamily};
 use crate::support::key::TreeKey;
 
 /// Parameters of all of them.
@@ -18,6 +19,39 @@ pub const PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters
 pub enum Variant {
     /// In DRAM: nothing of it is there after a crash, or when it is opened again.
     Transient,
+    /// Durable at the ends of epochs.
+    Durable,
+    /// The same without undo words in nodes: all that changes goes to the external log.
+    Logging,
+}
+
+/// What must be so that its barriers can be executed.
+pub const NEEDS: &[(&str, Needs)] = &[
+    ("masstree.recover.R1", Needs::ManyEpochs),
+    ("masstree.forget", Needs::ManyEpochs),
+    ("masstree.recover.R2.record", Needs::BytesKeys),
+    ("masstree.undo.V", Needs::BytesKeys),
+];
+
+/// The same where the log alone undoes: only a node that was recovered in an epoch has undo words
+/// in it.
+pub const NEEDS_LOGGING: &[(&str, Needs)] = &[
+    ("masstree.recover.R1", Needs::OtherEngine),
+    ("masstree.undo.U1", Needs::OtherEngine),
+    ("masstree.undo.U2", Needs::OtherEngine),
+    ("masstree.forget", Needs::ManyEpochs),
+    ("masstree.recover.R2.record", Needs::BytesKeys),
+    ("masstree.undo.V", Needs::BytesKeys),
+];
+
+impl Variant {
+    /// Entries that a border node has room for.
+    const fn width(self) -> u64 {
+        match self {
+            Self::Transient => WIDTH as u64,
+            Self::Durable | Self::Logging => DURABLE_WIDTH as u64,
+        }
+    }
 }
 
 impl TreeFamily for Variant {
@@ -31,16 +65,17 @@ impl TreeFamily for Variant {
         }
         let tuned = Parameters::default();
         let parameters = Parameters {
-            leaf_slots: chosen.leaf_slots.map_or(tuned.leaf_slots, u64::from),
+            leaf_slots: chosen.leaf_slots.map_or(self.width(), u64::from),
             inner_keys: chosen.inner_keys.map_or(tuned.inner_keys, u64::from),
-            ..tuned
+            logs_in_line: self != Self::Logging,
         };
-        parameters.validate()?;
+        parameters.validate(self.width())?;
         Ok(parameters.pack())
     }
 
     fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
         let sizes = Parameters::unpack(packed)?;
+        sizes.validate(self.width())?;
         let parameters = EngineParameters::default().leaf_slots(sizes.leaf_slots as u32);
         Ok(parameters.inner_keys(sizes.inner_keys as u32))
     }
@@ -48,8 +83,11 @@ impl TreeFamily for Variant {
     fn open<K: TreeKey, M: Media>(
         self,
         pool: &Arc<Pool<M>>,
-        _opening: Opening,
+        opening: Opening,
     ) -> Result<Box<dyn Index<K>>, IndexError> {
-        create(pool)
+        match self {
+            Self::Transient => create(pool),
+            Self::Durable | Self::Logging => open(pool, opening.shutdown == Shutdown::Crash),
+        }
     }
 }

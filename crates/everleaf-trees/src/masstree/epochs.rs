@@ -2,17 +2,19 @@
 //!
 //! A thread that changes anything passes a gate first, and the epoch does not end before it has
 //! passed out. There is a gate for each of several threads. To end an epoch all gates are closed,
-//! and all recovery locks are taken, since a reader that recovers a node writes to it. A gate that
-//! is closed lets a thread through only while another one is behind it, and after a wait: a thread
-//! that is behind the gate already may pass it once more.
+//! and all recovery locks are taken, since a reader that recovers a node writes to it. A thread
+//! that holds the guard of a caller is behind a gate already, and must pass one once more for each
+//! operation: so after a wait a closed gate lets threads through while a guard is behind it.
 //!
 //! # The end of an epoch
 //! ```text
-//! E1  lines that were changed, the number of keys       flush each, fence
+//! E1  lines that were changed, what has joined the      flush each, fence
+//!     epochs (a store's records), the numbers of keys
+//!     and nodes
 //!     Crash: the epoch has failed.
 //! E2  COMMIT: the pool's epoch := this one              flush, fence (the pool's E3)
 //!     Crash: it has ended. What undoes it does not count any more.
-//! E3  the next epoch begins; its log overwrites the log of this one
+//! E3  what has joined is finished; the next epoch begins, and its log overwrites that of this one
 //! ```
 //! All threads that write wait meanwhile. Nothing of the next epoch may be written before E2: it
 //! would overwrite what undoes this one.
@@ -31,24 +33,29 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
-use crossbeam_utils::CachePadded;
-use everleaf_index::{EpochGuard, Epochs as Unpin, IndexError};
-use everleaf_pmem::{Media, site};
-use everleaf_pool::Pool;
+use crossbeam_utils::{Backoff, CachePadded};
+use everleaf_index::{EpochGuard, EpochStatistics, Epochs as Unpin, IndexError};
+use everleaf_pmem::{Media, PCell, site};
+use everleaf_pool::{Pool, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::layout::{Anchor, FAILED_RANGES};
+use super::layout::{Anchor, ENDED, FAILED_RANGES};
 
 /// Gates, and recovery locks.
 const GATES: usize = 64;
-/// What is taken for the size of a thread's stack.
-const STACK_BYTES: usize = 2 << 20;
 /// A gate is closed: an epoch ends.
 const CLOSED: u64 = 1 << 63;
-/// How often a thread looks at a closed gate before it joins those behind it.
+/// What a thread adds to its gate.
+const PINNED: u64 = 1;
+/// What a thread adds that holds a guard: itself, and the guard.
+const GUARDED: u64 = 1 << 32 | PINNED;
+/// How often a thread looks at a closed gate before it joins a guard behind one.
 const PATIENCE: u32 = 1 << 10;
+/// The same where threads are scheduled by the media.
+const PATIENCE_SCHEDULED: u32 = 2;
 /// With fewer places for ranges than this left, all nodes are recovered and the ranges forgotten.
 const RANGES_LEFT: usize = 8;
 
@@ -65,14 +72,31 @@ pub(super) struct Epochs<M: Media> {
     gates: Box<[CachePadded<AtomicU64>]>,
     recovery: Box<[CachePadded<Mutex<()>>]>,
     closing: Mutex<()>,
-    /// Guards that callers hold.
-    guards: AtomicUsize,
+    /// An epoch could not be ended.
+    is_stuck: AtomicBool,
+    /// Of the ends of epochs in this run.
+    ended: AtomicU64,
+    longest_stall_ns: AtomicU64,
+    stalled_ns: AtomicU64,
+}
+
+/// How much there is in a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub keys: u64,
+    pub border_nodes: u64,
+    pub inner_nodes: u64,
+}
+
+impl Sizes {
+    /// A tree without keys is its root.
+    pub const EMPTY: Self = Self { keys: 0, border_nodes: 1, inner_nodes: 0 };
 }
 
 /// Where a pool was left.
 pub(super) struct Left {
-    /// Keys at the end of the last epoch that ended.
-    pub keys: u64,
+    /// At the end of the last epoch that ended.
+    pub sizes: Sizes,
     failed: Vec<Range>,
     durable: u64,
     /// The epoch that was under way, or would have been the next.
@@ -95,13 +119,15 @@ impl Left {
     pub fn of<M: Media>(pool: &Pool<M>) -> Result<Self, IndexError> {
         let (anchor, media) = (pool.index_root::<Anchor>()?, pool.media());
         let durable = pool.durable_epoch()?;
-        let ended: [u64; 4] = std::array::from_fn(|i| media.load(&anchor.ended[i]));
-        let of_durable = ended.chunks(2).find(|pair| pair[0] == durable);
+        let of_durable = anchor.ended.iter().find(|[epoch, ..]| media.load(epoch) == durable);
         let is_new = media.load(&anchor.arenas) == 0;
         let what = "its number of keys is of no epoch that ended";
-        let keys = match of_durable {
-            Some(pair) => pair[1],
-            None if is_new => 0,
+        let sizes = match of_durable {
+            _ if is_new => Sizes::EMPTY,
+            Some(words) => {
+                let [_, keys, border_nodes, inner_nodes] = words.each_ref().map(|w| media.load(w));
+                Sizes { keys, border_nodes, inner_nodes }
+            }
             None => return Err(IndexError::Corrupt { offset: 0, what }),
         };
         let count = media.load(&anchor.failed_count) as usize;
@@ -115,7 +141,7 @@ impl Left {
             return Err(IndexError::Corrupt { offset: 0, what });
         }
         let next = durable.max(failed.last().map_or(0, |range| range.1)) + 1;
-        Ok(Self { keys, failed, durable, next })
+        Ok(Self { sizes, failed, durable, next })
     }
 
     /// F2 and F3: the epoch that was under way has failed. The log was applied.
@@ -155,6 +181,19 @@ impl Left {
     }
 }
 
+/// What is kept of an epoch that ends.
+pub(super) fn store_ended<M: Media>(media: &M, place: &[PCell; ENDED], epoch: u64, sizes: Sizes) {
+    let Sizes { keys, border_nodes, inner_nodes } = sizes;
+    for (cell, word) in place.iter().zip([epoch, keys, border_nodes, inner_nodes]) {
+        media.store(cell, word);
+    }
+}
+
+/// Whether a guard is behind a gate of which this was seen.
+const fn has_guard(seen: u64) -> bool {
+    seen & !CLOSED >= GUARDED
+}
+
 impl<M: Media> Epochs<M> {
     /// Of a pool that was left so.
     pub fn begin(pool: &Arc<Pool<M>>, left: Left) -> Self {
@@ -166,7 +205,10 @@ impl<M: Media> Epochs<M> {
             gates: (0..GATES).map(|_| CachePadded::default()).collect(),
             recovery: (0..GATES).map(|_| CachePadded::default()).collect(),
             closing: Mutex::new(()),
-            guards: AtomicUsize::new(0),
+            is_stuck: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
+            longest_stall_ns: AtomicU64::new(0),
+            stalled_ns: AtomicU64::new(0),
         }
     }
 
@@ -188,48 +230,88 @@ impl<M: Media> Epochs<M> {
         self.failed.get(range).is_some_and(|(after, _)| *after < epoch)
     }
 
-    /// Which gate is this thread's. A media whose runs must repeat needs the same in every run.
-    fn gate(&self) -> &AtomicU64 {
-        let on_stack = 0_u8;
-        let stack = (&raw const on_stack).addr() / STACK_BYTES;
-        let spread = (stack as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.gates[if M::REPEATABLE { 0 } else { spread as usize % GATES }]
+    /// Passes a gate, which may have been closed, and says which. Waits while an epoch ends.
+    #[inline]
+    fn enter(&self, adds: u64) -> usize {
+        let own = slot_of_thread::<M>(GATES);
+        let gate = &self.gates[own];
+        let seen = gate.load(Ordering::Relaxed);
+        if seen & CLOSED == 0 && Self::add(gate, seen, adds) {
+            return own;
+        }
+        self.wait_to_enter(own, adds)
+    }
+
+    #[inline(always)]
+    fn add(gate: &AtomicU64, seen: u64, adds: u64) -> bool {
+        let to = seen + adds;
+        gate.compare_exchange(seen, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn wait_to_enter(&self, own: usize, adds: u64) -> usize {
+        let patience = if M::SCHEDULED { PATIENCE_SCHEDULED } else { PATIENCE };
+        let backoff = Backoff::new();
+        let mut looks = 0;
+        loop {
+            let seen = self.gates[own].load(Ordering::Relaxed);
+            if seen & CLOSED == 0 {
+                if Self::add(&self.gates[own], seen, adds) {
+                    return own;
+                }
+                continue;
+            }
+            looks += 1;
+            if looks > patience {
+                // The end of the epoch waits for this gate: it may be passed behind the guard.
+                for (number, gate) in self.gates.iter().enumerate() {
+                    let seen = gate.load(Ordering::Relaxed);
+                    if has_guard(seen) && Self::add(gate, seen, adds) {
+                        return number;
+                    }
+                }
+            }
+            self.wait(&backoff);
+        }
+    }
+
+    /// One turn of a loop that waits for another thread.
+    fn wait(&self, backoff: &Backoff) {
+        self.pool.media().relax();
+        if !M::SCHEDULED {
+            backoff.snooze();
+        }
     }
 
     /// Waits while an epoch ends, and keeps the next one from ending.
     #[inline]
     pub fn pin(&self) -> Pin<'_> {
-        let gate = self.gate();
-        let mut looks = 0;
-        loop {
-            let seen = gate.load(Ordering::Relaxed);
-            let open = seen & CLOSED == 0 || (seen != CLOSED && looks > PATIENCE);
-            if open
-                && gate
-                    .compare_exchange(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                return Pin(gate);
-            }
-            if !open {
-                looks += 1;
-                self.pool.media().relax();
-            }
-        }
+        Pin(&self.gates[self.enter(PINNED)])
     }
 
     /// The same for a caller of the index.
-    pub fn guard(&self) -> EpochGuard<'_> {
-        let pin = self.pin();
-        let place = self.gates.iter().position(|gate| std::ptr::eq(&raw const **gate, pin.0));
-        std::mem::forget(pin);
-        self.guards.fetch_add(1, Ordering::Relaxed);
-        EpochGuard::new(self, place.unwrap_or(0) as u64)
+    ///
+    /// # Errors
+    /// [`IndexError::EpochNotEnded`] if no epoch can be ended any more.
+    pub fn guard(&self) -> Result<EpochGuard<'_>, IndexError> {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(IndexError::EpochNotEnded);
+        }
+        Ok(EpochGuard::new(self, self.enter(GUARDED) as u64))
     }
 
     /// Whether a caller holds a guard: then a thread may not wait for the epoch's end.
     pub fn is_guarded(&self) -> bool {
-        self.guards.load(Ordering::Relaxed) > 0
+        self.gates.iter().any(|gate| has_guard(gate.load(Ordering::Relaxed)))
+    }
+
+    /// What the ends of epochs came to in this run.
+    pub fn statistics(&self) -> EpochStatistics {
+        EpochStatistics {
+            ended: self.ended.load(Ordering::Relaxed),
+            longest_stall_ns: self.longest_stall_ns.load(Ordering::Relaxed),
+            stalled_ns: self.stalled_ns.load(Ordering::Relaxed),
+        }
     }
 
     /// The lock for recovering what begins at a place. While it is held, the epoch does not end.
@@ -238,7 +320,11 @@ impl<M: Media> Epochs<M> {
         self.lock(&self.recovery[spread as usize % GATES])
     }
 
+    /// Takes a lock. Under the explorer, which schedules, no thread may block.
     fn lock<'l>(&self, lock: &'l Mutex<()>) -> MutexGuard<'l, ()> {
+        if !M::SCHEDULED {
+            return lock.lock();
+        }
         loop {
             match lock.try_lock() {
                 Some(guard) => return guard,
@@ -248,48 +334,69 @@ impl<M: Media> Epochs<M> {
     }
 
     /// Ends an epoch, unless another thread has ended it meanwhile. `write_back` flushes all that
-    /// was changed in it, and returns the number of keys; `ended` is called before anything of the
-    /// next epoch is done.
+    /// was changed in it, and returns what there is then; `ended` is called when the epoch is
+    /// durable, before anything of the next one is done.
+    ///
+    /// # Errors
+    /// What these say: no epoch is ended any more then. [`IndexError::EpochNotEnded`] afterwards.
     pub fn end(
         &self,
         epoch: u64,
-        write_back: impl FnOnce(u64) -> Result<u64, IndexError>,
-        ended: impl FnOnce(),
+        write_back: impl FnOnce(u64) -> Result<Sizes, IndexError>,
+        ended: impl FnOnce() -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let _closing = self.lock(&self.closing);
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(IndexError::EpochNotEnded);
+        }
         if self.current() > epoch {
             return Ok(());
         }
-        for gate in &self.gates {
-            gate.fetch_or(CLOSED, Ordering::Relaxed);
-        }
-        for gate in &self.gates {
-            while gate.load(Ordering::Acquire) != CLOSED {
-                self.pool.media().relax();
-            }
-        }
+        let begun = Instant::now();
+        self.close_gates();
         let recovering: Vec<_> = self.recovery.iter().map(|lock| self.lock(lock)).collect();
-        let done = write_back(epoch).and_then(|keys| self.commit(epoch, keys));
+        let mut done = write_back(epoch).and_then(|sizes| self.commit(epoch, sizes));
         if done.is_ok() {
-            ended();
+            done = ended();
             self.current.store(epoch + 1, Ordering::Release);
+        }
+        if done.is_err() {
+            // What was to be flushed is known no more.
+            self.is_stuck.store(true, Ordering::Relaxed);
         }
         drop(recovering);
         for gate in &self.gates {
             gate.fetch_and(!CLOSED, Ordering::Release);
         }
+        let stalled_ns = begun.elapsed().as_nanos() as u64;
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.longest_stall_ns.fetch_max(stalled_ns, Ordering::Relaxed);
+        self.stalled_ns.fetch_add(stalled_ns, Ordering::Relaxed);
         done
     }
 
+    /// Closes all gates, and waits until every thread has passed out.
+    fn close_gates(&self) {
+        for gate in &self.gates {
+            gate.fetch_or(CLOSED, Ordering::Relaxed);
+        }
+        for gate in &self.gates {
+            let backoff = Backoff::new();
+            while gate.load(Ordering::Acquire) != CLOSED {
+                self.wait(&backoff);
+            }
+        }
+    }
+
     /// E1, but for the lines of the tree, and E2.
-    fn commit(&self, epoch: u64, keys: u64) -> Result<(), IndexError> {
+    fn commit(&self, epoch: u64, sizes: Sizes) -> Result<(), IndexError> {
         let (anchor, media) = (self.pool.index_root::<Anchor>()?, self.pool.media());
         let durable = self.pool.durable_epoch()?;
-        // The pair that the last end of an epoch does not need.
-        let place = if media.load(&anchor.ended[0]) == durable { 2 } else { 0 };
-        media.store(&anchor.ended[place + 1], keys);
-        media.store(&anchor.ended[place], epoch);
-        media.flush(site!("masstree.epoch.E1.keys"), &anchor.ended[place]);
+        let [first, second] = &anchor.ended;
+        // That which the last end of an epoch does not need.
+        let place = if media.load(&first[0]) == durable { second } else { first };
+        store_ended(media, place, epoch, sizes);
+        media.flush(site!("masstree.epoch.E1.sizes"), &place[0]);
         media.fence(site!("masstree.epoch.E1.fence"));
         Ok(self.pool.commit_epoch(epoch)?)
     }
@@ -307,7 +414,6 @@ impl<M: Media> Epochs<M> {
 
 impl<M: Media> Unpin for Epochs<M> {
     fn unpin(&self, number: u64) {
-        self.guards.fetch_sub(1, Ordering::Relaxed);
-        self.gates[number as usize % GATES].fetch_sub(1, Ordering::Release);
+        self.gates[number as usize % GATES].fetch_sub(GUARDED, Ordering::Release);
     }
 }

@@ -27,23 +27,28 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let mut suffix = Vec::new();
         old.append_to(media, &mut suffix);
         let mut made = Made::new();
-        let root = self.link_layers((&suffix, old.value(media)), (behind, value), &mut made);
-        if root.is_err() {
-            for (offset, bytes) in made {
-                self.memory.free(offset, bytes)?;
+        match self.link_layers((&suffix, old.value(media)), (behind, value), &mut made) {
+            Ok((root, layers)) => {
+                self.count_nodes(layers, 0);
+                Ok(root)
+            }
+            Err(error) => {
+                made.into_iter().try_for_each(|(offset, bytes)| self.memory.free(offset, bytes))?;
+                Err(error)
             }
         }
-        root
     }
+
+    /// The first layer, and how many there are.
 
     fn link_layers(
         &self,
         (mut a, of_a): (&[u8], u64),
         (mut b, of_b): (&[u8], u64),
         made: &mut Made,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<(u64, i64), IndexError> {
         let first = self.new_border(made)?;
-        let mut layer = first;
+        let (mut layer, mut layers) = (first, 1);
         loop {
             let ((slice_a, code_a), (slice_b, code_b)) = (slice_of(a), slice_of(b));
             if (slice_a, code_a) != (slice_b, code_b) {
@@ -52,12 +57,13 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                     NewEntry { slice: slice_b, code: code_b, word: self.word(b, of_b, made)? },
                 ];
                 self.fill(layer, &entries)?;
-                return Ok(first);
+                return Ok((first, layers));
             }
             let next = self.new_border(made)?;
             let word = Onward::Layer(next).word();
             self.fill(layer, &[NewEntry { slice: slice_a, code: LONGER, word }])?;
             (a, b, layer) = (&a[SLICE..], &b[SLICE..], next);
+            layers += 1;
         }
     }
 

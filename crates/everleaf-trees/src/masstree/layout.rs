@@ -14,6 +14,8 @@
 //! Stamp and undo words stand in the line of what they undo: they are durable in the order in which
 //! they are written, without a flush between them.
 
+use std::mem::offset_of;
+
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::NodeKind;
 
@@ -143,12 +145,15 @@ persistent! {
         pub arenas: PCell,
         /// How many arenas there are.
         pub arena_count: PCell,
-        /// The last two epochs that ended, each with the number of keys: the later one counts.
-        pub ended: [PCell; 4],
         /// How many ranges of failed epochs there are.
         pub failed_count: PCell,
         /// Nothing.
         pub _reserved: PCell,
+        /// The last two epochs that ended, each with the numbers of keys, border nodes and inner
+        /// nodes at its end, and in one line with them: the later one counts.
+        pub ended: [[PCell; ENDED]; 2],
+        /// Nothing.
+        pub _reserved_too: [PCell; 4],
         /// Ranges of failed epochs, ascending: the last epoch before, and the last one of each.
         pub failed: [PCell; 2 * FAILED_RANGES],
     }
@@ -161,8 +166,10 @@ persistent! {
     }
 }
 
+/// Words of what is kept of an epoch that ended.
+pub const ENDED: usize = 4;
 /// Ranges of failed epochs that there is room for: one a crash.
-pub const FAILED_RANGES: usize = 252;
+pub const FAILED_RANGES: usize = 248;
 /// Lines of a node in the external log.
 pub const LOGGED_LINES: usize = 6;
 /// Words of a node.
@@ -227,7 +234,9 @@ const _: () = {
     assert!(UNDO_1 + 1 + DURABLE_WIDTH == UNDO_2 && SECOND_HALF + FANOUT == BODY);
     assert!(NODE_LINES + 1 < 8);
     // The anchor fits into its page; what commits an epoch is in one line.
-    assert!(size_of::<Anchor>() <= 4096);
+    assert!(size_of::<Anchor>() == 4096 && offset_of!(Anchor, ended) == LINE / 2);
+    // One flush for each of both, and the first is durable with the place of the arenas.
+    assert!(ENDED * WORD * 2 == LINE && offset_of!(Anchor, failed) == 2 * LINE);
     assert!(std::mem::offset_of!(Anchor, failed_count) < LINE);
     assert!(LOGGED_LINES * LOGGED_WORDS > NODE_WORDS && size_of::<Logged>() == LOGGED_LINES * LINE);
     // Border nodes hold all keys of one slice (nine lengths and a longer one), and one more.

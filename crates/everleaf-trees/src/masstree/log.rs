@@ -40,7 +40,12 @@ impl Segment {
 
     /// Whether there is room for an entry.
     pub const fn has_room(&self) -> bool {
-        self.used < self.entries
+        self.room() > 0
+    }
+
+    /// Entries that there is room for.
+    pub const fn room(&self) -> u64 {
+        self.entries - self.used
     }
 
     /// From here on the entries are overwritten: their epoch has ended.

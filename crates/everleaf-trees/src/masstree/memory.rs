@@ -35,12 +35,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::IndexError;
+use everleaf_index::{EpochPart, IndexError};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
-use everleaf_pool::{Pool, Run, Worker};
+use everleaf_pool::{Pool, Run, Worker, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::epochs::{Epochs, Left};
+use super::epochs::{Epochs, Left, Sizes, store_ended};
 use super::layout::{
     Anchor, Arena, Block, FreeList, Fresh, KIND, Meta, NODE_BYTES, NODE_LINES, Node, Permutation,
     RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
@@ -55,6 +55,8 @@ const MOST_ARENAS: u64 = 64;
 const LEAST_RUN: u64 = 4096;
 /// The largest run that is taken ahead of need.
 const LARGEST_RUN: u64 = 1 << 20;
+/// Nodes that the change of a key mostly logs at most: its own, and the one above.
+const LOGGED_OF_CHANGE: u64 = 2;
 /// A run is this part of what there is.
 const RUN_DIVISOR: u64 = 8;
 
@@ -75,6 +77,8 @@ pub(super) struct Slot {
 pub(super) struct Memory<M: Media, const DURABLE: bool> {
     pool: Arc<Pool<M>>,
     pub epochs: Epochs<M>,
+    /// What ends together with the epochs.
+    pub part: Option<Arc<dyn EpochPart>>,
     slots: Box<[CachePadded<Mutex<Slot>>]>,
     worker: Mutex<Worker<M>>,
     /// Runs that no arena took.
@@ -106,6 +110,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let memory = Self {
             pool: Arc::clone(pool),
             epochs: Epochs::begin(pool, left),
+            part: None,
             slots: slots.map(slot).collect(),
             worker: Mutex::new(worker),
             spare_runs: Mutex::default(),
@@ -138,8 +143,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             Ok(())
         })?;
         let anchor = pool.index_root::<Anchor>()?;
-        pool.media().store(&anchor.ended[0], pool.durable_epoch()?);
-        pool.media().store(&anchor.ended[1], 0);
+        store_ended(pool.media(), &anchor.ended[0], pool.durable_epoch()?, Sizes::EMPTY);
         pool.media().store(&anchor.arena_count, count);
         pool.media().order(site!("masstree.create.N2.order"));
         pool.media().store(&anchor.arenas, run.offset);
@@ -197,13 +201,10 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// An arena that no other thread has. It is held for no longer than it takes to hand a block
     /// out.
     pub fn lock_slot(&self) -> MutexGuard<'_, Slot> {
-        let here = 0u8;
-        // Threads have stacks of their own: where this one's lies spreads them.
-        let stack = (&raw const here).addr() as u64 >> 16;
-        let start = if M::REPEATABLE { 0 } else { stack.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 };
+        let start = slot_of_thread::<M>(self.slots.len());
         loop {
             for i in 0..self.slots.len() {
-                let slot = &self.slots[(start as usize + i) % self.slots.len()];
+                let slot = &self.slots[(start + i) % self.slots.len()];
                 if let Some(guard) = slot.try_lock() {
                     return guard;
                 }
@@ -536,12 +537,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             let spare = self.segments.lock().pop();
             let segment = match spare {
                 Some(segment) => segment,
-                None => {
-                    let count = self.segment_count.load(Ordering::Relaxed) as usize;
-                    let segment = Segment::add(&mut self.lock_worker(), count)?;
-                    self.segment_count.fetch_add(1, Ordering::Relaxed);
-                    segment
-                }
+                None => self.new_segment()?,
             };
             slot.full.extend(slot.log.replace(segment));
         }
@@ -551,14 +547,37 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
     }
 
+    fn new_segment(&self) -> Result<Segment, IndexError> {
+        let count = self.segment_count.load(Ordering::Relaxed) as usize;
+        let segment = Segment::add(&mut self.lock_worker(), count)?;
+        self.segment_count.fetch_add(1, Ordering::Relaxed);
+        Ok(segment)
+    }
+
+    /// Makes room in the external log for the changes of so many keys: of each its node, and the
+    /// one above. A node is logged once in an epoch, so there are never more entries than nodes.
+    pub fn reserve_log(&self, changes: usize) -> Result<(), IndexError> {
+        let nodes = self.bytes() / NODE_BYTES + 1;
+        let entries = (LOGGED_OF_CHANGE * changes as u64).min(nodes);
+        loop {
+            let room: u64 = self.segments.lock().iter().map(Segment::room).sum();
+            if room >= entries {
+                return Ok(());
+            }
+            let segment = self.new_segment()?;
+            self.segments.lock().push(segment);
+        }
+    }
+
     /// Ends an epoch, unless another thread has.
-    pub fn end_epoch(&self, epoch: u64, keys: impl FnOnce() -> u64) -> Result<(), IndexError> {
-        let write_back = |_| {
+    pub fn end_epoch(&self, epoch: u64, sizes: impl FnOnce() -> Sizes) -> Result<(), IndexError> {
+        let write_back = |epoch| {
+            self.part.as_ref().map_or(Ok(()), |part| part.prepare(epoch))?;
             for slot in &self.slots {
                 let slot = &mut *slot.lock();
                 slot.notes.drain(..).try_for_each(|note| self.write_back(note))?;
             }
-            Ok(keys())
+            Ok(sizes())
         };
         // No thread writes to the log before the gates open.
         self.epochs.end(epoch, write_back, || {
@@ -568,6 +587,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
                 slot.full.iter_mut().for_each(Segment::empty);
                 self.segments.lock().append(&mut slot.full);
             }
+            self.part.as_ref().map_or(Ok(()), |part| part.finish())
         })
     }
 

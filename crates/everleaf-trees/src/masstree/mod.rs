@@ -59,7 +59,7 @@
 //! * I4: a permutation names every slot once; length codes are at most 9.
 //! * I5: an entry with length code 9 leads to a record or to the root of a layer.
 //! * I6: nodes, records and free blocks fill the runs of the pool; no byte is in two of them.
-//! * I7: the number of keys is right.
+//! * I7: the numbers of keys and of nodes are right.
 //!
 //! # Deviations from Masstree, and why
 //! * **No pointers to the parent, and none to the left.** The parent is found by a descent when a
@@ -112,11 +112,12 @@
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
 //! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
 //! `record` · `search` `many` `scan` `insert` `layers` `split` `update` `remove` (one operation
-//! each) · `recover` · `check` (I1 to I7) · `parameters`.
+//! each) · `recover` · `check` (I1 to I7) · `parameters` · `format` (for docs/format.md).
 
 mod check;
 pub(crate) mod engine;
 mod epochs;
+mod format;
 mod insert;
 mod layers;
 mod layout;
@@ -143,17 +144,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, Index, IndexError,
-    IndexStatistics, Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, EpochPart, Index,
+    IndexError, IndexStatistics, Visit,
 };
 use everleaf_pmem::{Media, Site, declared_sites};
 use everleaf_pool::{Audit, Pool, PoolError};
 
 pub use engine::Variant;
+pub use format::layouts;
 pub use parameters::{Parameters, create, open};
 
 use crate::support::count::Count;
 use crate::support::key::slices::SliceKey;
+use epochs::Sizes;
 use layout::{DURABLE_WIDTH, WIDTH};
 use memory::Memory;
 use node::{Halt, Step};
@@ -174,6 +177,8 @@ struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {
     leaf_slots: usize,
     inner_keys: usize,
     keys: Count,
+    border_nodes: AtomicU64,
+    inner_nodes: AtomicU64,
     /// Operations that began again.
     restarts: CachePadded<AtomicU64>,
     key_kind: PhantomData<fn() -> K>,
@@ -191,7 +196,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         crashed: bool,
     ) -> Result<Self, IndexError> {
         let left = recover::take_over(pool, DURABLE && crashed)?;
-        let (keys, is_nearly_full) = (left.keys, left.is_nearly_full());
+        let is_nearly_full = left.is_nearly_full();
+        let sizes = if DURABLE { left.sizes } else { Sizes::EMPTY };
         let (memory, root) = Memory::open(pool, left)?;
         let mut tree = Self {
             pool: Arc::clone(pool),
@@ -200,7 +206,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             root,
             leaf_slots: (parameters.leaf_slots as usize).min(Self::SLOTS),
             inner_keys: parameters.inner_keys as usize,
-            keys: Count::new(if DURABLE { keys } else { 0 }),
+            keys: Count::new(sizes.keys),
+            border_nodes: AtomicU64::new(sizes.border_nodes),
+            inner_nodes: AtomicU64::new(sizes.inner_nodes),
             restarts: CachePadded::default(),
             key_kind: PhantomData,
         };
@@ -214,7 +222,20 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Ends an epoch, unless another thread has.
     fn end_epoch(&self, epoch: u64) -> Result<(), IndexError> {
-        if DURABLE { self.memory.end_epoch(epoch, || self.keys.get()) } else { Ok(()) }
+        if DURABLE { self.memory.end_epoch(epoch, || self.sizes()) } else { Ok(()) }
+    }
+
+    /// What there is; exact while no thread changes anything.
+    fn sizes(&self) -> Sizes {
+        let [border_nodes, inner_nodes] =
+            [&self.border_nodes, &self.inner_nodes].map(|count| count.load(Ordering::Relaxed));
+        Sizes { keys: self.keys.get(), border_nodes, inner_nodes }
+    }
+
+    /// Nodes came, or went.
+    fn count_nodes(&self, border_nodes: i64, inner_nodes: i64) {
+        self.border_nodes.fetch_add(border_nodes as u64, Ordering::Relaxed);
+        self.inner_nodes.fetch_add(inner_nodes as u64, Ordering::Relaxed);
     }
 
     fn expect_one_word(words: usize) -> Result<(), IndexError> {
@@ -280,7 +301,15 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     }
 
     fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
-        Ok(if DURABLE { self.memory.epochs.guard() } else { EpochGuard::none() })
+        if DURABLE { self.memory.epochs.guard() } else { Ok(EpochGuard::none()) }
+    }
+
+    fn join_epochs(&mut self, part: Arc<dyn EpochPart>) {
+        self.memory.part = Some(part);
+    }
+
+    fn reserve(&self, changes: usize) -> Result<(), IndexError> {
+        if DURABLE { self.memory.reserve_log(changes) } else { Ok(()) }
     }
 
     /// Ends the epoch. Callers that come meanwhile wait for one end together.
@@ -356,8 +385,12 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     }
 
     fn statistics(&self) -> IndexStatistics {
+        let Sizes { keys, border_nodes, inner_nodes } = self.sizes();
         IndexStatistics {
-            keys: self.keys.get(),
+            keys,
+            height: self.height().unwrap_or(0),
+            leaves: if keys == 0 { 0 } else { border_nodes },
+            inner_nodes,
             leaf_slots: self.leaf_slots as u64,
             pm_bytes: self.memory.bytes(),
             dram_bytes: self.memory.dram_bytes() + size_of::<Self>() as u64,
@@ -366,6 +399,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,
+            epochs: self.memory.epochs.statistics(),
             ..IndexStatistics::default()
         }
     }

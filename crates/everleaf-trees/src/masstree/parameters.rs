@@ -45,19 +45,20 @@ impl Parameters {
     pub fn unpack(packed: [u64; 8]) -> Result<Self, IndexError> {
         let [leaf_slots, inner_keys, without_logs, ..] = packed;
         let parameters = Self { leaf_slots, inner_keys, logs_in_line: without_logs == 0 };
-        parameters.validate()?;
+        parameters.validate(WIDTH as u64)?;
         Ok(parameters)
     }
 
-    /// Whether the sizes are on offer.
+    /// Whether the sizes are on offer, where border nodes have room for `width` entries.
     ///
     /// # Errors
     /// [`IndexError::Parameter`] names the first that is not.
-    pub fn validate(self) -> Result<(), IndexError> {
-        for (parameter, value) in [("leaf_slots", self.leaf_slots), ("inner_keys", self.inner_keys)]
+    pub fn validate(self, width: u64) -> Result<(), IndexError> {
+        for (parameter, value, most) in
+            [("leaf_slots", self.leaf_slots, width), ("inner_keys", self.inner_keys, WIDTH as u64)]
         {
-            if !(LEAST..=WIDTH as u64).contains(&value) {
-                let offered = format!("{LEAST} to {WIDTH}");
+            if !(LEAST..=most).contains(&value) {
+                let offered = format!("{LEAST} to {most}");
                 return Err(IndexError::Parameter { parameter, value, offered });
             }
         }

@@ -141,12 +141,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             // The root had nothing else below it.
             write_empty_words::<M, DURABLE>(media, parent.node());
             parent.change_kind(true);
+            self.count_nodes(0, -1 - locks.len() as i64);
             return Ok(Unlinked { gone, locks, layer: Some(parent) });
         }
         let (mut keys, mut children) = self.contents(parent.at);
         keys.remove(index.saturating_sub(1));
         children.remove(index);
         self.write_inner(parent.at, &keys, &children);
+        self.count_nodes(-1, -(locks.len() as i64));
         Ok(Unlinked { gone, locks, layer: None })
     }
 
@@ -198,6 +200,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             self.touch(locked.at).map_err(Halt::left_undone)?;
             empty.locked.mark_deleted();
             self.drop_entry(&locked, position);
+            self.count_nodes(-1, 0);
             drop(empty);
             self.memory.free(offset, NODE_BYTES)?;
             let is_empty = media.load(&locked.node().perm).count() == 0;

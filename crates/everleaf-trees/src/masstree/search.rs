@@ -14,6 +14,8 @@ use super::node::{At, Halt, Locked, Step};
 use super::record::behind;
 use crate::support::key::slices::SliceKey;
 
+/// How often the levels are counted while other threads change them.
+const ATTEMPTS: usize = 16;
 /// More levels than this a layer does not have.
 const MAX_LEVELS: usize = 64;
 
@@ -116,6 +118,19 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             return Err(Halt::Retry);
         }
         Ok((Seen { at, version }, low))
+    }
+
+    /// Levels of the first layer, border nodes included; none while other threads change it.
+    pub(super) fn height(&self) -> Option<u32> {
+        let levels = || {
+            let (mut node, mut levels) = (self.top()?, 1);
+            while !node.version.is_border() && levels <= MAX_LEVELS as u32 {
+                node = self.step_down(node, 0)?.0;
+                levels += 1;
+            }
+            Step::Ok(levels)
+        };
+        (0..ATTEMPTS).find_map(|_| levels().ok())
     }
 
     /// The border node of a slice, in the layer with this root.

@@ -92,6 +92,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let children = [left, right];
         self.write_inner(locked.at, &[entries[cut].slice], &children);
         locked.change_kind(false);
+        self.count_nodes(1, 1);
         Ok(())
     }
 
@@ -128,6 +129,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 None => None,
             };
         }
+        let inner = levels.iter().flat_map(|level| level.new).filter(|new| *new != 0);
+        self.count_nodes(1, inner.count() as i64);
         Ok(())
     }
 

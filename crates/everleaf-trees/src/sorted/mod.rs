@@ -180,6 +180,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,
+            ..IndexStatistics::default()
         })
     }
 }

@@ -135,6 +135,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         &mut self.opening
     }
 
+    /// Ends epochs from now on, where the engine has them and the store is written to.
+    pub(crate) fn end_epochs(&self) {
+        let DurabilityMode::Buffered { interval_ms } = self.opening.mode else { return };
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = live.as_mut().filter(|_| self.opening.writable) {
+            live.end_epochs_every(Duration::from_millis(interval_ms.into()));
+        }
+    }
+
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
         // A panic under the lock, of a caller's closure say, leaves nothing half done: what was
         // left midway is known as interrupted.
@@ -271,6 +280,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             leaf_slots,
             concurrency,
             conflicts,
+            epochs,
         } = index;
         Ok(Statistics {
             engine: self.engine,
@@ -299,6 +309,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             recovered_writes: self.opening.recovered_writes,
             concurrency,
             conflicts,
+            epochs,
         })
     }
 
@@ -314,13 +325,22 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error> {
         // Alone: a write that is under way holds blocks that nothing leads to yet.
-        self.alone(|live| check::check(&live.pool, &*live.index, Audit::new(), watch))
+        self.alone(|live| {
+            // The table of chunks tells of what an epoch did when it has ended.
+            if self.opening.writable {
+                live.index.sync()?;
+            }
+            check::check(&live.pool, &*live.index, Audit::new(), watch)
+        })
     }
 
     fn sync(&self) -> Result<(), Error> {
         self.read(|live| {
+            if !self.opening.writable {
+                return Ok(());
+            }
             live.index.sync()?;
-            if self.opening.writable { Ok(live.pool.sync()?) } else { Ok(()) }
+            Ok(live.pool.sync()?)
         })
     }
 

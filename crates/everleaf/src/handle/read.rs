@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use everleaf_index::Direction;
+use everleaf_index::{Contract, Direction};
 
 use super::Handle;
 use crate::backend::Found;
@@ -111,7 +111,10 @@ impl Handle {
         scan: Scan,
         mut visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.images.is_some() {
+        // The index shows an entry under a lock that writers wait for, and an epoch with them: what
+        // is of epochs is copied first, so that no callback delays an end.
+        let buffered = self.backend.capabilities().contract == Contract::Buffered;
+        if buffered || self.images.is_some() {
             for entry in self.scan(scan) {
                 let (key, value) = entry?;
                 if visit(key.as_ref(), &value).is_break() {

@@ -14,8 +14,10 @@
 //! Should the index refuse an entry in P3, which it does for want of room, the entries that it has
 //! taken are restored. That needs no room: new keys are removed, values of present keys are set
 //! back, and no key was removed yet.
+//!
+//! On an engine of epochs a batch is what `link/epochs.rs` says.
 
-use everleaf_index::{Contract, Index};
+use everleaf_index::Index;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Lease, PendingBatch, Record};
 
@@ -34,10 +36,10 @@ pub(crate) struct Change<'c, K: StoreKey> {
 }
 
 /// A change of one entry of the index.
-struct Link<R> {
-    key: R,
-    old: PPtr<Record>,
-    new: PPtr<Record>,
+pub(super) struct Link<R> {
+    pub(super) key: R,
+    pub(super) old: PPtr<Record>,
+    pub(super) new: PPtr<Record>,
 }
 
 impl<M: Media, K: StoreKey> Live<M, K> {
@@ -53,11 +55,9 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             [Change { key, old, new: None }] => return self.remove(*key, *old),
             _ => {}
         }
-        // Visitors of scans are waited for before an epoch is pinned: the epoch would wait with
-        // them.
-        let buffered = self.index.contract() == Contract::Buffered;
-        let scans_wait = buffered.then(|| self.lock_scans_out());
-        let _epoch = self.index.pin()?;
+        if let Some(records) = &self.epochs {
+            return self.exchange_all_in_epoch(records, changes);
+        }
         let mut worker = self.workers.lease()?;
         // P1. Crash or error: nothing happened.
         worker.begin_batch();
@@ -72,7 +72,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         // P2 COMMIT.
         worker.commit_batch()?;
         let settled = {
-            let _scans_wait = scans_wait.is_none().then(|| self.lock_scans_out());
+            let _scans_wait = self.lock_scans_out();
             settle(&*self.index, &links)?
         };
         // P4. Crash: P3 is done again, which changes nothing, and then this.
@@ -130,7 +130,7 @@ fn stage<'c, M: Media, K: StoreKey>(
 
 /// P3, or its contrary: the inner error says why the index is as it was before. The outer one: it
 /// is neither.
-fn settle<K: StoreKey>(
+pub(super) fn settle<K: StoreKey>(
     index: &dyn Index<K>,
     links: &[Link<K::Ref<'_>>],
 ) -> Result<Result<(), Error>, Error> {

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use everleaf_index::{
-    CheckReport, Contract, EpochGuard, Epochs, IndexError, IndexStatistics, Model, Serialized,
-    U64Keys, Visit,
+    CheckReport, Contract, EpochGuard, EpochPart, Epochs, IndexError, IndexStatistics, Model,
+    Serialized, U64Keys, Visit,
 };
-use everleaf_pmem::{Cpu, Hardware, Region, Traced};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType};
+use everleaf_pmem::{Cpu, Hardware, Region, Traced, site};
+use everleaf_pool::{Audit, AuditReport, Format, KeyType, PoolError};
 use parking_lot::Mutex;
 
 use super::*;
@@ -225,16 +225,16 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
     }
 }
 
-/// A model whose every change must lie in an epoch, and that looks at what the pool uses when the
-/// epoch is pinned, when the entry changes, and when the guard is dropped.
+/// A model whose every change must lie in an epoch, and that ends epochs with what has joined them.
 struct Epoched<M: Media>(Arc<Observed<M>>);
 
 struct Observed<M: Media> {
     index: Serialized<Model<U64Keys>>,
     pool: Arc<Pool<M>>,
     pinned: AtomicBool,
-    /// Bytes used: when pinned, at the changes, when unpinned.
-    used: Mutex<Vec<u64>>,
+    part: Mutex<Option<Arc<dyn EpochPart>>>,
+    /// Which of the next changes are refused, the last one first; those behind them are not.
+    refused: Mutex<Vec<bool>>,
 }
 
 impl<M: Media> Epoched<M> {
@@ -243,27 +243,41 @@ impl<M: Media> Epoched<M> {
             index: Serialized::new(Model::new()),
             pool: Arc::clone(pool),
             pinned: AtomicBool::new(false),
-            used: Mutex::default(),
+            part: Mutex::default(),
+            refused: Mutex::default(),
         }))
     }
 
-    fn changing(&self) -> &dyn Index<U64Keys> {
+    fn changing(&self) -> Result<&dyn Index<U64Keys>, IndexError> {
         assert!(self.0.pinned.load(Ordering::Relaxed), "a change outside of an epoch");
-        self.0.observe();
-        &self.0.index
+        match self.0.refused.lock().pop() {
+            Some(true) => Err(PoolError::PoolFull { requested_bytes: 1 }.into()),
+            _ => Ok(&self.0.index),
+        }
     }
-}
 
-impl<M: Media> Observed<M> {
-    fn observe(&self) {
-        self.used.lock().push(self.pool.space().unwrap().used_bytes);
+    /// The next changes are accepted, or refused where there is an `x`.
+    fn refuse(&self, changes: &str) {
+        *self.0.refused.lock() = changes.chars().rev().map(|change| change == 'x').collect();
+    }
+
+    /// Blocks that the table says are in use and that no key leads to.
+    fn leaked(&self) -> u64 {
+        let mut audit = Audit::new();
+        let reach = &mut |_: u64, words: &[u64]| {
+            audit.reach(words[0]);
+            ControlFlow::Continue(())
+        };
+        self.0.index.scan(Bound::Unbounded, Direction::Forward, reach).unwrap();
+        let report = self.0.pool.finish_audit(audit);
+        assert_eq!(report.violations, Vec::<String>::new());
+        report.leaked_blocks
     }
 }
 
 impl<M: Media> Epochs for Observed<M> {
     fn unpin(&self, number: u64) {
         assert!(number == 1 && self.pinned.swap(false, Ordering::Relaxed));
-        self.observe();
     }
 }
 
@@ -278,16 +292,16 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
         self.0.index.get_many(keys, values)
     }
     fn insert_words(&self, key: u64, value: &[u64]) -> Result<bool, IndexError> {
-        self.changing().insert_words(key, value)
+        self.changing()?.insert_words(key, value)
     }
     fn update_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
-        self.changing().update_words(key, value, old)
+        self.changing()?.update_words(key, value, old)
     }
     fn upsert_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
-        self.changing().upsert_words(key, value, old)
+        self.changing()?.upsert_words(key, value, old)
     }
     fn remove_words(&self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.changing().remove_words(key, old)
+        self.changing()?.remove_words(key, old)
     }
     fn scan(
         &self,
@@ -311,43 +325,103 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
     }
     fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
         assert!(!self.0.pinned.swap(true, Ordering::Relaxed), "pinned twice");
-        self.0.observe();
         Ok(EpochGuard::new(&*self.0, 1))
+    }
+    fn join_epochs(&mut self, part: Arc<dyn EpochPart>) {
+        *self.0.part.lock() = Some(part);
+    }
+    fn sync(&self) -> Result<(), IndexError> {
+        assert!(!self.0.pinned.load(Ordering::Relaxed), "an end under a guard");
+        let (part, pool) = (self.0.part.lock().clone().unwrap(), &self.0.pool);
+        let epoch = pool.durable_epoch()? + 1;
+        part.prepare(epoch)?;
+        pool.media().fence(site!("test.epoch.fence"));
+        pool.commit_epoch(epoch)?;
+        part.finish()
     }
 }
 
-#[test]
-fn a_record_its_entry_and_the_block_that_is_freed_for_it_are_of_one_epoch() {
+fn epoched() -> (Epoched<Hardware>, Live<Hardware, U64Keys>) {
     let media =
         Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format()).unwrap();
     let index = Epoched::new(&pool);
-    let linked = Live::new(Box::new(Epoched(Arc::clone(&index.0))), Arc::clone(&pool));
-    let used = |write: &dyn Fn()| {
-        index.0.used.lock().clear();
-        write();
-        index.0.used.lock().clone()
-    };
-    // Runs of chunks of their own, so that what is used changes by them.
-    let (small, large) = ([1; 5000], [2; 9000]);
-    let value = |value| NewValue { value, expires_ms: None };
-    let put = used(&|| linked.replace(1, PPtr::NULL, value(&large)).unwrap());
-    assert!(matches!(*put, [pinned, changed, unpinned] if pinned < changed && changed == unpinned));
+    let live = Live::new(Box::new(Epoched(Arc::clone(&index.0))), pool);
+    (index, live)
+}
 
-    let old = linked.linked(1).unwrap().unwrap().record;
-    let replaced = used(&|| linked.replace(1, old, value(&small)).unwrap());
-    assert!(matches!(*replaced, [pinned, changed, unpinned]
-        if pinned < changed && unpinned < changed && unpinned < pinned));
+const SMALL: NewValue<'_> = NewValue { value: &[1; 50], expires_ms: None };
+/// A run of chunks of its own.
+const LARGE: NewValue<'_> = NewValue { value: &[2; 9000], expires_ms: None };
 
-    let old = linked.linked(1).unwrap().unwrap().record;
-    let removed = used(&|| linked.remove(1, old).unwrap());
-    assert!(
-        matches!(*removed, [pinned, changed, unpinned] if pinned == changed && unpinned < pinned)
-    );
-
-    let change = |key| Change { key, old: PPtr::NULL, new: Some(value(&small)) };
-    let batch = used(&|| linked.exchange_all(&[change(2), change(3)]).unwrap());
-    assert!(matches!(*batch, [pinned, first, second, unpinned]
-        if pinned < first && first == second && unpinned <= second));
+#[test]
+fn a_record_its_entry_and_the_block_that_is_freed_are_of_one_epoch() {
+    let (index, live) = epoched();
+    let allocated = || live.pool.space().unwrap().used_bytes;
+    for new in [SMALL, LARGE] {
+        live.replace(1, PPtr::NULL, new).unwrap();
+        live.index.sync().unwrap();
+        assert_eq!(index.leaked(), 0);
+        let old = live.linked(1).unwrap().unwrap().record;
+        live.replace(1, old, LARGE).unwrap();
+        live.index.sync().unwrap();
+        assert_eq!(index.leaked(), 0, "the old one is free, the new one in use");
+        let (used, old) = (allocated(), live.linked(1).unwrap().unwrap().record);
+        live.remove(1, old).unwrap();
+        assert_eq!(allocated(), used, "it is not free before the epoch has ended");
+        live.index.sync().unwrap();
+        assert!(allocated() < used && index.leaked() == 0);
+    }
+    let change = |key| Change { key, old: PPtr::NULL, new: Some(SMALL) };
+    live.exchange_all(&[change(2), change(3)]).unwrap();
     assert!(!index.0.pinned.load(Ordering::Relaxed));
+    live.index.sync().unwrap();
+    assert_eq!((index.leaked(), index.0.index.len()), (0, 2));
+}
+
+#[test]
+fn a_write_that_finds_no_room_ends_the_epoch_once_and_is_done_again() {
+    let (index, live) = epoched();
+    let durable = || live.pool.durable_epoch().unwrap();
+    index.refuse("x.");
+    live.replace(1, PPtr::NULL, LARGE).unwrap();
+    assert_eq!(durable(), 1, "the first attempt ended it");
+    index.refuse("xx");
+    assert!(live.replace(2, PPtr::NULL, LARGE).unwrap_err().is_full());
+    assert!(durable() == 2 && !live.is_interrupted());
+    live.index.sync().unwrap();
+    assert_eq!((index.leaked(), index.0.index.len()), (0, 1));
+}
+
+#[test]
+fn a_batch_that_is_refused_midway_is_taken_back_or_its_epoch_never_ends() {
+    let (index, live) = epoched();
+    let durable = || live.pool.durable_epoch().unwrap();
+    live.replace(2, PPtr::NULL, SMALL).unwrap();
+    let old = live.linked(2).unwrap().unwrap().record;
+    let changes = [
+        Change { key: 1, old: PPtr::NULL, new: Some(LARGE) },
+        Change { key: 2, old, new: Some(LARGE) },
+        Change { key: 3, old: PPtr::NULL, new: Some(SMALL) },
+    ];
+    // The third change is refused, the three are restored; twice.
+    index.refuse("..x.....x...");
+    assert!(live.exchange_all(&changes).unwrap_err().is_full());
+    assert_eq!(live.linked(2).unwrap().unwrap().record, old);
+    live.index.sync().unwrap();
+    assert_eq!((index.leaked(), index.0.index.len(), durable()), (0, 1, 2));
+    // It is refused once, and there is room when the epoch has ended.
+    index.refuse("..x");
+    live.exchange_all(&changes).unwrap();
+    live.index.sync().unwrap();
+    assert_eq!((index.leaked(), index.0.index.len(), durable()), (0, 3, 4));
+    // Restoring is refused as well: nobody can tell what is there.
+    let remove = |key| {
+        let old = live.linked(key).unwrap().unwrap().record;
+        Change { key, old, new: None }
+    };
+    index.refuse(".xx");
+    assert!(live.exchange_all(&[remove(1), remove(2)]).is_err() && live.is_interrupted());
+    assert!(matches!(live.index.sync(), Err(IndexError::EpochNotEnded)));
+    assert_eq!(durable(), 4);
 }

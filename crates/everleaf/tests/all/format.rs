@@ -15,6 +15,7 @@ fn with_tables(page: &str) -> String {
         .chain(everleaf_trees::fptree::layouts())
         .chain(everleaf_trees::sorted::layouts())
         .chain(everleaf_trees::nvtree::layouts())
+        .chain(everleaf_trees::masstree::layouts())
     {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);

@@ -3,6 +3,7 @@
 mod all_calls;
 mod beside_writers;
 mod common;
+mod epochs;
 mod files;
 mod first_lines;
 mod format;

@@ -326,6 +326,7 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
                 transactions: self.inner.transaction_counts(),
             },
             concurrency: self.concurrency,
+            ..IndexStatistics::default()
         }
     }
 

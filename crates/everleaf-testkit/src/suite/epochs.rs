@@ -1,0 +1,179 @@
+//! Directed scenarios of engines that are durable at the ends of epochs: what an epoch changed is
+//! taken back, epochs that end and that fail one after another, and what the store adds to an end.
+
+use everleaf::Engine;
+
+use super::case::Case;
+use super::directed::{closing, inserts, removes};
+use crate::Level::{Index, Store};
+use crate::ScriptKeys;
+use crate::ScriptKeys::{Bytes, U64};
+
+/// All of them. Nodes have four entries.
+pub(super) fn epochs(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for keys in [U64, Bytes] {
+        cases.extend(nodes(engine, keys));
+        cases.extend(stores(engine, keys));
+        for (name, script) in [
+            ("closed means closed", "insert 1 1\nexplore\ninsert 2 2\nclose\n"),
+            ("closed again", "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n"),
+        ] {
+            let name = format!("{name}, {keys:?}");
+            cases.push(closing(Case::scripted(&name, engine, Index, keys, 1, script)));
+        }
+    }
+    cases.extend(layers(engine));
+    for level in [Index, Store] {
+        let create = "create\ninsert 1 1\ninsert 2 2\nclose\nopen\ninsert 3 3\nupdate 1 4\nsync\n";
+        let script = format!("{}explore\n{create}", inserts(1..8));
+        for (name, script) in [("creation", create), ("creation over another pool", &script)] {
+            let name = format!("{name}, {level:?}");
+            cases.push(Case::scripted(&name, engine, level, U64, 1, script).with_budget(3));
+        }
+    }
+    cases
+}
+
+/// Nodes that change within an epoch, by each way that there is to take that back.
+fn nodes(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
+    let full = inserts([10, 20, 30, 40]);
+    let many = inserts((1..18).map(|i| i * 10));
+    let most = u64::MAX;
+    let scripts = [
+        (
+            "permutations",
+            "insert 10 1\ninsert 20 2\nexplore\ninsert 30 1\nremove 10\nsync\ninsert 10 2\nremove \
+             20\ncrash\nget 10\ninsert 15 1\nremove 99\ninsert 15 2\nsync\n"
+                .to_owned(),
+        ),
+        (
+            "values, two of a line, and one of 64 bits",
+            format!(
+                "{full}explore\nupdate 10 11\nupdate 10 12\nupdate 20 21\nsync\nupdate 20 \
+                 22\ncrash\nupdate 20 23\nupdate 40 {most}\nsync\nupdate 40 5\ncrash\nupdate 40 \
+                 6\nsync\n"
+            ),
+        ),
+        (
+            "a slot that was live when the epoch began",
+            format!("{full}explore\nremove 10\nremove 20\ninsert 50 50\nsync\ninsert 60 60\n"),
+        ),
+        (
+            "splits of a root and of a leaf",
+            format!(
+                "{full}explore\ninsert 25 1\nsync\ninsert 50 5\ninsert 60 6\ncrash\ninsert 25 \
+                 2\ninsert 15 1\ninsert 16 1\nsync\n"
+            ),
+        ),
+        (
+            "splits of inner nodes",
+            format!(
+                "{many}explore\n{}sync\n{}",
+                inserts((18..24).map(|i| i * 10)),
+                inserts((24..40).map(|i| i * 10))
+            ),
+        ),
+        (
+            "nodes that go",
+            format!(
+                "{many}explore\n{}sync\n{}crash\nremove 40\nsync\n",
+                removes([10, 20, 30]),
+                removes([40, 50, 60, 70])
+            ),
+        ),
+        (
+            "the last key of the tree",
+            "insert 10 1\nexplore\nremove 10\nepoch\ninsert 20 1\nreopen\nremove 20\nremove \
+             20\nsync\n"
+                .to_owned(),
+        ),
+        (
+            "crashes without the end of an epoch between them",
+            format!(
+                "{full}explore\nupdate 10 11\ncrash\nget 10\ncrash\nupdate 20 21\ncrash\nupdate \
+                 30 31\nsync\n"
+            ),
+        ),
+    ];
+    let case = |(name, script): &(&str, String)| {
+        let name = format!("{name}, {keys:?}");
+        Case::scripted(&name, engine, Index, keys, 1, script).with_budget(16)
+    };
+    scripts.iter().map(case).collect()
+}
+
+/// Keys that share slices: records, and layers that come and go.
+fn layers(engine: Engine) -> Vec<Case> {
+    let (a, b, c) = ("abcdefgh", "abcdefghij", "abcdefghijklmnopqrstuvwx");
+    let d = "abcdefghijklmnopqrstuvwz";
+    let scripts = [
+        (
+            "the value of a record, which becomes a layer",
+            format!(
+                "insert {b} 1\nexplore\nupdate {b} 3\ninsert {c} 4\ncrash\ninsert {c} 5\nsync\n\
+                 remove {c}\nremove {b}\nsync\n"
+            ),
+        ),
+        (
+            "layers in a row, which go together",
+            format!(
+                "insert {a} 1\ninsert {c} 1\nexplore\ninsert {d} 2\nsync\nremove {c}\nremove \
+                 {d}\ncrash\nremove {d}\nupdate {c} 7\nsync\nremove {c}\ninsert {d} 4\ncrash\n"
+            ),
+        ),
+        (
+            "a record that is freed and another in its place",
+            format!(
+                "insert {c} 1\nexplore\nremove {c}\nsync\ninsert {d} 2\nupdate {d} 3\nupdate {d} \
+                 4\nepoch\nremove {d}\ncrash\nget {d}\nupdate {d} 9\nsync\n"
+            ),
+        ),
+    ];
+    let case = |(name, script): &(&str, String)| {
+        Case::scripted(name, engine, Index, Bytes, 1, script).with_budget(16)
+    };
+    let mut cases: Vec<Case> = scripts.iter().map(case).collect();
+    let long = |i: u64| format!("{i:03}{}", "x".repeat(3000));
+    let script = (1..10).map(|i| format!("insert {} {i}\n", long(i))).collect::<String>()
+        + "sync\ninsert 5 1\nremove 5\n"
+        + &format!("remove {}\nreopen\n", long(3));
+    let growth = Case::scripted("growth", engine, Index, Bytes, 1, &script);
+    cases.push(growth.in_pool(64 << 10, 128 << 10).with_budget(4));
+    cases
+}
+
+/// Records, which end with the epochs of the index.
+fn stores(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
+    let few = inserts([1, 2, 3]);
+    let full = inserts([10, 20, 30, 40]);
+    let scripts = [
+        (
+            "values replaced and removed",
+            format!(
+                "{few}explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nsync\nremove \
+                 3\nupdate 2 3\nreopen\ninsert 5 7\nupdate 2 4\nupdate 2 4\nsync\n"
+            ),
+        ),
+        (
+            "values that come and go within an epoch",
+            format!(
+                "{few}explore\ninsert 4 1\nremove 4\ninsert 4 2\nsync\nremove 4\ninsert 4 \
+                 5\ncrash\nupdate 4 1\nepoch\nupdate 4 2\nsync\n"
+            ),
+        ),
+        (
+            "batches, and what they free used again",
+            format!(
+                "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; \
+                 upsert 40 3\nsync\nbatch remove 10; remove 15\ninsert 50 30\ncrash\nbatch insert \
+                 50 3; upsert 10 4\nsync\ninsert 60 5\n"
+            ),
+        ),
+    ];
+    let case = |(name, script): &(&str, String)| {
+        let name = format!("{name}, {keys:?}, store");
+        Case::scripted(&name, engine, Store, keys, 1, script).with_budget(16)
+    };
+    scripts.iter().map(case).collect()
+}

@@ -1,0 +1,239 @@
+//! Writing on an engine that is durable at the ends of epochs: no step of it flushes or fences, but
+//! where the index copies a node to its log.
+//!
+//! ```text
+//! P1  under a guard of the epoch: room in the worker's log, the new record   reserve, alloc_record
+//! P2  the index holds new instead of old                                     the engine's own
+//! P3  old is retired; the guard goes                                         retire
+//!     Crash so far: the epoch has failed. The index, the records and the table of chunks are
+//!     what they were when the last epoch ended.
+//! P4  the index ends the epoch: the workers' part is written and flushed     prepare
+//! P5  COMMIT the pool's epoch                                                the index
+//!     Crash from here on: the epoch has ended. What the table lacks is done again by recovery.
+//! P6  the table tells of new and old                                         finish
+//! ```
+//!
+//! All changes of a batch are made under one guard, so they are of one epoch, and need no log of
+//! their own. A write that is refused is undone in DRAM and in the index: the record that was
+//! allocated is retired, entries that the index has taken are restored. Where the pool is full, what
+//! was retired in this epoch may be enough: the epoch is ended once, and the write begins again.
+//!
+//! A write that was left midway is in an epoch that must never end: from then on none does, and
+//! opening the pool goes back to the end of the last one.
+//!
+//! A guard is taken after all locks under which code of the caller may run (of keys, and of scans),
+//! so nothing that a caller does keeps an epoch from ending.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use everleaf_index::{EpochPart, EpochTimer, IndexError};
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::{EpochWorker, Pool, Record, slot_of_thread};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::batch::{Link, settle};
+use super::{Change, Live, POOLED_WORKERS, Unsettled, holds};
+use crate::value_record::{Front, KeyBytes};
+use crate::{Error, StoreKey};
+
+/// A place for a worker, on lines of its own.
+type Slot<M> = CachePadded<Mutex<Option<EpochWorker<M>>>>;
+
+/// The records of a store whose index is durable at the ends of epochs: they end with it.
+pub(super) struct EpochRecords<M: Media> {
+    pool: Arc<Pool<M>>,
+    /// Workers, made when they are first needed.
+    workers: Box<[Slot<M>]>,
+    /// A write was left midway: its epoch must not end.
+    interrupted: Arc<AtomicBool>,
+    /// Something was written since this was last taken.
+    written: AtomicBool,
+}
+
+impl<M: Media> EpochRecords<M> {
+    pub fn new(pool: &Arc<Pool<M>>, interrupted: &Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self {
+            pool: Arc::clone(pool),
+            workers: (0..POOLED_WORKERS).map(|_| CachePadded::new(Mutex::new(None))).collect(),
+            interrupted: Arc::clone(interrupted),
+            written: AtomicBool::new(false),
+        })
+    }
+
+    /// Calls `work` with a worker that no other thread uses. The caller holds a guard of the epoch.
+    fn with_worker<R>(
+        &self,
+        work: impl FnOnce(&mut EpochWorker<M>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        if !self.written.load(Ordering::Relaxed) {
+            self.written.store(true, Ordering::Relaxed);
+        }
+        let mut slot = self.free_slot();
+        match &mut *slot {
+            Some(worker) => work(worker),
+            empty => work(empty.insert(EpochWorker::new(self.pool.worker()?)?)),
+        }
+    }
+
+    /// A slot that no other thread has. Those who have them wait for nothing that waits for this.
+    fn free_slot(&self) -> MutexGuard<'_, Option<EpochWorker<M>>> {
+        let first = slot_of_thread::<M>(self.workers.len());
+        loop {
+            for at in 0..self.workers.len() {
+                if let Some(slot) = self.workers[(first + at) % self.workers.len()].try_lock() {
+                    return slot;
+                }
+            }
+            self.pool.media().relax();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Calls `step` with each worker. No other thread has one: the epoch is ending.
+    fn each_worker(
+        &self,
+        step: impl Fn(&mut EpochWorker<M>) -> Result<(), everleaf_pool::PoolError>,
+    ) -> Result<(), IndexError> {
+        for slot in &self.workers {
+            if let Some(worker) = &mut *slot.lock() {
+                step(worker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something was written since the last call.
+    fn take_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed) && self.written.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl<M: Media> EpochPart for EpochRecords<M> {
+    fn prepare(&self, epoch: u64) -> Result<(), IndexError> {
+        if self.interrupted.load(Ordering::Acquire) {
+            return Err(IndexError::EpochNotEnded);
+        }
+        self.each_worker(|worker| worker.prepare(epoch))
+    }
+
+    fn finish(&self) -> Result<(), IndexError> {
+        self.each_worker(EpochWorker::finish)
+    }
+}
+
+impl<M: Media, K: StoreKey> Live<M, K> {
+    /// Ends an epoch once in an interval, if anything was written in it. Not where runs must
+    /// repeat: there `sync` ends epochs.
+    pub(crate) fn end_epochs_every(&mut self, interval: Duration) {
+        let Some(records) = self.epochs.as_ref().filter(|_| !M::REPEATABLE) else { return };
+        let (records, index) = (Arc::clone(records), Arc::clone(&self.index));
+        let end = move || !records.take_written() || index.sync().is_ok();
+        self.timer = Some(EpochTimer::start(interval, end));
+    }
+
+    /// Links a new record of `parts`, or nothing, in place of `old`.
+    pub(super) fn exchange_in_epoch(
+        &self,
+        records: &EpochRecords<M>,
+        key: K::Ref<'_>,
+        old: PPtr<Record>,
+        parts: Option<&[&[u8]]>,
+    ) -> Result<(), Error> {
+        self.within_epoch(records, |worker| {
+            // P1. From here on no retirement is refused.
+            worker.reserve(2)?;
+            let new = parts.map_or(Ok(PPtr::NULL), |parts| worker.alloc_record(parts))?;
+            let unsettled = Unsettled(&self.interrupted);
+            // P2.
+            let changed = if new.is_null() {
+                self.index.remove(key)
+            } else {
+                self.index.upsert(key, new.offset())
+            };
+            let linked = changed.is_ok() || holds(&*self.index, key, old, new)?;
+            // P3: old is retired, or new if the index refused.
+            let unlinked = if linked { old } else { new };
+            if !unlinked.is_null() {
+                worker.retire(unlinked)?;
+            }
+            std::mem::forget(unsettled);
+            changed?;
+            Ok(())
+        })
+    }
+
+    /// Does all changes of a batch or none. The caller has the locks of the keys.
+    pub(super) fn exchange_all_in_epoch(
+        &self,
+        records: &EpochRecords<M>,
+        changes: &[Change<'_, K>],
+    ) -> Result<(), Error> {
+        // Visitors of scans are waited for before an epoch is pinned: it would wait with them.
+        let _scans_wait = self.lock_scans_out();
+        self.within_epoch(records, |worker| {
+            // P1. What is refused so far has changed nothing.
+            self.index.reserve(changes.len())?;
+            worker.reserve(2 * changes.len())?;
+            let unsettled = Unsettled(&self.interrupted);
+            let mut links = Vec::with_capacity(changes.len());
+            let staged = changes.iter().try_for_each(|change| {
+                links.push(stage(worker, change)?);
+                Ok::<(), Error>(())
+            });
+            // P2.
+            let done = match staged {
+                Ok(()) => settle(&*self.index, &links)?,
+                refused => refused,
+            };
+            // P3.
+            for link in &links {
+                let unlinked = if done.is_ok() { link.old } else { link.new };
+                if !unlinked.is_null() {
+                    worker.retire(unlinked)?;
+                }
+            }
+            std::mem::forget(unsettled);
+            done
+        })
+    }
+
+    /// Does `work` within one epoch. Should the pool be full, the epoch is ended, so that what it
+    /// has retired can be used, and `work` is done again.
+    fn within_epoch(
+        &self,
+        records: &EpochRecords<M>,
+        mut work: impl FnMut(&mut EpochWorker<M>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut relieved = false;
+        loop {
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let guard = self.index.pin()?;
+            match records.with_worker(&mut work) {
+                Err(error) if error.is_full() && !relieved && !self.is_interrupted() => {
+                    relieved = true;
+                    drop(guard);
+                    self.index.sync()?;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// The new record of a change.
+fn stage<'c, M: Media, K: StoreKey>(
+    worker: &mut EpochWorker<M>,
+    change: &Change<'c, K>,
+) -> Result<Link<K::Ref<'c>>, Error> {
+    let Change { key, old, new } = change;
+    let bytes = KeyBytes::of(K::widen(*key));
+    let new = new.map_or(Ok(PPtr::NULL), |new| {
+        worker.alloc_record(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value])
+    })?;
+    Ok(Link { key: *key, old: *old, new })
+}
