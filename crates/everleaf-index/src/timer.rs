@@ -23,9 +23,10 @@ impl EpochTimer {
     /// use std::sync::mpsc::channel;
     /// use std::time::Duration;
     ///
+    /// use everleaf_index::EpochTimer;
+    ///
     /// let (told, ended) = channel();
-    /// let timer =
-    ///     everleaf_index::EpochTimer::start(Duration::from_millis(1), move || told.send(()).is_ok());
+    /// let timer = EpochTimer::start(Duration::from_millis(1), move || told.send(()).is_ok());
     /// ended.recv()?;
     /// ended.recv()?;
     /// drop(timer);

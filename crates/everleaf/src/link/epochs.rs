@@ -15,8 +15,9 @@
 //!
 //! All changes of a batch are made under one guard, so they are of one epoch, and need no log of
 //! their own. A write that is refused is undone in DRAM and in the index: the record that was
-//! allocated is retired, entries that the index has taken are restored. Where the pool is full, what
-//! was retired in this epoch may be enough: the epoch is ended once, and the write begins again.
+//! allocated is retired, entries that the index has taken are restored. Where the pool is full,
+//! what was retired in this epoch may be enough: the epoch is ended once, and the write begins
+//! again.
 //!
 //! A write that was left midway is in an epoch that must never end: from then on none does, and
 //! opening the pool goes back to the end of the last one.
