@@ -40,7 +40,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// The first layer, and how many there are.
-
     fn link_layers(
         &self,
         (mut a, of_a): (&[u8], u64),
