@@ -42,6 +42,9 @@ pub enum IndexError {
         pool and open it again, which goes back to the end of the last epoch"
     )]
     EpochNotEnded,
+    /// The thread that ends epochs could not be started.
+    #[error("a thread could not be started: {0}; allow the process more threads")]
+    Thread(std::io::Error),
     /// The index is damaged.
     #[error(
         "the index is damaged at offset {offset:#x}: {what}; a check shows what else is, \

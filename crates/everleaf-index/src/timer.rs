@@ -1,8 +1,10 @@
 //! The thread that ends the epochs of a buffered index.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+use crate::IndexError;
 
 /// A thread that ends epochs, until this is dropped or an epoch cannot be ended.
 ///
@@ -18,6 +20,9 @@ pub struct EpochTimer {
 impl EpochTimer {
     /// Calls `end` once in an interval, as long as it says that it can be called again.
     ///
+    /// # Errors
+    /// [`IndexError::Thread`] if the process may not have another thread.
+    ///
     /// # Examples
     /// ```
     /// use std::sync::mpsc::channel;
@@ -26,15 +31,18 @@ impl EpochTimer {
     /// use everleaf_index::EpochTimer;
     ///
     /// let (told, ended) = channel();
-    /// let timer = EpochTimer::start(Duration::from_millis(1), move || told.send(()).is_ok());
+    /// let timer = EpochTimer::start(Duration::from_millis(1), move || told.send(()).is_ok())?;
     /// ended.recv()?;
     /// ended.recv()?;
     /// drop(timer);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn start(interval: Duration, mut end: impl FnMut() -> bool + Send + 'static) -> Self {
+    pub fn start(
+        interval: Duration,
+        mut end: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self, IndexError> {
         let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || {
+        let run = move || {
             let mut next = Instant::now() + interval;
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
@@ -45,8 +53,10 @@ impl EpochTimer {
                 // After an end that took longer than the interval none is made up for.
                 next = Instant::now().max(next + interval);
             }
-        });
-        Self { stop: Some(stop), thread: Some(thread) }
+        };
+        let named = Builder::new().name("everleaf-epochs".to_owned());
+        let thread = named.spawn(run).map_err(IndexError::Thread)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

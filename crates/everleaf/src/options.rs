@@ -306,7 +306,7 @@ impl CreateOptions {
             self.clock.clone(),
         )?;
         held.tell(attached.opening_mut());
-        attached.end_epochs();
+        attached.end_epochs()?;
         Ok(Arc::new(attached))
     }
 }
@@ -553,7 +553,7 @@ impl OpenOptions {
         opening.writable = !self.read_only;
         held.tell(opening);
         opening.recovery = start.elapsed();
-        attached.end_epochs();
+        attached.end_epochs()?;
         let store = Store::over(Arc::new(attached));
         if !self.read_only {
             store.finish_drops()?;

@@ -178,7 +178,7 @@ impl Session {
         )?;
         let target = IndexTarget::new(index);
         // A run that must repeat ends no epochs: it counts what operations cost.
-        Ok((pool, if M::REPEATABLE { target } else { target.ending_epochs() }))
+        Ok((pool, if M::REPEATABLE { target } else { target.ending_epochs()? }))
     }
 
     /// An empty store on a media, and its pool.

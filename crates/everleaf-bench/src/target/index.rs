@@ -33,13 +33,13 @@ impl<K: BenchKey> IndexTarget<K> {
     }
 
     /// The same, and its epochs are ended as often as those of a store, if it has any.
-    pub fn ending_epochs(mut self) -> Self {
+    pub fn ending_epochs(mut self) -> Result<Self, BenchError> {
         if self.index.contract() == Contract::Buffered {
             let interval = Duration::from_millis(DurabilityMode::DEFAULT_INTERVAL_MS.into());
             let index = Arc::clone(&self.index);
-            self.timer = Some(EpochTimer::start(interval, move || index.sync().is_ok()));
+            self.timer = Some(EpochTimer::start(interval, move || index.sync().is_ok())?);
         }
-        self
+        Ok(self)
     }
 
     /// Closes the index and lets go of it.

@@ -136,12 +136,16 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     /// Ends epochs from now on, where the engine has them and the store is written to.
-    pub(crate) fn end_epochs(&self) {
-        let DurabilityMode::Buffered { interval_ms } = self.opening.mode else { return };
+    ///
+    /// # Errors
+    /// [`IndexError::Thread`](everleaf_index::IndexError::Thread).
+    pub(crate) fn end_epochs(&self) -> Result<(), Error> {
+        let DurabilityMode::Buffered { interval_ms } = self.opening.mode else { return Ok(()) };
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.as_mut().filter(|_| self.opening.writable) {
-            live.end_epochs_every(Duration::from_millis(interval_ms.into()));
+            live.end_epochs_every(Duration::from_millis(interval_ms.into()))?;
         }
+        Ok(())
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {

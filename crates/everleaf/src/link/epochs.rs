@@ -128,11 +128,17 @@ impl<M: Media> EpochPart for EpochRecords<M> {
 impl<M: Media, K: StoreKey> Live<M, K> {
     /// Ends an epoch once in an interval, if anything was written in it. Not where runs must
     /// repeat: there `sync` ends epochs.
-    pub(crate) fn end_epochs_every(&mut self, interval: Duration) {
-        let Some(records) = self.epochs.as_ref().filter(|_| !M::REPEATABLE) else { return };
+    ///
+    /// # Errors
+    /// [`IndexError::Thread`].
+    pub(crate) fn end_epochs_every(&mut self, interval: Duration) -> Result<(), IndexError> {
+        let Some(records) = self.epochs.as_ref().filter(|_| !M::REPEATABLE) else {
+            return Ok(());
+        };
         let (records, index) = (Arc::clone(records), Arc::clone(&self.index));
         let end = move || !records.take_written() || index.sync().is_ok();
-        self.timer = Some(EpochTimer::start(interval, end));
+        self.timer = Some(EpochTimer::start(interval, end)?);
+        Ok(())
     }
 
     /// Links a new record of `parts`, or nothing, in place of `old`.
