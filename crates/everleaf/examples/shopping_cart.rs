@@ -9,6 +9,8 @@ use everleaf::{Result, Store, Tree};
 
 /// Carts are kept so long after the last change.
 const KEPT: Duration = Duration::from_secs(30 * 60);
+/// No article has a greater name.
+const LAST: &str = "\u{10ffff}";
 
 struct Shop {
     store: Store,
@@ -30,19 +32,20 @@ impl Shop {
         })
     }
 
-    /// Takes one from the stock and puts it into a cart. Two customers who want the last one: one
-    /// of them gets it. A crash between the two writes loses the one that was taken.
+    /// Takes one from the stock and puts it into a cart: both or neither, whatever happens. Of two
+    /// customers who want the last one, one gets it.
     fn take(&self, customer: &str, article: &str) -> Result<bool> {
-        loop {
-            let Some(before) = self.stock.get(article)?.filter(|count| *count > 0) else {
+        self.store.transaction(|tx| {
+            let left = tx.on(&self.stock)?.get(article)?.unwrap_or(0);
+            if left == 0 {
                 return Ok(false);
-            };
-            if self.stock.compare_and_swap(article, Some(&before), Some(&(before - 1)))? {
-                let already = self.carts.get((customer, article))?.unwrap_or(0);
-                self.carts.put_for((customer, article), already + 1, KEPT)?;
-                return Ok(true);
             }
-        }
+            tx.on(&self.stock)?.put(article, left - 1)?;
+            let mut carts = tx.on(&self.carts)?;
+            let already = carts.get((customer, article))?.unwrap_or(0);
+            carts.put_for((customer, article), already + 1, KEPT)?;
+            Ok(true)
+        })
     }
 
     /// The lines of a cart.
@@ -59,16 +62,17 @@ impl Shop {
     }
 
     /// Makes an order of a cart: the order is there and the cart is empty, or neither, whatever
-    /// happens.
+    /// happens, and nothing that is put into the cart meanwhile is lost.
     fn order(&self, customer: &str, number: u64) -> Result<()> {
-        let mut batch = self.store.batch();
-        let mut text = String::new();
-        for (article, count) in self.cart(customer)? {
-            text += &format!("{count} x {article}\n");
-            batch.on(&self.carts)?.delete((customer, article))?;
-        }
-        batch.on(&self.orders)?.put_if_absent(number, text)?;
-        batch.commit().map(drop)
+        self.store.transaction(|tx| {
+            let mut text = String::new();
+            let lines = tx.on(&self.carts)?.range((customer, "")..=(customer, LAST))?;
+            for ((_, article), count) in lines {
+                text += &format!("{count} x {article}\n");
+                tx.on(&self.carts)?.delete((customer, article))?;
+            }
+            tx.on(&self.orders)?.put(number, text)
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::batch::Write;
 use crate::keyspace::Space;
 use crate::life::Life;
 use crate::snapshot::Images;
+use crate::transaction::{Bounds, Reads};
 use crate::transfer::Watch;
 use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
 
@@ -75,6 +76,22 @@ pub trait Backend: Send + Sync {
     ) -> Result<Written, Error>;
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
+    /// Nothing read yet, at this moment.
+    fn begin_reads(&self) -> Result<Reads, Error>;
+    /// Reads a key, at the moment of what was read so far.
+    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error>;
+    /// Reads at most so many entries of a range from one end, at the moment of what was read so
+    /// far; what is left of the range, if anything is.
+    fn scan_into(
+        &self,
+        reads: &mut Reads,
+        life: &Life,
+        range: Bounds,
+        end: Direction,
+        limit: usize,
+    ) -> Result<Option<Bounds>, Error>;
+    /// All of the writes, if everything that was read is still so; else none.
+    fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error>;
     /// Shows the value under the lock of the key; returns whether there is one.
     fn get_with(
         &self,

@@ -162,6 +162,10 @@ pub enum Error {
     /// is written.
     #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
     Interrupted,
+    /// What a transaction had read was written by another thread before its commit. Nothing of it
+    /// has happened.
+    #[error("another thread has written what this transaction had read; run it again")]
+    Conflict,
     /// The tree of a handle was dropped.
     #[error("the tree was dropped; ask the store for it by its name again")]
     TreeDropped,

@@ -37,6 +37,7 @@
 //!   moment.
 //! * **Batches** happen together or not at all, across all [trees](Store::tree) of a store, see
 //!   [`Batch`].
+//! * **Transactions** read and write many keys as if nobody else did, see [`Transaction`].
 //! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key;
 //!   [`Store::check`] looks for all of it.
 //!
@@ -45,7 +46,8 @@
 //! (`everleaf-trees`) maps the key to the record's offset. The order in which the two become
 //! durable is in `link.rs`.
 //!
-//! Map of the files: `store` `tree` `view` `batch` `snapshot` (what users call) · `handle` (what is
+//! Map of the files: `store` `tree` `view` `batch` `transaction` `snapshot` (what users
+//! call) · `handle` (what is
 //! behind them) · `typed` (trees with types) · `options` (making and opening) · `key` · `keyspace`
 //! `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
 //! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
@@ -83,6 +85,7 @@ mod scan;
 mod snapshot;
 mod statistics;
 mod store;
+mod transaction;
 mod transfer;
 mod tree;
 mod typed;
@@ -112,6 +115,7 @@ pub use scan::{Entry, Keys, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Statistics};
 pub use store::Store;
+pub use transaction::{Transaction, TransactionOn};
 pub use transfer::{Progress, Watch};
 pub use tree::Tree;
 #[cfg(feature = "serde")]

@@ -31,17 +31,14 @@
 //! once. If even that fails, or if it panics, no more is written and the pool is left marked as not
 //! closed: opening it recovers.
 
-use std::hash::{Hash, Hasher};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_utils::Backoff;
 use everleaf_index::{Contract, Direction, EpochTimer, Index, Links};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rustc_hash::FxHasher;
+use parking_lot::RwLock;
 
 use self::epochs::EpochRecords;
 use crate::backend::NewValue;
@@ -49,10 +46,9 @@ use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
 pub(crate) use self::batch::Change;
+pub(crate) use self::locks::{Held, Versions};
+use self::locks::{KeyLock, key_locks};
 
-/// Locks of keys: many more than threads, so that two keys that are written at a time seldom share
-/// one.
-const KEY_LOCKS: usize = 1024;
 /// Workers that a store uses at a time: half of the pool's, the others are for its index.
 const POOLED_WORKERS: usize = 32;
 
@@ -67,7 +63,7 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
     links: Links,
     pub(crate) pool: Arc<Pool<M>>,
     workers: Workers<M>,
-    key_locks: Box<[RwLock<()>]>,
+    key_locks: Box<[KeyLock]>,
     /// Held by a batch while it changes the index, shared by scans.
     batches: RwLock<()>,
     /// A write was left midway.
@@ -77,8 +73,7 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
 impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn new(mut index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
         let workers = Workers::new(Arc::clone(&pool), POOLED_WORKERS);
-        let key_locks = (0..KEY_LOCKS).map(|_| RwLock::new(())).collect();
-        let (batches, interrupted) = (RwLock::new(()), Arc::default());
+        let (key_locks, batches, interrupted) = (key_locks(), RwLock::new(()), Arc::default());
         let epochs = (index.contract() == Contract::Buffered).then(|| {
             let records = EpochRecords::new(&pool, &interrupted);
             index.join_epochs(Arc::clone(&records) as _);
@@ -92,74 +87,6 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// Whether a write was left midway, so that only opening the pool again can settle it.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Acquire)
-    }
-
-    /// Keeps writers of `key` away, and so the record that it leads to.
-    pub(crate) fn lock_to_read(&self, key: K::Ref<'_>) -> RwLockReadGuard<'_, ()> {
-        self.shared(&self.key_locks[self.lock_of(key)])
-    }
-
-    /// Keeps everybody else away from the value of `key`.
-    pub(crate) fn lock_to_write(&self, key: K::Ref<'_>) -> RwLockWriteGuard<'_, ()> {
-        self.exclusive(&self.key_locks[self.lock_of(key)])
-    }
-
-    fn lock_of(&self, key: K::Ref<'_>) -> usize {
-        let mut hasher = FxHasher::default();
-        KeyBytes::of(K::widen(key)).as_slice().hash(&mut hasher);
-        (hasher.finish() >> 32) as usize % KEY_LOCKS
-    }
-
-    /// The locks of many keys, each once, in the order in which everybody takes them.
-    fn locks_of(&self, keys: &[K::Ref<'_>]) -> Vec<&RwLock<()>> {
-        let mut locks: Vec<usize> = keys.iter().map(|key| self.lock_of(*key)).collect();
-        locks.sort_unstable();
-        locks.dedup();
-        locks.into_iter().map(|lock| &self.key_locks[lock]).collect()
-    }
-
-    /// As [`lock_to_read`](Self::lock_to_read), for many keys.
-    pub(crate) fn lock_all_to_read(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockReadGuard<'_, ()>> {
-        self.locks_of(keys).into_iter().map(|lock| self.shared(lock)).collect()
-    }
-
-    /// As [`lock_to_write`](Self::lock_to_write), for many keys.
-    pub(crate) fn lock_all_to_write(&self, keys: &[K::Ref<'_>]) -> Vec<RwLockWriteGuard<'_, ()>> {
-        self.locks_of(keys).into_iter().map(|lock| self.exclusive(lock)).collect()
-    }
-
-    /// While this is held the index has no batch in part.
-    pub(crate) fn lock_batches_out(&self) -> RwLockReadGuard<'_, ()> {
-        self.shared(&self.batches)
-    }
-
-    /// While this is held no thread scans.
-    fn lock_scans_out(&self) -> RwLockWriteGuard<'_, ()> {
-        self.exclusive(&self.batches)
-    }
-
-    /// Takes a lock together with others. Blocking is fair: a writer that waits lets no more
-    /// readers in, else those of a key that is always being read would keep it waiting for ever.
-    /// Under the explorer, which schedules, no thread may block.
-    fn shared<'l>(&self, lock: &'l RwLock<()>) -> RwLockReadGuard<'l, ()> {
-        if M::SCHEDULED { self.wait_for(|| lock.try_read()) } else { lock.read() }
-    }
-
-    /// Takes a lock alone.
-    fn exclusive<'l>(&self, lock: &'l RwLock<()>) -> RwLockWriteGuard<'l, ()> {
-        if M::SCHEDULED { self.wait_for(|| lock.try_write()) } else { lock.write() }
-    }
-
-    /// Spins, then yields: the media must hear of every turn.
-    fn wait_for<G>(&self, mut attempt: impl FnMut() -> Option<G>) -> G {
-        let backoff = Backoff::new();
-        loop {
-            if let Some(guard) = attempt() {
-                return guard;
-            }
-            self.pool.media().relax();
-            backoff.snooze();
-        }
     }
 
     /// Completes or undoes the writes that a crash cut; how many these were.
@@ -327,5 +254,6 @@ pub(crate) const fn foreign_record(offset: u64) -> Error {
 mod batch;
 mod doubt;
 mod epochs;
+mod locks;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 //! An index and a pool made one store.
 //!
 //! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
-//! `write` · `durable` (waiting for the medium) · `counts` (how many keys each tree has).
+//! `write` · `transaction` · `durable` (waiting for the medium) · `counts` (how many keys each tree has).
 
 mod counts;
 mod durable;
 mod read;
+mod transaction;
 mod write;
 
 use std::fs::File;
@@ -29,6 +30,7 @@ use crate::life::Life;
 use crate::link::Live;
 use crate::registry::Opening as IndexOpening;
 use crate::snapshot::{Images, Snapshots};
+use crate::transaction::{Bounds, Reads};
 use crate::transfer::Watch;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
@@ -211,6 +213,29 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
         self.write_together(writes)
+    }
+
+    fn begin_reads(&self) -> Result<Reads, Error> {
+        Attached::begin_reads(self)
+    }
+
+    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error> {
+        Attached::read_into(self, reads, life, key)
+    }
+
+    fn scan_into(
+        &self,
+        reads: &mut Reads,
+        life: &Life,
+        range: Bounds,
+        end: Direction,
+        limit: usize,
+    ) -> Result<Option<Bounds>, Error> {
+        Attached::scan_into(self, reads, life, range, end, limit)
+    }
+
+    fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error> {
+        self.commit_reads(reads, writes)
     }
 
     fn get_with(

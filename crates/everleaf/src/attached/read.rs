@@ -37,7 +37,7 @@ fn copied(found: Found<'_>) -> (Vec<u8>, Option<u64>) {
     (found.value.to_vec(), found.expires_ms)
 }
 
-fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>, Error> {
+pub(super) fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K::Ref<'_>>, Error> {
     Ok(match bound {
         Bound::Included(key) => Bound::Included(K::narrow(key)?),
         Bound::Excluded(key) => Bound::Excluded(K::narrow(key)?),

@@ -10,7 +10,7 @@ use super::read::Now;
 use crate::backend::{Condition, Found, NewValue, Written};
 use crate::batch::{Kind, Write};
 use crate::life::Life;
-use crate::link::{Change, Live, value_record};
+use crate::link::{Change, Held, Live, value_record};
 use crate::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
 
@@ -34,7 +34,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let narrow = K::narrow_checked(key)?;
         self.writing(|live| {
             life.check()?;
-            let _lock = live.lock_to_write(narrow);
+            let mut lock = live.lock_to_write(narrow);
             let _note = self.note(live, &[narrow]); // Dropped before the lock.
             let linked = live.linked(narrow)?;
             let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
@@ -53,6 +53,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             };
             if done && !(new.is_none() && old.is_null()) {
                 self.keep_image(live, key, old)?;
+                lock.begin_change();
                 match new {
                     Some(new) => live.replace(narrow, old, new)?,
                     None => live.remove(narrow, old)?,
@@ -84,38 +85,49 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             .collect::<Result<Vec<_>, _>>()?;
         self.writing(|live| {
             writes.iter().try_for_each(|write| write.life.check())?;
-            let _locks = live.lock_all_to_write(&keys);
-            let _note = self.note(live, &keys); // Dropped before the locks.
-            let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
-            let now = Now::of(self);
-            for key in &keys {
-                if !outcomes.contains_key(key) {
-                    let linked = live.linked(*key)?;
-                    let present = linked.is_some_and(|linked| !now.is_past(linked.expires_ms));
-                    let old = linked.map_or(PPtr::NULL, |linked| linked.record);
-                    outcomes.insert(*key, Outcome { old, present, new: None });
-                }
-            }
-            let mut written = Vec::with_capacity(writes.len());
-            for (write, key) in writes.iter().zip(&keys) {
-                let Some(outcome) = outcomes.get_mut(key) else { continue };
-                written.push(outcome.then(write));
-            }
-            let changes: Vec<Change<'_, K>> =
-                outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
-            for change in &changes {
-                self.keep_image(live, K::widen(change.key), change.old)?;
-            }
-            live.exchange_all(&changes)?;
-            for change in &changes {
-                self.counts.changed(
-                    K::widen(change.key),
-                    !change.old.is_null(),
-                    change.new.is_some(),
-                );
-            }
-            Ok(written)
+            let mut locks = live.lock_all_to_write(&keys);
+            self.write_locked(live, &mut locks, writes, &keys)
         })
+    }
+
+    /// The same where the caller has the locks of the keys, alone.
+    pub(super) fn write_locked<'w>(
+        &self,
+        live: &Live<M, K>,
+        locks: &mut [Held<'_>],
+        writes: &'w [Write],
+        keys: &[K::Ref<'w>],
+    ) -> Result<Vec<Written>, Error> {
+        let _note = self.note(live, keys); // Dropped before the locks.
+        let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
+        let now = Now::of(self);
+        for key in keys {
+            if !outcomes.contains_key(key) {
+                let linked = live.linked(*key)?;
+                let present = linked.is_some_and(|linked| !now.is_past(linked.expires_ms));
+                let old = linked.map_or(PPtr::NULL, |linked| linked.record);
+                outcomes.insert(*key, Outcome { old, present, new: None });
+            }
+        }
+        let mut written = Vec::with_capacity(writes.len());
+        for (write, key) in writes.iter().zip(keys) {
+            let Some(outcome) = outcomes.get_mut(key) else { continue };
+            written.push(outcome.then(write));
+        }
+        let changes: Vec<Change<'_, K>> =
+            outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
+        for change in &changes {
+            self.keep_image(live, K::widen(change.key), change.old)?;
+        }
+        if !changes.is_empty() {
+            Held::begin_change(locks);
+        }
+        live.exchange_all(&changes)?;
+        for change in &changes {
+            let (had, has) = (!change.old.is_null(), change.new.is_some());
+            self.counts.changed(K::widen(change.key), had, has);
+        }
+        Ok(written)
     }
 }
 

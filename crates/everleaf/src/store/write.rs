@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Store;
-use crate::{AsKey, Batch, Entry, Key, KeyRange, Result, Scan};
+use crate::{AsKey, Batch, Entry, Error, Key, KeyRange, Result, Scan, Transaction};
 
 /// Writing. Every write is durable when it returns, as far as
 /// [`Statistics::durability`](crate::Statistics::durability) says, and a write that is cut by a
@@ -261,6 +261,60 @@ impl Store {
     /// ```
     pub fn batch(&self) -> Batch {
         self.default_tree().batch()
+    }
+
+    /// Reads and writes many keys at one moment: runs `work`, and commits what it wrote, durably,
+    /// if nothing of what it read was written by another thread meanwhile. Where it was, `work` runs
+    /// again, up to 64 times with a growing pause; so it must do nothing but read and write through
+    /// the [`Transaction`] that it is given. If it fails, nothing is written.
+    ///
+    /// # Errors
+    /// What `work` says; [`Conflict`](crate::Error::Conflict) if other threads wrote in between
+    /// each time; as [`Transaction::commit`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// # store.put("ann", "100")?;
+    /// fn pay(store: &everleaf::Store, from: &str, to: &str, sum: u64) -> everleaf::Result<bool> {
+    ///     store.transaction(|tx| {
+    ///         let mut has = |name: &str| -> everleaf::Result<u64> {
+    ///             let text = tx.get(name)?.unwrap_or_default();
+    ///             Ok(String::from_utf8_lossy(&text).parse().unwrap_or(0))
+    ///         };
+    ///         let (payer, payee) = (has(from)?, has(to)?);
+    ///         if payer < sum {
+    ///             return Ok(false);
+    ///         }
+    ///         tx.put(from, (payer - sum).to_string())?;
+    ///         tx.put(to, (payee + sum).to_string())?;
+    ///         Ok(true)
+    ///     })
+    /// }
+    /// assert!(pay(&store, "ann", "bob", 30)?);
+    /// assert!(!pay(&store, "ann", "bob", 80)?);
+    /// assert_eq!(store.get("bob")?.as_deref(), Some(&b"30"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transaction<R, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Transaction) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        Transaction::run(self.default_tree().handle(), work)
+    }
+
+    /// Begins a [`Transaction`], which the caller commits, and runs again after a
+    /// [`Conflict`](crate::Error::Conflict).
+    ///
+    /// # Errors
+    /// [`Closed`](crate::Error::Closed).
+    ///
+    /// # Examples
+    /// See [`Transaction::commit`].
+    pub fn begin(&self) -> Result<Transaction> {
+        Transaction::begin(self.default_tree().handle())
     }
 
     /// Stores many values, all or none: a [`batch`](Store::batch) of puts.

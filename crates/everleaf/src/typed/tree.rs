@@ -1,4 +1,4 @@
-//! The methods of trees, views and batches that have types.
+//! The methods of trees, views, batches and transactions that have types.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +8,7 @@ use super::range::{decode_entry, decode_key, decode_value, encode, scan_of};
 use super::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
 use crate::batch::{BatchOn, Kind};
 use crate::clock::to_ms;
+use crate::transaction::TransactionOn;
 use crate::{Result, Scan, Tree, View};
 
 /// The methods that read, of a type that has a handle.
@@ -372,5 +373,76 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<&mut Self> {
         self.add(encode::<K>(&key).as_ref(), Kind::Delete, &[], None)?;
         Ok(self)
+    }
+}
+
+/// Of a tree with keys and values of types.
+impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
+    /// The value of a key, or nothing; as [`Transaction::get`](crate::Transaction::get).
+    ///
+    /// # Errors
+    /// [`Error::WrongType`](crate::Error::WrongType) if what is stored is no `V`; as there.
+    pub fn get(&mut self, key: impl KeyFor<K>) -> Result<Option<V>> {
+        self.find(encode::<K>(&key).as_ref())?.map(decode_value).transpose()
+    }
+
+    /// As [`Transaction::contains_key`](crate::Transaction::contains_key).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_key(&mut self, key: impl KeyFor<K>) -> Result<bool> {
+        Ok(self.find(encode::<K>(&key).as_ref())?.is_some())
+    }
+
+    /// As [`Transaction::range`](crate::Transaction::range).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn range(&mut self, range: impl RangeFor<K>) -> Result<Vec<(K, V)>> {
+        let entries = self.entries(scan_of(&range), usize::MAX)?;
+        entries.into_iter().map(decode_entry).collect()
+    }
+
+    /// As [`Transaction::put`](crate::Transaction::put).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<()> {
+        self.set(encode::<K>(&key).as_ref(), Some((&value.encode()?, None)))
+    }
+
+    /// As [`Transaction::put_for`](crate::Transaction::put_for).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_for(
+        &mut self,
+        key: impl KeyFor<K>,
+        value: impl ValueFor<V>,
+        life: Duration,
+    ) -> Result<()> {
+        let expires_ms = self.expires_after(life);
+        self.set(encode::<K>(&key).as_ref(), Some((&value.encode()?, Some(expires_ms))))
+    }
+
+    /// As [`Transaction::put_if_absent`](crate::Transaction::put_if_absent).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_if_absent(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
+        let key = encode::<K>(&key);
+        let absent = self.find(key.as_ref())?.is_none();
+        if absent {
+            self.set(key.as_ref(), Some((&value.encode()?, None)))?;
+        }
+        Ok(absent)
+    }
+
+    /// As [`Transaction::delete`](crate::Transaction::delete).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<()> {
+        self.set(encode::<K>(&key).as_ref(), None)
     }
 }

@@ -16,5 +16,6 @@ mod older_formats;
 mod ranges;
 mod refusals;
 mod traced;
+mod transactions;
 mod transfer;
 mod trees;

@@ -1,0 +1,525 @@
+//! Transactions: reads and writes of many keys that happen at one moment, or not at all.
+//!
+//! Map of the files: this one (what users call) · `reads` (what was read, and of which moment).
+//! What happens under the store's locks is in `attached/transaction.rs`.
+
+mod reads;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::{Duration, SystemTime};
+
+use crossbeam_utils::Backoff;
+use everleaf_index::Direction;
+
+use self::reads::within;
+pub use self::reads::{Bounds, Reads, Value};
+use crate::batch::{Kind, Write};
+use crate::clock::to_ms;
+use crate::error::check_value;
+use crate::handle::Handle;
+use crate::keyspace::Space;
+use crate::life::Life;
+use crate::scan::{BATCH_ENTRIES, Entry};
+use crate::snapshot::is_expired;
+use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result, Scan, Tree};
+
+/// How often [`Store::transaction`](crate::Store::transaction) runs what meets other writers.
+const ATTEMPTS: u32 = 64;
+
+/// Reads and writes that happen at one moment, or not at all: serializable, whatever other threads
+/// do, and whatever crash comes.
+///
+/// Nothing is locked while a transaction is under way. It notes what it reads, gathers what it
+/// writes, and [`commit`](Transaction::commit) writes all of it, as a [`Batch`](crate::Batch) does,
+/// if everything that was read is still so; else it writes nothing and says
+/// [`Error::Conflict`]. Whoever lets [`Store::transaction`](crate::Store::transaction) run a closure
+/// need not care: it runs it again.
+///
+/// Within a transaction
+/// * reads see what it has written itself,
+/// * everything that was read belongs to one moment: no read shows a part of what another thread
+///   writes together, and a read that could not be of the same moment any more says
+///   [`Error::Conflict`],
+/// * there is one time: what has not expired when it begins does not expire on the way.
+///
+/// What it reads and writes is kept in DRAM until it ends. A commit of n writes costs what a batch
+/// of n writes costs; a commit without any costs nothing, and cannot fail. Reading a range, or the
+/// commit of a transaction that has, may keep all writers waiting for as long as the range takes to
+/// be read.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+/// #     .create(folder.path().join("a.pool"))?;
+/// # store.put("stock:apple", "1")?;
+/// // The last apple is sold once, however many threads want it and whenever the power fails.
+/// let sold = store.transaction(|tx| -> everleaf::Result<bool> {
+///     if tx.get("stock:apple")?.as_deref() != Some(b"1") {
+///         return Ok(false);
+///     }
+///     tx.put("stock:apple", "0")?;
+///     tx.put("cart:ann", "an apple")?;
+///     Ok(true)
+/// })?;
+/// assert!(sold);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is written before `commit`"]
+pub struct Transaction {
+    /// Of the tree that is meant where nothing else is said.
+    handle: Handle,
+    reads: Reads,
+    /// What each key is to be.
+    writes: BTreeMap<OwnedKey, (Life, Option<Value>)>,
+    /// What was read is known to be of no one moment.
+    conflict: bool,
+}
+
+/// The part of a transaction that concerns one tree.
+pub struct TransactionOn<'t, K = OwnedKey, V = Vec<u8>> {
+    transaction: &'t mut Transaction,
+    space: Space,
+    life: Life,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl Transaction {
+    pub(crate) fn begin(handle: &Handle) -> Result<Self> {
+        let reads = handle.backend().begin_reads()?;
+        Ok(Self { handle: handle.clone(), reads, writes: BTreeMap::new(), conflict: false })
+    }
+
+    /// Runs `work` until it meets no other writer, at most [`ATTEMPTS`] times.
+    pub(crate) fn run<R, E: From<Error>>(
+        handle: &Handle,
+        mut work: impl FnMut(&mut Self) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let backoff = Backoff::new();
+        for _ in 0..ATTEMPTS {
+            let mut transaction = Self::begin(handle)?;
+            let result = work(&mut transaction);
+            if !transaction.conflict {
+                let result = result?;
+                match transaction.commit() {
+                    Err(Error::Conflict) => {}
+                    committed => return Ok(committed.map(|()| result)?),
+                }
+            }
+            backoff.snooze();
+        }
+        Err(Error::Conflict.into())
+    }
+
+    /// Makes what follows concern another tree of the same store, typed or not.
+    ///
+    /// # Errors
+    /// [`Error::OtherStore`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let (stock, sold) = (store.typed_tree::<String, u64>("stock")?, store.tree("sold")?);
+    /// stock.put("apple", 3)?;
+    /// store.transaction(|tx| -> everleaf::Result<()> {
+    ///     let left = tx.on(&stock)?.get("apple")?.unwrap_or(0);
+    ///     tx.on(&stock)?.put("apple", left - 1)?;
+    ///     tx.on(&sold)?.put(format!("apple {left}"), "to ann")
+    /// })?;
+    /// assert_eq!(stock.get("apple")?, Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on<K, V>(&mut self, tree: &Tree<K, V>) -> Result<TransactionOn<'_, K, V>> {
+        if !tree.handle().is_of(self.handle.backend()) {
+            return Err(Error::OtherStore);
+        }
+        let (space, life) = (tree.handle().space(), tree.handle().life().clone());
+        Ok(TransactionOn { transaction: self, space, life, types: PhantomData })
+    }
+
+    fn here(&mut self) -> TransactionOn<'_> {
+        let (space, life) = (self.handle.space(), self.handle.life().clone());
+        TransactionOn { transaction: self, space, life, types: PhantomData }
+    }
+
+    /// Writes what was written, durably when it returns, if everything that was read is still so.
+    /// Dropping a transaction writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`is_full`](Error::is_full), [`Error::TreeDropped`] and all others:
+    /// nothing was written. [`Error::Interrupted`]: damage was met after the point of no return;
+    /// opening the store again completes it.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use everleaf::Error;
+    ///
+    /// store.put("seat", "free")?;
+    /// let (mut ann, mut bob) = (store.begin()?, store.begin()?);
+    /// for (name, transaction) in [("ann", &mut ann), ("bob", &mut bob)] {
+    ///     if transaction.get("seat")?.as_deref() == Some(b"free") {
+    ///         transaction.put("seat", name)?;
+    ///     }
+    /// }
+    /// ann.commit()?;
+    /// assert!(matches!(bob.commit(), Err(Error::Conflict)));
+    /// assert_eq!(store.get("seat")?.as_deref(), Some(&b"ann"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn commit(self) -> Result<()> {
+        if self.conflict {
+            return Err(Error::Conflict);
+        }
+        if self.writes.is_empty() {
+            return Ok(());
+        }
+        let write = |(key, (life, value)): (OwnedKey, (Life, Option<Value>))| {
+            let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
+            let expires_ms = value.as_ref().and_then(|value| value.expires_ms);
+            let value = value.map_or_else(Box::default, |value| value.bytes.into());
+            Write { life, key, kind, value, expires_ms }
+        };
+        let writes: Vec<Write> = self.writes.into_iter().map(write).collect();
+        self.handle.backend().commit(&self.reads, &writes)
+    }
+
+    fn has_expired(&self, value: &Value) -> bool {
+        is_expired(value.expires_ms, self.reads.now_ms)
+    }
+
+    /// Notes that what was read is of no one moment, so that nothing is committed.
+    fn noting<R>(&mut self, read: impl FnOnce(&Handle, &mut Reads) -> Result<R>) -> Result<R> {
+        if self.conflict {
+            return Err(Error::Conflict);
+        }
+        let result = read(&self.handle, &mut self.reads);
+        self.conflict = matches!(result, Err(Error::Conflict));
+        result
+    }
+}
+
+/// The tree that a transaction began on; see [`on`](Transaction::on) for others.
+impl Transaction {
+    /// As [`TransactionOn::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        self.here().get(key)
+    }
+
+    /// As [`TransactionOn::contains_key`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_key(&mut self, key: impl AsKey) -> Result<bool> {
+        self.here().contains_key(key)
+    }
+
+    /// As [`TransactionOn::range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn range(&mut self, range: impl KeyRange) -> Result<Vec<Entry>> {
+        self.here().range(range)
+    }
+
+    /// As [`TransactionOn::prefix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
+        self.here().prefix(prefix)
+    }
+
+    /// As [`TransactionOn::scan`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
+        self.here().scan(scan, limit)
+    }
+
+    /// As [`TransactionOn::put`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<()> {
+        self.here().put(key, value)
+    }
+
+    /// As [`TransactionOn::put_until`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_until(
+        &mut self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        expires: SystemTime,
+    ) -> Result<()> {
+        self.here().put_until(key, value, expires)
+    }
+
+    /// As [`TransactionOn::put_for`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_for(
+        &mut self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        life: Duration,
+    ) -> Result<()> {
+        self.here().put_for(key, value, life)
+    }
+
+    /// As [`TransactionOn::put_if_absent`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.here().put_if_absent(key, value)
+    }
+
+    /// As [`TransactionOn::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&mut self, key: impl AsKey) -> Result<()> {
+        self.here().delete(key)
+    }
+
+    /// As [`TransactionOn::take`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        self.here().take(key)
+    }
+}
+
+impl<K, V> TransactionOn<'_, K, V> {
+    /// What a key is now.
+    pub(crate) fn find(&mut self, key: Key<'_>) -> Result<Option<&[u8]>> {
+        let encoded = self.space.encode(key)?;
+        let key = encoded.as_key().to_owned();
+        let transaction = &mut *self.transaction;
+        if !transaction.writes.contains_key(&key) {
+            let life = &self.life;
+            transaction.noting(|handle, reads| {
+                // A tree that was dropped is no longer read, even where it was read before.
+                life.check()?;
+                if reads.points.contains_key(&key) {
+                    return Ok(());
+                }
+                handle.backend().read_into(reads, life, key.as_ref())
+            })?;
+        }
+        let written = transaction.writes.get(&key).map(|(_, value)| value.as_ref());
+        let value = written.or_else(|| Some(transaction.reads.points.get(&key)?.as_ref()));
+        let present = value.flatten().filter(|value| !transaction.has_expired(value));
+        Ok(present.map(|value| value.bytes.as_slice()))
+    }
+
+    /// What a key is to be.
+    pub(crate) fn set(&mut self, key: Key<'_>, value: Option<(&[u8], Option<u64>)>) -> Result<()> {
+        if let Some((bytes, _)) = value {
+            check_value(bytes)?;
+        }
+        let key = self.space.encode(key)?.as_key().to_owned();
+        let value = value.map(|(bytes, expires_ms)| Value { bytes: bytes.to_vec(), expires_ms });
+        self.transaction.writes.insert(key, (self.life.clone(), value));
+        Ok(())
+    }
+
+    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
+        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+        self.transaction.reads.now_ms.saturating_add(life_ms)
+    }
+
+    /// The entries that `scan` describes, from its end on, at most so many.
+    pub(crate) fn entries(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
+        let end = scan.direction;
+        let (lower, upper) = scan.bounds();
+        let lower = self.space.encode_bound(lower.as_ref(), true)?;
+        let upper = self.space.encode_bound(upper.as_ref(), false)?;
+        let mut entries = Vec::new();
+        let mut left = Some((lower, upper));
+        while let Some(range) = left.take().filter(|_| entries.len() < limit) {
+            let (life, whole) = (&self.life, range.clone());
+            let wanted = (limit - entries.len()).min(BATCH_ENTRIES);
+            left = self.transaction.noting(|handle, reads| {
+                handle.backend().scan_into(reads, life, range, end, wanted)
+            })?;
+            let seen = without(whole, left.as_ref(), end);
+            self.merge(&seen, end, &mut entries)?;
+        }
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
+    /// Adds the entries of a range that was read, as they are with what was written since.
+    fn merge(&self, range: &Bounds, end: Direction, entries: &mut Vec<Entry>) -> Result<()> {
+        let Transaction { reads, writes, .. } = &*self.transaction;
+        let mut merged: BTreeMap<&OwnedKey, Option<&Value>> =
+            reads.seen_in(range).map(|(key, value)| (key, Some(value))).collect();
+        merged.extend(within(writes, range).map(|(key, (_, value))| (key, value.as_ref())));
+        let there = |value: &&Value| !self.transaction.has_expired(value);
+        let present =
+            merged.into_iter().filter_map(|(key, value)| Some((key, value.filter(there)?)));
+        let own = |(key, value): (&OwnedKey, &Value)| {
+            let key = self.space.decode(key.as_ref());
+            let key = key.ok_or(Error::corrupt(0, "a key belongs to no tree"))?;
+            Ok((key, value.bytes.clone()))
+        };
+        let mut present: Vec<Entry> = present.map(own).collect::<Result<_>>()?;
+        if end == Direction::Backward {
+            present.reverse();
+        }
+        entries.append(&mut present);
+        Ok(())
+    }
+}
+
+/// What of a range was read, of which this is left.
+fn without((lower, upper): Bounds, left: Option<&Bounds>, end: Direction) -> Bounds {
+    use std::ops::Bound::{Excluded, Included};
+    let until = |bound: &std::ops::Bound<OwnedKey>| match bound {
+        Excluded(key) => Included(key.clone()),
+        other => other.clone(),
+    };
+    match (left, end) {
+        (None, _) => (lower, upper),
+        (Some((from, _)), Direction::Forward) => (lower, until(from)),
+        (Some((_, to)), Direction::Backward) => (until(to), upper),
+    }
+}
+
+/// Of a tree whose keys and values have no types.
+impl TransactionOn<'_> {
+    /// The value of a key, or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if another thread has written what was read before;
+    /// [`Error::WrongKeyType`], [`Error::TreeDropped`], damage.
+    pub fn get(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        Ok(self.find(key.as_key())?.map(<[u8]>::to_vec))
+    }
+
+    /// Whether a key is present.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn contains_key(&mut self, key: impl AsKey) -> Result<bool> {
+        Ok(self.find(key.as_key())?.is_some())
+    }
+
+    /// The entries of a range, the least key first. That there are no others is read as well: a
+    /// key that another thread adds to the range before the commit is a conflict.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn range(&mut self, range: impl KeyRange) -> Result<Vec<Entry>> {
+        self.entries(Scan::of(range), usize::MAX)
+    }
+
+    /// The entries whose keys begin with these bytes, as [`range`](Self::range).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
+        self.entries(Scan::all().with_prefix(prefix), usize::MAX)
+    }
+
+    /// The first entries of what `scan` describes, at most so many; what lies behind the last of
+    /// them was not read.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
+        self.entries(scan, limit)
+    }
+
+    /// Stores a value, in place of the one that there may be. It reads nothing.
+    ///
+    /// # Errors
+    /// [`Error::WrongKeyType`], [`Error::ValueTooLong`], a key that is too long.
+    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<()> {
+        self.set(key.as_key(), Some((value.as_ref(), None)))
+    }
+
+    /// Stores a value that is absent from a moment on.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_until(
+        &mut self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        expires: SystemTime,
+    ) -> Result<()> {
+        self.set(key.as_key(), Some((value.as_ref(), Some(to_ms(expires)))))
+    }
+
+    /// Stores a value that is absent so long after the transaction has begun.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_for(
+        &mut self,
+        key: impl AsKey,
+        value: impl AsRef<[u8]>,
+        life: Duration,
+    ) -> Result<()> {
+        let expires_ms = self.expires_after(life);
+        self.set(key.as_key(), Some((value.as_ref(), Some(expires_ms))))
+    }
+
+    /// Stores a value if the key is absent; whether it was.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get) and [`put`](Self::put).
+    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
+        let absent = self.find(key.as_key())?.is_none();
+        if absent {
+            self.set(key.as_key(), Some((value.as_ref(), None)))?;
+        }
+        Ok(absent)
+    }
+
+    /// Removes a key, if it is there. It reads nothing.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&mut self, key: impl AsKey) -> Result<()> {
+        self.set(key.as_key(), None)
+    }
+
+    /// Removes a key and gives its value.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn take(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        let value = self.find(key.as_key())?.map(<[u8]>::to_vec);
+        if value.is_some() {
+            self.set(key.as_key(), None)?;
+        }
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("read", &self.reads.points.len())
+            .field("written", &self.writes.len())
+            .finish_non_exhaustive()
+    }
+}
