@@ -296,12 +296,12 @@ impl Transaction {
         self.here().delete(key)
     }
 
-    /// As [`TransactionOn::take`].
+    /// As [`TransactionOn::remove`].
     ///
     /// # Errors
     /// As there.
-    pub fn take(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
-        self.here().take(key)
+    pub fn remove(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+        self.here().remove(key)
     }
 }
 
@@ -506,7 +506,7 @@ impl TransactionOn<'_> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn take(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
+    pub fn remove(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
         let value = self.find(key.as_key())?.map(<[u8]>::to_vec);
         if value.is_some() {
             self.set(key.as_key(), None)?;

@@ -33,7 +33,7 @@ fn reads_see_what_the_transaction_has_written() -> Result<()> {
     tx.put("c", "3")?;
     tx.delete("b")?;
     assert!(!tx.put_if_absent("a", "9")?);
-    assert_eq!(text(tx.take("d")?).as_deref(), Some("4"));
+    assert_eq!(text(tx.remove("d")?).as_deref(), Some("4"));
     assert_eq!((tx.get("b")?, tx.contains_key("d")?), (None, false));
     let keys = |entries: Vec<everleaf::Entry>| -> Vec<String> {
         entries.into_iter().map(|(key, _)| key.to_string()).collect()
