@@ -1,7 +1,8 @@
 //! An index and a pool made one store.
 //!
 //! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
-//! `write` · `transaction` · `durable` (waiting for the medium) · `counts` (how many keys each tree has).
+//! `write` · `transaction` · `durable` (waiting for the medium) · `counts` (how many keys each tree
+//! has).
 
 mod counts;
 mod durable;

@@ -264,9 +264,9 @@ impl Store {
     }
 
     /// Reads and writes many keys at one moment: runs `work`, and commits what it wrote, durably,
-    /// if nothing of what it read was written by another thread meanwhile. Where it was, `work` runs
-    /// again, up to 64 times with a growing pause; so it must do nothing but read and write through
-    /// the [`Transaction`] that it is given. If it fails, nothing is written.
+    /// if nothing of what it read was written by another thread meanwhile. Where it was, `work`
+    /// runs again, up to 64 times with a growing pause; so it must do nothing but read and write
+    /// through the [`Transaction`] that it is given. If it fails, nothing is written.
     ///
     /// # Errors
     /// What `work` says; [`Conflict`](crate::Error::Conflict) if other threads wrote in between

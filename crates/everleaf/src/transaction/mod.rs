@@ -34,8 +34,8 @@ const ATTEMPTS: u32 = 64;
 /// Nothing is locked while a transaction is under way. It notes what it reads, gathers what it
 /// writes, and [`commit`](Transaction::commit) writes all of it, as a [`Batch`](crate::Batch) does,
 /// if everything that was read is still so; else it writes nothing and says
-/// [`Error::Conflict`]. Whoever lets [`Store::transaction`](crate::Store::transaction) run a closure
-/// need not care: it runs it again.
+/// [`Error::Conflict`]. [`Store::transaction`](crate::Store::transaction) runs a closure again
+/// then.
 ///
 /// Within a transaction
 /// * reads see what it has written itself,
