@@ -9,7 +9,7 @@ use everleaf_index::Index;
 use everleaf_pmem::{Site, Traced};
 use parking_lot::RwLock;
 
-use crate::subject::{Content, model, of_script, part_of, sentence, show};
+use crate::subject::{Content, is_unclaimed, model, of_script, part_of, sentence, show};
 use crate::{EngineSubject, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.
@@ -52,7 +52,9 @@ pub(crate) fn answer<K: StoreKey>(
         }
         Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
         Operation::Thread { operation, .. } => return answer(index, operation),
-        Operation::Batch(_) => return Err("an index has no batches; explore the store".to_owned()),
+        Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..) => {
+            return Err("an index has no batches and transactions; explore the store".to_owned());
+        }
         Operation::Sync | Operation::Epoch | Operation::Crash => {
             index.sync().map(|()| Answer::Done)
         }
@@ -72,6 +74,8 @@ fn specification(level: Level, content: &mut Content, operation: &Operation) -> 
         {
             Answer::Changed(content.contains_key(key))
         }
+        Operation::Move(from, _) => Answer::Changed(content.contains_key(from)),
+        Operation::Claim(from, below, ..) => Answer::Changed(is_unclaimed(content, from, below)),
         Operation::Get(key)
         | Operation::Update(key, _)
         | Operation::Upsert(key, _)

@@ -60,14 +60,25 @@ pub(crate) fn parse_thread(
     let form = || ScriptError::Form {
         line,
         form: "thread N OP.., where N is 1 to 16 and OP is get, insert, update, upsert, remove, \
-            batch, sync or epoch",
+            batch, move, claim, sync or epoch",
     };
     let [number, words @ ..] = words else { return Err(form()) };
     let thread =
         number.parse().ok().filter(|thread| (1..=MAX_THREADS).contains(thread)).ok_or_else(form)?;
     let runs = matches!(
         words.first(),
-        Some(&("get" | "insert" | "update" | "upsert" | "remove" | "batch" | "sync" | "epoch"))
+        Some(
+            &("get"
+                | "insert"
+                | "update"
+                | "upsert"
+                | "remove"
+                | "batch"
+                | "move"
+                | "claim"
+                | "sync"
+                | "epoch")
+        )
     );
     let operation = if runs { parse_operation(line, words, keys)? } else { None };
     Ok(Operation::Thread { thread, round, operation: Box::new(operation.ok_or_else(form)?) })
@@ -107,14 +118,17 @@ impl Scenario {
         self.explore.iter().any(|operation| matches!(operation, Operation::Thread { .. }))
     }
 
-    /// Whether there is a batch, so that only a store can run it.
+    /// Whether there is a batch or a transaction, so that only a store can run it.
     pub fn has_batches(&self) -> bool {
         fn is_batch(operation: &Operation) -> bool {
             match operation {
                 Operation::Thread { operation, .. } | Operation::Refused(operation) => {
                     is_batch(operation)
                 }
-                operation => matches!(operation, Operation::Batch(_)),
+                operation => matches!(
+                    operation,
+                    Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..)
+                ),
             }
         }
         let cut = self.cut.iter().map(|cut| &cut.operation);

@@ -16,7 +16,7 @@ pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
         "line {line}: `{word}` is no operation; known are get, scan, insert, update, upsert, \
-        remove, batch, sync, epoch, crash, reopen, close, \
+        remove, batch, move, claim, sync, epoch, crash, reopen, close, \
           open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
@@ -94,6 +94,10 @@ pub enum Operation {
     Reopen,
     /// Several writes that happen together or not at all.
     Batch(Vec<Operation>),
+    /// A transaction: the value of the first key becomes that of the second, if there is one.
+    Move(Key, Key),
+    /// A transaction: adds the third key if the store has none from the first up to the second.
+    Claim(Key, Key, Key, u64),
     /// An operation of one of several threads.
     Thread {
         /// Its number, from 1.
@@ -158,6 +162,10 @@ impl fmt::Display for Operation {
             Operation::Batch(operations) => {
                 let operations: Vec<String> = operations.iter().map(ToString::to_string).collect();
                 write!(f, "batch {}", operations.join("; "))
+            }
+            Operation::Move(from, to) => write!(f, "move {from} {to}"),
+            Operation::Claim(from, to, key, value) => {
+                write!(f, "claim {from} {to} {key} {value}")
             }
             Operation::Thread { thread, operation, .. } => write!(f, "thread {thread} {operation}"),
             Operation::Close => f.write_str("close"),
@@ -268,7 +276,7 @@ impl Scenario {
         Self::drawn(keys, count, seed, false)
     }
 
-    /// The same with batches, which a store alone has.
+    /// The same with batches and transactions, which a store alone has.
     pub fn random_of_store(keys: ScriptKeys, count: usize, seed: u64) -> Self {
         Self::drawn(keys, count, seed, true)
     }
@@ -319,6 +327,11 @@ impl Draw {
         Operation::Batch((0..writes).map(write).collect())
     }
 
+    fn claim(&mut self) -> Operation {
+        let (from, below, key) = (self.key(), self.key(), self.key());
+        Operation::Claim(from, below, key, self.rng.random_range(0..4))
+    }
+
     fn operation(&mut self) -> Operation {
         match self.rng.random_range(0..80) {
             79 | 78 => Operation::Reopen,
@@ -328,6 +341,8 @@ impl Draw {
             72 => Operation::Scan,
             68..72 => Operation::Get(self.key()),
             58..68 if self.batches => self.batch(),
+            56..58 if self.batches => Operation::Move(self.key(), self.key()),
+            55 if self.batches => self.claim(),
             kind => self.write(kind % 10),
         }
     }
@@ -361,6 +376,8 @@ fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
             batch_operations(operations).iter().flat_map(|operation| key_words(operation)).collect()
         }
         ["get" | "insert" | "update" | "upsert" | "remove", key, ..] => vec![key],
+        ["move", from, to] => vec![from, to],
+        ["claim", from, to, key, _] => vec![from, to, key],
         _ => Vec::new(),
     }
 }
@@ -384,6 +401,10 @@ pub(crate) fn parse_operation(
         ["update", k, value] => Operation::Update(key(k)?, number(value)?),
         ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
         ["remove", k] => Operation::Remove(key(k)?),
+        ["move", from, to] => Operation::Move(key(from)?, key(to)?),
+        ["claim", from, to, k, value] => {
+            Operation::Claim(key(from)?, key(to)?, key(k)?, number(value)?)
+        }
         ["scan"] => Operation::Scan,
         ["sync"] => Operation::Sync,
         ["epoch"] => Operation::Epoch,
@@ -402,6 +423,10 @@ pub(crate) fn parse_operation(
                 return Err(form);
             }
             Operation::Refused(Box::new(parse_operation(line, operation, keys)?.ok_or(form)?))
+        }
+        ["move", ..] => return Err(ScriptError::Form { line, form: "move KEY TO" }),
+        ["claim", ..] => {
+            return Err(ScriptError::Form { line, form: "claim FROM BELOW KEY VALUE" });
         }
         ["insert", ..] => return Err(ScriptError::Form { line, form: "insert KEY VALUE" }),
         ["update", ..] => return Err(ScriptError::Form { line, form: "update KEY VALUE" }),

@@ -47,7 +47,9 @@ Examples:
   everleaf explore --engine fptree --suite
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
-remove KEY, scan, batch OP; OP; .., sync, epoch, crash (crash here, recover, go on), reopen, close,
+remove KEY, scan, batch OP; OP; .., move KEY TO and claim FROM BELOW KEY VALUE (transactions: a
+value gets another key; a key is added if none lies from FROM up to BELOW), sync, epoch, crash
+(crash here, recover, go on), reopen, close,
 open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room for
 it), cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery
 first),

@@ -31,6 +31,8 @@ pub(super) fn acknowledges(contract: Contract, operation: &Operation) -> Acknowl
         | Operation::Scan
         | Operation::Remove(_)
         | Operation::Batch(_)
+        | Operation::Move(..)
+        | Operation::Claim(..)
         | Operation::Refused(_) => Acknowledges::Nothing,
     }
 }
@@ -116,6 +118,16 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         Operation::Batch(operations) => {
             operations.iter().for_each(|operation| model(content, operation))
         }
+        Operation::Move(from, to) => {
+            if let Some(value) = content.remove(from) {
+                content.insert(to.clone(), value);
+            }
+        }
+        Operation::Claim(from, below, key, value) => {
+            if is_unclaimed(content, from, below) {
+                content.insert(key.clone(), *value);
+            }
+        }
         Operation::Thread { operation, .. } => model(content, operation),
         Operation::Get(_)
         | Operation::Scan
@@ -127,6 +139,11 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         | Operation::Open
         | Operation::Refused(_) => {}
     }
+}
+
+/// Whether there is no key from one on and below another.
+pub(crate) fn is_unclaimed(content: &Content, from: &Key, below: &Key) -> bool {
+    content.range(from..).next().is_none_or(|(key, _)| key >= below)
 }
 
 pub(crate) fn show(content: &Content) -> String {

@@ -18,7 +18,7 @@ use everleaf_pmem::{Media, Site, Traced};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};
-pub(crate) use contents::{Content, model, show};
+pub(crate) use contents::{Content, is_unclaimed, model, show};
 use contents::{acknowledges, contents_of};
 pub(crate) use parts::part_of;
 pub(crate) use paths::barriers;

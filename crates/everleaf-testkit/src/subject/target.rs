@@ -159,7 +159,9 @@ impl<K: StoreKey> Target for PooledIndex<K> {
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Crash => Ok(()),
-        Operation::Batch(_) => Err("an index has no batches; explore the store".to_owned()),
+        Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..) => {
+            Err("an index has no batches and transactions; explore the store".to_owned())
+        }
         other => Err(format!("{other} is not for an open index")),
     }
 }
@@ -212,6 +214,26 @@ fn together(store: &Store, operations: &[Operation]) -> Result<(), Error> {
     batch.commit().map(drop)
 }
 
+/// A transaction; whether it changed anything.
+fn transact(store: &Store, operation: &Operation) -> Result<bool, Error> {
+    store.transaction(|tx| match operation {
+        Operation::Move(from, to) => {
+            let Some(value) = tx.remove(owned(from))? else { return Ok(false) };
+            tx.put(owned(to), value)?;
+            Ok(true)
+        }
+        Operation::Claim(from, below, key, value) => {
+            let (from, below) = (owned(from), owned(below));
+            let unclaimed = tx.range(from.as_ref()..below.as_ref())?.is_empty();
+            if unclaimed {
+                tx.put(owned(key), expand(*value))?;
+            }
+            Ok(unclaimed)
+        }
+        _ => Ok(false), // No other operation is a transaction.
+    })
+}
+
 impl Target for Store {
     fn apply(&self, operation: &Operation) -> Result<(), String> {
         match operation {
@@ -223,6 +245,7 @@ impl Target for Store {
             Operation::Remove(key) => self.delete(owned(key)).map(drop),
             Operation::Get(key) => self.get(owned(key)).map(drop),
             Operation::Batch(operations) => together(self, operations),
+            Operation::Move(..) | Operation::Claim(..) => transact(self, operation).map(drop),
             Operation::Scan => return self.content().map(drop),
             Operation::Sync | Operation::Epoch => self.sync(),
             Operation::Thread { operation, .. } => return Target::apply(self, operation),
@@ -246,6 +269,9 @@ impl Target for Store {
             }
             Operation::Update(key, value) => {
                 self.replace(owned(key), expand(*value)).map(Answer::Changed)
+            }
+            Operation::Move(..) | Operation::Claim(..) => {
+                transact(self, operation).map(Answer::Changed)
             }
             Operation::Thread { operation, .. } => return Target::answer(self, operation),
             other => return Target::apply(self, other).map(|()| Answer::Done),

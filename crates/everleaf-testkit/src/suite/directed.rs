@@ -249,6 +249,13 @@ fn stores(engine: Engine) -> Vec<Case> {
         let name = format!("values of chunks in place of small ones, {keys:?}");
         cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
     }
+    for keys in [U64, Bytes] {
+        let script = inserts([10, 20, 30])
+            + "explore\nmove 10 20\nmove 10 30\nclaim 21 30 25 2\nclaim 21 30 26 3\nmove 25 40\nreopen\n\
+               claim 21 30 25 2\n";
+        let name = format!("transactions, {keys:?}");
+        cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
+    }
     cases.extend(batches(engine));
     cases
 }
@@ -347,6 +354,19 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     ),
 ];
 
+/// What a transaction and another thread can do to each other.
+const TRANSACTION_MEETINGS: &[(&str, &str)] = &[
+    ("two moves of one value", "thread 1 move 10 20\nthread 2 move 10 40\n"),
+    ("a move, and an update of what moves", "thread 1 move 10 20\nthread 2 upsert 10 7\n"),
+    ("a move, and a reader of both", "thread 1 move 10 20\nthread 2 get 20\nthread 2 get 10\n"),
+    ("moves in a ring", "thread 1 move 10 30\nthread 2 move 30 10\n"),
+    ("two claims of one range", "thread 1 claim 12 20 13 1\nthread 2 claim 12 20 14 2\n"),
+    (
+        "a claim, and an insertion into its range",
+        "thread 1 claim 12 20 60 1\nthread 2 insert 15 4\n",
+    ),
+];
+
 fn threads(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
     let mut cases = Vec::new();
@@ -368,7 +388,7 @@ fn threads(engine: Engine) -> Vec<Case> {
             }
             cases.push(case);
         }
-        for (name, meeting) in STORE_MEETINGS {
+        for (name, meeting) in STORE_MEETINGS.iter().chain(TRANSACTION_MEETINGS) {
             // The barriers are judged by what one thread does. Where the index takes part in a
             // write, two of them leave four blocks and two doubts undecided at a time.
             let script = format!("{}explore\n{meeting}", inserts([10, 30, 50]));
