@@ -251,8 +251,8 @@ fn stores(engine: Engine) -> Vec<Case> {
     }
     for keys in [U64, Bytes] {
         let script = inserts([10, 20, 30])
-            + "explore\nmove 10 20\nmove 10 30\nclaim 21 30 25 2\nclaim 21 30 26 3\nmove 25 40\nreopen\n\
-               claim 21 30 25 2\n";
+            + "explore\nmove 10 20\nmove 10 30\nclaim 21 30 25 2\nclaim 21 30 26 3\nmove 25 \
+               40\nreopen\nclaim 21 30 25 2\n";
         let name = format!("transactions, {keys:?}");
         cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
     }
