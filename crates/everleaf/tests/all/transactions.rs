@@ -201,7 +201,7 @@ fn trees_take_part_and_those_that_are_dropped_refuse() -> Result<()> {
     assert!(matches!(tx.commit(), Err(Error::TreeDropped)));
 
     let (_other_folder, other) = self::store();
-    assert!(matches!(store.begin()?.on(&other.default_tree()).err(), Some(Error::OtherStore)));
+    assert!(matches!(store.begin()?.on(other.default_tree()).err(), Some(Error::OtherStore)));
     Ok(())
 }
 
