@@ -135,6 +135,18 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_show_what_the_papers_show_are_commands() {
+        for one in everleaf_bench::figure::evidence() {
+            let Some(command) = &one.command else { continue };
+            let words = shell_words::split(command).unwrap();
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{}, {}: {command}: {error}", one.paper, one.place);
+            }
+            assert_eq!(words[..2], ["everleaf", "bench"], "{command}");
+        }
+    }
+
+    #[test]
     fn every_command_shows_an_example() {
         fn look(command: &clap::Command) {
             assert!(

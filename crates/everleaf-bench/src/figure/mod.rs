@@ -9,11 +9,12 @@
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `ycsb` (those made
 //! of YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) ·
-//! `table` (text).
+//! `table` (text) · `evidence` (all that the papers show, and what shows it here).
 
 mod axis;
 mod catalogue;
 mod claims;
+mod evidence;
 #[cfg(feature = "plots")]
 mod plot;
 #[cfg(not(feature = "plots"))]
@@ -30,6 +31,7 @@ use crate::session::{ProgressTracker, Session};
 use crate::{BenchError, MicroOptions, Progress, Scratch};
 
 pub use catalogue::{figure_list, figure_names};
+pub use evidence::{Evidence, evidence};
 pub(crate) use table::number;
 
 pub use plot::{figure_png, figure_svg, panel_svg};

@@ -703,6 +703,24 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
 }
 
 #[test]
+fn figure_lists_what_the_papers_show() {
+    let bench = Bench::new();
+    let list = bench.ok(["bench", "figure", "--list"]);
+    for words in ["FPTree, Figure 10, 8-byte keys\n", "not shown It needs two sockets", "run  "] {
+        assert!(list.contains(words), "{words}: {list}");
+    }
+    let widest = list.lines().max_by_key(|line| line.chars().count()).unwrap();
+    assert!(widest.chars().count() <= 80, "{widest}");
+    let lines = bench.ok(["bench", "figure", "--list", "--json"]);
+    let keys = ["paper", "place", "shows", "published", "engines", "missing", "command", "reason"];
+    for line in lines.lines() {
+        assert_eq!(json(line).keys().collect::<Vec<_>>(), keys, "{line}");
+    }
+    assert_eq!(lines.lines().count(), list.matches("  shows ").count());
+    assert!(bench.refused(["bench", "figure", "fptree-4", "--list"]).contains("--list"));
+}
+
+#[test]
 fn report_is_one_page_that_fetches_nothing() {
     let bench = Bench::new();
     assert_eq!(

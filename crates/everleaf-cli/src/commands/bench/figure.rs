@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use everleaf_bench::Made;
 use everleaf_bench::figure::{
-    FigureOptions, HAS_PLOTS, check, figure_list, figure_png, figure_svg, run_figure_with_progress,
+    Evidence, FigureOptions, HAS_PLOTS, check, evidence, figure_list, figure_png, figure_svg,
+    run_figure_with_progress,
 };
 
 use super::output::Output;
-use super::{Basics, say, with_bar};
+use super::{Basics, say, show, with_bar};
 use crate::failure::{Failure, Outcome, complain};
 use crate::names;
 
@@ -20,12 +21,17 @@ Without a name, lists the figures. Engines of a figure that this release does no
 out and named. Plots are drawn by builds with the feature plots.
 
 Examples:
+  everleaf bench figure --list
   everleaf bench figure fptree-7
   everleaf bench figure fptree-4 --keys 1000000 --folder plots --json")]
 pub struct Args {
     /// The figure.
     #[arg(value_parser = names::figures(), hide_possible_values = true)]
     name: Option<String>,
+    /// List every table, figure and printed result of the papers: the paper's value and the command
+    /// that shows it here, or why none does.
+    #[arg(long, conflicts_with = "name")]
+    list: bool,
     /// Keys of the largest index.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     keys: u64,
@@ -38,13 +44,19 @@ pub struct Args {
     folder: PathBuf,
     #[command(flatten)]
     basics: Basics,
-    /// Print the JSON object instead of tables.
+    /// Print the JSON object instead of tables; with --list one object a line.
     #[arg(long)]
     json: bool,
 }
 
+/// Columns of the list.
+const COLUMNS: usize = 80;
+
 /// Measures and draws.
 pub fn run(args: &Args) -> Outcome {
+    if args.list {
+        return show(&evidence(), args.json, String::new(), |one: &Evidence| one.text(COLUMNS));
+    }
     let Some(name) = &args.name else {
         return figure_list()
             .iter()

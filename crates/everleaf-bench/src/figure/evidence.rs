@@ -1,0 +1,119 @@
+//! What the papers show: each of their tables, figures and printed results, and the command that
+//! shows it here. The list is `data/evidence.json`; drawings of layouts and algorithms are not in
+//! it, for there is nothing to measure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Subject;
+
+const LIST: &str = include_str!("../../data/evidence.json");
+
+/// A table, a figure or a number of one of the papers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// The paper, by the name of its system.
+    pub paper: String,
+    /// Where it stands there.
+    pub place: String,
+    /// What it shows.
+    pub shows: String,
+    /// The numbers that the paper prints. None: it has curves or bars alone, or says no number.
+    pub published: Option<String>,
+    /// The engines that it takes.
+    #[serde(default)]
+    pub engines: Vec<String>,
+    /// Those of them that this build does not have.
+    #[serde(skip_deserializing)]
+    pub missing: Vec<String>,
+    /// What shows it here.
+    pub command: Option<String>,
+    /// Without a command: why nothing shows it here. With one: what the command does not show.
+    pub reason: Option<String>,
+}
+
+/// The whole list, in the order of the papers and of their places.
+///
+/// # Examples
+/// ```
+/// use everleaf_bench::figure::evidence;
+///
+/// let of_fptree = evidence().into_iter().filter(|one| one.paper == "FPTree");
+/// assert!(of_fptree.clone().any(|one| one.place == "Table 1"));
+/// assert!(of_fptree.clone().all(|one| one.command.is_some() || one.reason.is_some()));
+/// ```
+pub fn evidence() -> Vec<Evidence> {
+    let mut list: Vec<Evidence> =
+        serde_json::from_str(LIST).expect("the list is part of the program, and a test reads it");
+    for one in &mut list {
+        let missing = one.engines.iter().filter(|name| name.parse::<Subject>().is_err());
+        one.missing = missing.cloned().collect();
+    }
+    list
+}
+
+/// Columns before the words of a field.
+const INDENT: usize = 12;
+
+impl Evidence {
+    /// The entry for people, in so many columns.
+    pub fn text(&self, columns: usize) -> String {
+        let published = self.published.as_deref().unwrap_or("prints no number");
+        let missing = format!("{}: not in this build", self.missing.join(", "));
+        let fields = [
+            ("shows", Some(self.shows.as_str()), ""),
+            ("paper", Some(published), ""),
+            ("run", self.command.as_deref(), " \\"),
+            ("lacks", (!self.missing.is_empty()).then_some(missing.as_str()), ""),
+            (if self.command.is_some() { "but" } else { "not shown" }, self.reason.as_deref(), ""),
+        ];
+        let mut text = format!("{}, {}\n", self.paper, self.place);
+        for (label, words, row_end) in fields {
+            let Some(words) = words else { continue };
+            let rows = wrapped(words, columns.saturating_sub(INDENT + row_end.len()));
+            for (number, row) in rows.iter().enumerate() {
+                let label = if number == 0 { label } else { "" };
+                let end = if number + 1 < rows.len() { row_end } else { "" };
+                text += &format!("  {label:<width$}{row}{end}\n", width = INDENT - 2);
+            }
+        }
+        text
+    }
+}
+
+/// Words in rows of at most so many columns; a longer word has a row of its own.
+fn wrapped(words: &str, columns: usize) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match rows.last_mut() {
+            Some(row) if row.chars().count() + 1 + word.chars().count() <= columns => {
+                row.push(' ');
+                row.push_str(word);
+            }
+            _ => rows.push(word.to_owned()),
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_and_rows_within_their_columns() {
+        assert_eq!(wrapped("a bc  def ghijk", 6), ["a bc", "def", "ghijk"]);
+        assert_eq!(wrapped("abcdefgh i", 4), ["abcdefgh", "i"]);
+        assert!(wrapped("", 4).is_empty());
+    }
+
+    #[test]
+    fn a_long_command_goes_on_in_the_next_row_as_a_shell_takes_it() {
+        let mut one = evidence().remove(0);
+        one.command = Some("everleaf bench figure fptree-4 --keys 1000".into());
+        one.reason = None;
+        let text = one.text(INDENT + 24);
+        assert!(text.contains("run       everleaf bench figure \\\n"), "{text}");
+        assert!(text.ends_with("            fptree-4 --keys 1000\n"), "{text}");
+    }
+}
