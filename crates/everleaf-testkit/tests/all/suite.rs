@@ -51,6 +51,7 @@ engines! {
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
     every_barrier_of_the_concurrent_fptree_is_reached_and_needed: FpTreeConcurrent,
+    #[ignore = "minutes: `everleaf explore --engine circtree --suite`, or this test by name"]
     every_barrier_of_circ_tree_is_reached_and_needed: CircTree,
     #[ignore = "it has the barriers of circtree: `everleaf explore --engine circtree-ls --suite`"]
     every_barrier_of_circ_tree_with_linear_search_is_reached_and_needed: CircTreeLinear,
