@@ -138,7 +138,7 @@ mod tests {
     }
 
     // Of some kinds of targets alone: a driver of all of them takes minutes to compile (see
-    // `tests/all/compare.rs`).
+    // `tests/bench/compare.rs`).
     fn alone(session: &Session) -> Running<'_, u64, impl Target<u64> + use<>> {
         let media = || session.hardware(session.region().unwrap()).unwrap();
         let index = |_| session.index::<u64, _>(Engine::FpTree, media()).unwrap().1;
