@@ -24,11 +24,12 @@ cargo fmt --all --check
 # The peers of the benchmarks and the plots are no part of the default build; here they are tested.
 features=(--features peers,plots)
 cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
-# Of what is published: the benchmarks and the command line are no libraries.
+# The benchmarks and the two programs are no libraries.
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
-    --no-deps --locked --quiet
+    --exclude everleaf-lab --no-deps --locked --quiet
 # What would be published: every file of each package, its licence and its versions.
-cargo package --workspace --no-verify --allow-dirty --locked --quiet
+cargo package --workspace --exclude everleaf-lab --exclude everleaf-bench \
+    --exclude everleaf-testkit --exclude everleaf-crash --no-verify --allow-dirty --locked --quiet
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
 cargo test --workspace "${features[@]}" --tests --locked

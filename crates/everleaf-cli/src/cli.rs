@@ -3,10 +3,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, cas, check, completions, copy, count, create, del, drop, dump, explore, get, incr, info,
-    load, man, put, restore, scan, serve, shell, torture, tour, trees, ttl,
+    cas, check, completions, copy, count, create, del, drop, dump, get, incr, info, load, man, put,
+    restore, scan, serve, shell, tour, trees, ttl,
 };
 use crate::failure::Outcome;
+use crate::lab;
 
 /// An ordered key-value store for persistent memory that restarts in milliseconds and loses
 /// nothing.
@@ -52,9 +53,15 @@ enum Command {
     Info(info::Args),
     Check(check::Args),
     Serve(serve::Args),
-    Bench(bench::Args),
-    Explore(explore::Args),
-    Torture(torture::Args),
+    /// Measure engines (a command of the program everleaf-lab).
+    #[command(after_help = "Example:\n  everleaf bench micro --engine fptree --keys 100000")]
+    Bench(lab::Words),
+    /// Explore every state that a power failure can leave (of everleaf-lab).
+    #[command(after_help = "Example:\n  everleaf explore --engine fptree --ops 20 --seed 1")]
+    Explore(lab::Words),
+    /// Kill a writing process again and again, and compare (of everleaf-lab).
+    #[command(after_help = "Example:\n  everleaf torture --kills 20")]
+    Torture(lab::Words),
     Tour(tour::Args),
     Completions(completions::CompletionArgs),
     Man(man::Args),
@@ -70,9 +77,6 @@ struct Internal {
 
 #[derive(Debug, Subcommand)]
 enum InternalCommand {
-    /// The process that torture kills.
-    #[command(name = torture::WRITER)]
-    TortureWriter(torture::WriterArgs),
     /// The process that the tour kills.
     #[command(name = tour::WRITER)]
     TourWriter(tour::WriterArgs),
@@ -80,12 +84,9 @@ enum InternalCommand {
 
 /// Does what the command line of this process says; wrong usage ends it.
 pub fn run() -> Outcome {
-    let first = std::env::args_os().nth(1).unwrap_or_default();
-    if [torture::WRITER, tour::WRITER].iter().any(|writer| first == *writer) {
-        return match Internal::parse().command {
-            InternalCommand::TortureWriter(args) => torture::run_writer(args),
-            InternalCommand::TourWriter(args) => tour::run_writer(args),
-        };
+    if std::env::args_os().nth(1).is_some_and(|first| first == tour::WRITER) {
+        let InternalCommand::TourWriter(args) = Internal::parse().command;
+        return tour::run_writer(args);
     }
     Cli::parse().run()
 }
@@ -113,11 +114,11 @@ impl Cli {
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),
             Command::Serve(args) => serve::run(args),
-            Command::Bench(args) => bench::run(args),
-            Command::Explore(args) => explore::run(args),
-            Command::Torture(args) => torture::run(args),
+            Command::Bench(words) => lab::run("bench", words),
+            Command::Explore(words) => lab::run("explore", words),
+            Command::Torture(words) => lab::run("torture", words),
             Command::Tour(args) => tour::run(args),
-            Command::Completions(args) => completions::run(args),
+            Command::Completions(args) => completions::run::<Self>(args),
             Command::Man(args) => man::run(args),
         }
     }
@@ -135,27 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_show_what_the_papers_show_are_commands() {
-        for one in everleaf_bench::figure::evidence() {
-            let Some(command) = &one.command else { continue };
-            let words = shell_words::split(command).unwrap();
-            if let Err(error) = Cli::try_parse_from(&words) {
-                panic!("{}, {}: {command}: {error}", one.paper, one.place);
-            }
-            assert_eq!(words[..2], ["everleaf", "bench"], "{command}");
-        }
-    }
-
-    #[test]
     fn every_command_shows_an_example() {
-        fn look(command: &clap::Command) {
-            assert!(
-                command.get_after_help().is_some_and(|help| help.to_string().contains("Example")),
-                "{}",
-                command.get_name()
-            );
-            command.get_subcommands().for_each(look);
-        }
-        look(&Cli::command());
+        crate::every_command_shows_an_example(&Cli::command());
     }
 }

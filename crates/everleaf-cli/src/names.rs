@@ -30,12 +30,14 @@ where
     }
 }
 
-/// The engines that pools can be made of.
-pub fn engines() -> impl TypedValueParser<Value = String> {
-    Offering(|| everleaf::Engine::available().map(|engine| engine.name()).collect())
+/// A string, for which these values are offered.
+pub fn offering(
+    values: impl Fn() -> Vec<&'static str> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = String> {
+    Offering(values)
 }
 
-/// The figures of the papers.
-pub fn figures() -> impl TypedValueParser<Value = String> {
-    Offering(|| everleaf_bench::figure::figure_list().iter().map(|(name, _)| *name).collect())
+/// The engines that pools can be made of.
+pub fn engines() -> impl TypedValueParser<Value = String> {
+    offering(|| everleaf::Engine::available().map(|engine| engine.name()).collect())
 }

@@ -1,20 +1,18 @@
 //! Signals that do not kill at once.
 //!
 //! What a command makes for itself may go at any moment: a thread that waits for the signal removes
-//! it ([`swept`]). What becomes a file of the user's is made by the library, which removes it when
-//! its work is aborted: so the signal aborts the work ([`Ending`]). Either way the process then
-//! dies by the signal, so that the process that waits for it sees why.
+//! it ([`before_the_end`]). What becomes a file of the user's is made by the library, which removes
+//! it when its work is aborted: so the signal aborts the work ([`Ending`]). Either way the process
+//! then dies by the signal, so that the process that waits for it sees why.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf::{Error, Watch};
-use everleaf_bench::Scratch;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -32,19 +30,18 @@ pub fn survive_file_size_limit() -> Outcome {
     signal_hook::flag::register(SIGXFSZ, caught).map(drop).map_err(unusable)
 }
 
-/// A place for pools that do not stay: `pool`, or one of its own. They are removed before a signal
-/// that ends the process does so. Asked for once in a command.
-pub fn swept(pool: Option<PathBuf>) -> Result<Scratch, Failure> {
-    let scratch = Scratch::at(pool);
+/// Calls `sweep` when a signal ends the process; it removes what does not stay, and then calls what
+/// it is given, which lets the signal take effect. Asked for once in a command.
+pub fn before_the_end(
+    sweep: impl FnOnce(&mut dyn FnMut()) + Send + 'static,
+) -> Result<(), Failure> {
     let mut signals = Signals::new(ending_signals()).map_err(unusable)?;
-    let swept = scratch.clone();
-    let sweep = move || {
+    let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            swept.end(|| drop(emulate_default_handler(signal)));
+            sweep(&mut || drop(emulate_default_handler(signal)));
         }
     };
-    std::thread::Builder::new().name("signals".into()).spawn(sweep).map_err(unusable)?;
-    Ok(scratch)
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(unusable)
 }
 
 /// Signals that end long work, and the process when that has removed what it was making. A second

@@ -1,4 +1,4 @@
-//! Workloads and measurements: what stands behind `everleaf bench micro`, `compare` and `recovery`.
+//! Workloads and measurements: what stands behind `everleaf-lab bench`.
 //!
 //! A benchmark warms an index up, then does one *phase* after the other, each of `keys` operations
 //! of one kind. Keys are a bijection of a counter, so they are distinct, random and the same for

@@ -1,4 +1,4 @@
-//! Scenarios: operations one a line, as `everleaf explore --script` reads them, or drawn from a
+//! Scenarios: operations one a line, as `everleaf-lab explore --script` reads them, or drawn from a
 //! seed.
 
 use std::fmt;

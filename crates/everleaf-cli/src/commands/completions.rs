@@ -5,7 +5,6 @@ use std::io::Write;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
 use crate::failure::{Failure, Outcome};
 
 /// Print the completions of a shell.
@@ -19,10 +18,11 @@ pub struct CompletionArgs {
     shell: Shell,
 }
 
-/// Prints completions.
-pub fn run(args: CompletionArgs) -> Outcome {
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "everleaf", &mut text);
+/// Prints completions of the program `P`.
+pub fn run<P: CommandFactory>(args: CompletionArgs) -> Outcome {
+    let mut command = P::command();
+    let (mut text, name) = (Vec::new(), command.get_name().to_owned());
+    clap_complete::generate(args.shell, &mut command, name, &mut text);
     show(&text)
 }
 

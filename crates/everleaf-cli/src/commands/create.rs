@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use everleaf::{CreateOptions, DurabilityMode, Engine, KeyType};
+use everleaf::{CreateOptions, DurabilityMode, Engine};
 
+use crate::arguments::{EngineParameters, Keys};
 use crate::failure::{Failure, Outcome};
 use crate::names;
 use crate::size::{display_size, parse_size};
@@ -44,49 +45,6 @@ pub struct Args {
     durability: Option<DurabilityMode>,
     #[command(flatten)]
     parameters: EngineParameters,
-}
-
-/// Kinds of keys, as they are called on the command line.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Keys {
-    /// Byte strings of 0 to 64 KiB, in lexicographic order.
-    Bytes,
-    /// Numbers from 0 to 2^64 - 1, in numeric order.
-    U64,
-}
-
-impl From<Keys> for KeyType {
-    fn from(keys: Keys) -> Self {
-        match keys {
-            Keys::Bytes => Self::Bytes,
-            Keys::U64 => Self::U64,
-        }
-    }
-}
-
-/// Parameters of engines; what is not given is what the engine is tuned for.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Engine parameters")]
-pub struct EngineParameters {
-    /// Entries of a leaf.
-    #[arg(long, value_name = "N")]
-    leaf_slots: Option<u32>,
-    /// Keys of an inner node.
-    #[arg(long, value_name = "N")]
-    inner_keys: Option<u32>,
-    /// Bytes of a group of leaves, which are allocated together.
-    #[arg(long, value_name = "S", value_parser = parse_size)]
-    group_bytes: Option<u64>,
-}
-
-impl From<EngineParameters> for everleaf::EngineParameters {
-    fn from(given: EngineParameters) -> Self {
-        Self {
-            leaf_slots: given.leaf_slots,
-            inner_keys: given.inner_keys,
-            group_bytes: given.group_bytes,
-        }
-    }
 }
 
 /// Creates.

@@ -1,6 +1,5 @@
 //! One file a command.
 
-pub mod bench;
 pub mod cas;
 pub mod check;
 pub mod completions;
@@ -10,7 +9,6 @@ pub mod create;
 pub mod del;
 pub mod drop;
 pub mod dump;
-pub mod explore;
 pub mod get;
 pub mod incr;
 pub mod info;
@@ -21,7 +19,6 @@ pub mod restore;
 pub mod scan;
 pub mod serve;
 pub mod shell;
-pub mod torture;
 pub mod tour;
 pub mod trees;
 pub mod ttl;

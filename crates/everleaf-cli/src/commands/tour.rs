@@ -12,7 +12,6 @@ use everleaf::{CreateOptions, Durability};
 
 use crate::failure::{Failure, Outcome};
 use crate::scratch::ScratchPool;
-use crate::signals::swept;
 use crate::size::display_size;
 
 pub use writer::{NAME as WRITER, WriterArgs, run as run_writer};
@@ -44,8 +43,7 @@ pub fn run(args: Args) -> Outcome {
         loses nothing.",
     )?;
     let options = CreateOptions::new().size_bytes(POOL_BYTES);
-    let scratch = swept(args.pool)?;
-    let (made, took) = timed(|| ScratchPool::create(&scratch, &options));
+    let (made, took) = timed(|| ScratchPool::create(args.pool, &options));
     let (pool, store) = made?;
     let (engine, path, size) = (store.engine(), pool.path().display(), display_size(POOL_BYTES));
     guide.step(&format!("Made the pool {path} of {size} with the engine {engine}"), took)?;

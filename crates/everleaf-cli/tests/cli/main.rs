@@ -2,14 +2,16 @@
 
 mod backup;
 mod bad_input;
-mod bench;
 mod commands;
 mod common;
-mod explore_scripts;
 mod inspect;
 mod kill;
+mod laboratory;
 mod load;
 mod scan;
 mod signals;
 mod tour;
 mod trees;
+
+/// The program that is run.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_everleaf");

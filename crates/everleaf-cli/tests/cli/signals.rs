@@ -3,44 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Stdio;
 
+use crate::common::ended::{SIGTERM, end, interrupt, made_and_removed, names, send};
 use crate::common::{Bench, json};
-
-const SIGTERM: i32 = 15;
-
-/// SIGINT; or SIGTERM where this test was started to ignore SIGINT, as a script's command in the
-/// background is: so the commands do.
-fn interrupt() -> i32 {
-    const SIGINT: i32 = 2;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
-    if ignored & 1 << (SIGINT - 1) == 0 { SIGINT } else { SIGTERM }
-}
-
-/// Sends the signal; it must be this that ends the process.
-#[track_caller]
-fn end(child: Child, signal: i32) {
-    assert_eq!(send(child, signal).signal(), Some(signal));
-}
-
-/// Sends the signal to a process that was not waited for yet; how it ended.
-fn send(mut child: Child, signal: i32) -> ExitStatus {
-    let sent =
-        Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-    child.wait().unwrap()
-}
-
-/// Names in the folder in which commands are run, in order.
-fn names(bench: &Bench) -> Vec<String> {
-    let entries = std::fs::read_dir(bench.path("")).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
 
 /// A pool `p` of 8 MB.
 fn large() -> Bench {
@@ -78,19 +44,6 @@ fn whole_or_not_at_all(bench: &Bench, arguments: &[&str], signal: i32) {
     }
 }
 
-/// Runs until there is something that it made, and then sends the signal.
-fn made_and_removed(arguments: &[&str], signal: i32) {
-    let bench = Bench::new();
-    let mut child =
-        bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while names(&bench).is_empty() {
-        assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended");
-        std::thread::yield_now();
-    }
-    end(child, signal);
-    assert_eq!(names(&bench), [""; 0], "{arguments:?}");
-}
-
 #[test]
 fn a_tour_that_is_ended_removes_its_pool_and_its_folder() {
     let bench = Bench::new();
@@ -107,19 +60,8 @@ fn a_tour_that_is_ended_removes_its_pool_and_its_folder() {
 }
 
 #[test]
-fn commands_that_are_ended_remove_what_they_made_at_a_given_place() {
+fn a_tour_that_is_ended_removes_what_it_made_at_a_given_place() {
     made_and_removed(&["tour", "--pool", "scratch"], interrupt());
-    made_and_removed(&["torture", "--kills", "1000000", "--pool", "scratch"], SIGTERM);
-    made_and_removed(&["bench", "space", "--keys", "200000", "--pool", "scratch"], interrupt());
-    made_and_removed(&["bench", "growth", "--to", "1GiB", "--pool", "scratch"], SIGTERM);
-    made_and_removed(&["bench", "report", "--output", "page.html"], SIGTERM);
-    made_and_removed(&["bench", "figure", "fptree-7", "--folder", "new/below"], interrupt());
-    // A folder with files, which only the peers have.
-    let store = if cfg!(feature = "peers") { "fjall" } else { "store" };
-    made_and_removed(
-        &["bench", "stores", "--engines", store, "--keys", "200000", "--pool", "scratch"],
-        SIGTERM,
-    );
 }
 
 #[test]
@@ -188,9 +130,7 @@ fn a_load_that_is_ended_closes_the_pool_and_says_what_is_acknowledged() {
 fn what_somebody_else_has_at_the_place_is_left_alone() {
     let bench = Bench::new();
     bench.write("scratch", "precious");
-    assert!(
-        bench.fails(["torture", "--kills", "1", "--pool", "scratch"]).contains("exists already")
-    );
+    assert!(bench.fails(["tour", "--pool", "scratch"]).contains("exists already"));
     assert_eq!(crate::common::content(&bench.path("scratch")), b"precious");
     bench.ok(["create", "p", "--size", "1MiB"]);
     for arguments in [&["copy", "p", "scratch"][..], &["dump", "p", "scratch"]] {

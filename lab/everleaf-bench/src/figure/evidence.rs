@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_long_command_goes_on_in_the_next_row_as_a_shell_takes_it() {
         let mut one = evidence().remove(0);
-        one.command = Some("everleaf bench figure fptree-4 --keys 1000".into());
+        one.command = Some("everleaf-lab bench figure fptree-4 --keys 1000".into());
         one.reason = None;
         let text = one.text(INDENT + 24);
-        assert!(text.contains("run       everleaf bench figure \\\n"), "{text}");
+        assert!(text.contains("run       everleaf-lab bench figure \\\n"), "{text}");
         assert!(text.ends_with("            fptree-4 --keys 1000\n"), "{text}");
     }
 }

@@ -250,7 +250,7 @@ impl Figure {
             title: entry.title.into(),
             source: entry.source.into(),
             command: format!(
-                "everleaf bench figure {} --keys {} --rounds {} --seed {}",
+                "everleaf-lab bench figure {} --keys {} --rounds {} --seed {}",
                 entry.name, options.keys, options.rounds, options.seed
             ),
             left_out: Vec::new(),

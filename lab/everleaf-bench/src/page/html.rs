@@ -148,7 +148,7 @@ mod tests {
         let section = Section {
             title: "A < B".into(),
             text: vec!["words & more".into()],
-            command: "everleaf bench \"x\"".into(),
+            command: "everleaf-lab bench \"x\"".into(),
             tables: vec![vec![
                 vec!["engine".into(), "ops/s".into()],
                 vec!["lmdb".into(), "7".into()],
@@ -179,7 +179,7 @@ mod tests {
         }
         assert!(
             page.contains("fast &lt;one&gt;")
-                && page.contains("everleaf bench report --quick --keys 1000")
+                && page.contains("everleaf-lab bench report --quick --keys 1000")
         );
         let addresses = page.matches("http").count();
         assert_eq!(

@@ -66,7 +66,7 @@ impl ReportOptions {
     fn command(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let keys = self.keys.map_or(String::new(), |keys| format!(" --keys {keys}"));
-        format!("everleaf bench report{quick}{keys} --seed {}", self.seed)
+        format!("everleaf-lab bench report{quick}{keys} --seed {}", self.seed)
     }
 }
 

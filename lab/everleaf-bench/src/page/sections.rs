@@ -179,7 +179,7 @@ fn indexes(
 ) -> Result<Section, BenchError> {
     let compare = of_indexes(options, scale);
     let command = format!(
-        "everleaf bench compare --engines {} --keys {} --rounds {} --flush clwb --seed {}",
+        "everleaf-lab bench compare --engines {} --keys {} --rounds {} --flush clwb --seed {}",
         compare.engines.join(","),
         scale.index_keys,
         scale.rounds,
@@ -198,7 +198,7 @@ fn stores(
 ) -> Result<Section, BenchError> {
     let compare = of_stores(options, scale);
     let command = format!(
-        "everleaf bench compare --engines {} --key-type string16 --value-bytes 100 --keys {} \
+        "everleaf-lab bench compare --engines {} --key-type string16 --value-bytes 100 --keys {} \
         --rounds {} --seed {}",
         compare.engines.join(","),
         scale.store_keys,
@@ -235,8 +235,8 @@ fn ycsb(
         reports.extend(run_ycsb_with_progress(&ycsb, &mut |progress| steps.pass_on(progress))?);
     }
     let command = format!(
-        "everleaf bench ycsb --workload a --engine {} --keys {} --operations {} --rounds {} --seed \
-        {}   # and b to f",
+        "everleaf-lab bench ycsb --workload a --engine {} --keys {} --operations {} --rounds {} \
+        --seed {}   # and b to f",
         engines.join(","),
         scale.ycsb_keys,
         scale.ycsb_keys,
@@ -398,7 +398,7 @@ fn model(
         table.push(cells);
     }
     let command = format!(
-        "everleaf bench model --engines {} --keys {} --phases insert,find,update,scan,delete \
+        "everleaf-lab bench model --engines {} --keys {} --phases insert,find,update,scan,delete \
         --seed {}",
         model.engines.join(","),
         scale.index_keys,

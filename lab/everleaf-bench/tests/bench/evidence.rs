@@ -167,7 +167,7 @@ fn every_figure_is_named_and_every_named_figure_exists() {
     let list = evidence();
     let named: BTreeSet<&str> = list
         .iter()
-        .filter_map(|one| one.command.as_deref()?.strip_prefix("everleaf bench figure "))
+        .filter_map(|one| one.command.as_deref()?.strip_prefix("everleaf-lab bench figure "))
         .map(|rest| rest.split(' ').next().unwrap_or(""))
         .collect();
     assert_eq!(named, figure_names().into_iter().collect::<BTreeSet<_>>());

@@ -65,7 +65,10 @@ fn probes_lie_near_the_formula_and_are_exact() {
     assert!(fptree.points.iter().all(|point| (1.0..1.15).contains(&point[1])), "{fptree:?}");
     assert!(figure.claims[0].ours.is_some() && figure.claims[2].what.contains("NV-Tree"));
     assert_eq!(figure, measured("fptree-4"), "to the last digit");
-    assert_eq!(figure.command, "everleaf bench figure fptree-4 --keys 1000 --rounds 1 --seed 2");
+    assert_eq!(
+        figure.command,
+        "everleaf-lab bench figure fptree-4 --keys 1000 --rounds 1 --seed 2"
+    );
 }
 
 #[test]

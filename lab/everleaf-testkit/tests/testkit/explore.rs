@@ -1,4 +1,4 @@
-//! The explorer on the engines of this release: a smoke part of what `everleaf explore` does at
+//! The explorer on the engines of this release: a smoke part of what `everleaf-lab explore` does at
 //! length.
 
 use everleaf::Engine;

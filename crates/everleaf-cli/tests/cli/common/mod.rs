@@ -1,4 +1,7 @@
-//! Runs the binary as a user would.
+//! Runs the binary as a user would. The tests of both programs use it, each some of it.
+#![allow(dead_code)]
+
+pub mod ended;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -45,7 +48,7 @@ impl Bench {
     }
 
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_everleaf"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }

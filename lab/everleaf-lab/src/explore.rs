@@ -15,11 +15,11 @@ use everleaf_crash::{
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
 
-use super::create::{EngineParameters, Keys};
-use crate::failure::{Failure, Outcome, complain};
-use crate::names;
-use crate::progress::steps_bar;
-use crate::rtm::Rtm;
+use everleaf_cli::arguments::{EngineParameters, Keys};
+use everleaf_cli::failure::{Failure, Outcome, complain};
+use everleaf_cli::names;
+use everleaf_cli::progress::steps_bar;
+use everleaf_cli::rtm::Rtm;
 
 /// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with
 /// room to grow in.
@@ -42,9 +42,9 @@ const INTERLEAVINGS: (u64, u64) = (20_000, 100);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  everleaf explore --engine fptree --ops 200 --seed 1 --json
-  everleaf explore --engine fptree --script split.script --mutate
-  everleaf explore --engine fptree --suite
+  everleaf-lab explore --engine fptree --ops 200 --seed 1 --json
+  everleaf-lab explore --engine fptree --script split.script --mutate
+  everleaf-lab explore --engine fptree --suite
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
 remove KEY, scan, batch OP; OP; .., move KEY TO and claim FROM BELOW KEY VALUE (transactions: a

@@ -3,7 +3,7 @@
 use everleaf_bench::model::{Latency, ModelOptions, ModelRow, run_model_with_progress};
 
 use super::{Load, show, with_bar};
-use crate::failure::Outcome;
+use everleaf_cli::failure::Outcome;
 
 /// Count what operations cost in lines of persistent memory, flushes, fences and allocations, and
 /// the time of it at given latencies.
@@ -13,9 +13,9 @@ The same seed gives the same counts to the last digit, on every machine. Times a
 latencies add to DRAM; with --rounds they stand beside what emulated latencies were measured to add.
 
 Examples:
-  everleaf bench model --engines fptree,ptree,store --keys 1000000 \
+  everleaf-lab bench model --engines fptree,ptree,store --keys 1000000 \
     --phases insert,find,update,delete
-  everleaf bench model --engines fptree --keys 1000000 --warm 10000000 \
+  everleaf-lab bench model --engines fptree --keys 1000000 --warm 10000000 \
     --latencies 160,650,300/0/500 --rounds 3 --json")]
 pub struct Args {
     /// The engines, with commas between: indexes and stores.

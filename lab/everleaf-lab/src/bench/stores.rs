@@ -6,7 +6,7 @@ use everleaf_bench::{
 
 use super::subject::{FlushKind, Scheme};
 use super::{Basics, show, with_bar};
-use crate::failure::Outcome;
+use everleaf_cli::failure::Outcome;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same
 /// medium, and beside the numbers what a write survives.
@@ -17,7 +17,7 @@ docs/benchmarks.md. The ratio is to the first; `best other` is the ratio to the 
 others.
 
 Example:
-  everleaf bench stores --keys 1000000 --threads 1,2 --rounds 3 --json")]
+  everleaf-lab bench stores --keys 1000000 --threads 1,2 --rounds 3 --json")]
 pub struct Args {
     /// The stores, with commas between.
     #[arg(

@@ -12,8 +12,8 @@ use everleaf_testkit::{
 };
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome, complain};
-use crate::progress::steps_bar;
+use everleaf_cli::failure::{Failure, Outcome, complain};
+use everleaf_cli::progress::steps_bar;
 
 /// Distinct images that the full suite of an engine explores at least.
 const LEAST_IMAGES: u64 = 1_000_000;

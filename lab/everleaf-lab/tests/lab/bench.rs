@@ -738,7 +738,7 @@ fn report_is_one_page_that_fetches_nothing() {
         "process-crash",
         "fptree-7",
         "commit",
-        "everleaf bench ycsb",
+        "everleaf-lab bench ycsb",
     ] {
         assert!(page.contains(words), "{words} is not in the page");
     }

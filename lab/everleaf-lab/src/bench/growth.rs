@@ -5,9 +5,9 @@ use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 
 use super::subject::Scheme;
 use super::{Basics, show, with_bar};
-use crate::failure::Outcome;
-use crate::names;
-use crate::size::parse_size;
+use everleaf_cli::failure::Outcome;
+use everleaf_cli::names;
+use everleaf_cli::size::parse_size;
 
 /// Let a pool grow under load, and show the puts that took longest.
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ A put that takes long has either run long, which is a pause of the store, or wai
 processor, which other threads had: both times are shown.
 
 Example:
-  everleaf bench growth --from 1MiB --to 8GiB --json")]
+  everleaf-lab bench growth --from 1MiB --to 8GiB --json")]
 pub struct Args {
     /// The engine of the store.
     #[arg(

@@ -5,8 +5,8 @@ use everleaf::internal::InjectedAborts;
 use everleaf_bench::{BenchKeyType, Flush, MicroOptions, Order};
 
 use super::basics::Basics;
-use crate::failure::Failure;
-use crate::rtm::Rtm;
+use everleaf_cli::failure::Failure;
+use everleaf_cli::rtm::Rtm;
 
 /// What an entry of a leaf counts for in `--node-bytes`.
 const SLOT_BYTES: u32 = 16;

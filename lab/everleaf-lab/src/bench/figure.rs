@@ -9,9 +9,9 @@ use everleaf_bench::figure::{
 };
 
 use super::output::Output;
-use super::{Basics, say, show, with_bar};
-use crate::failure::{Failure, Outcome, complain};
+use super::{Basics, failure, say, show, with_bar};
 use crate::names;
+use everleaf_cli::failure::{Failure, Outcome, complain};
 
 /// Measure a figure of the papers: the table, the paper's values beside ours, a plot (SVG and PNG)
 /// and a JSON file.
@@ -21,9 +21,9 @@ Without a name, lists the figures. Engines of a figure that this release does no
 out and named. Plots are drawn by builds with the feature plots.
 
 Examples:
-  everleaf bench figure --list
-  everleaf bench figure fptree-7
-  everleaf bench figure fptree-4 --keys 1000000 --folder plots --json")]
+  everleaf-lab bench figure --list
+  everleaf-lab bench figure fptree-7
+  everleaf-lab bench figure fptree-4 --keys 1000000 --folder plots --json")]
 pub struct Args {
     /// The figure.
     #[arg(value_parser = names::figures(), hide_possible_values = true)]
@@ -70,8 +70,8 @@ pub fn run(args: &Args) -> Outcome {
         seed: args.basics.seed,
         pool: place.clone(),
     };
-    check(&options)?;
-    let folders = place.folders_at(&args.folder)?;
+    check(&options).map_err(failure)?;
+    let folders = place.folders_at(&args.folder).map_err(failure)?;
     let open = |ending: &str| Output::open(&place, &args.folder.join(format!("{name}.{ending}")));
     // Before the work, not after it.
     let json = open("json")?;
@@ -81,8 +81,8 @@ pub fn run(args: &Args) -> Outcome {
         |text: serde_json::Result<String>| text.map_err(|error| Failure::failed(error.to_string()));
     json.write((as_json(serde_json::to_string_pretty(&figure))? + "\n").as_bytes())?;
     if let Some((svg, png)) = plots {
-        svg.write(figure_svg(&figure)?.as_bytes())?;
-        png.write(&figure_png(&figure)?)?;
+        svg.write(figure_svg(&figure).map_err(failure)?.as_bytes())?;
+        png.write(&figure_png(&figure).map_err(failure)?)?;
     } else {
         complain("everleaf: no plots were drawn: build with --features plots");
     }

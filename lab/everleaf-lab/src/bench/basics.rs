@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use everleaf_bench::Scratch;
 
-use crate::failure::Failure;
-use crate::signals::swept;
+use crate::scratch::swept;
+use everleaf_cli::failure::Failure;
 
 /// Its randomness and its place.
 #[derive(Debug, clap::Args)]

@@ -10,13 +10,13 @@ use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
 
-use super::create::Keys;
-use crate::failure::{Failure, Outcome};
-use crate::names;
-use crate::progress::steps_bar;
-use crate::rtm::Rtm;
 use crate::scratch::ScratchPool;
-use crate::signals::swept;
+use crate::scratch::swept;
+use everleaf_cli::arguments::Keys;
+use everleaf_cli::failure::{Failure, Outcome};
+use everleaf_cli::names;
+use everleaf_cli::progress::steps_bar;
+use everleaf_cli::rtm::Rtm;
 
 /// Name of the hidden command that is killed.
 pub const WRITER: &str = "__torture-writer";
@@ -30,9 +30,9 @@ const EPOCH: DurabilityMode = DurabilityMode::Buffered { interval_ms: 3 };
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf torture --engine fptree --threads 1 --kills 100 --json
-  everleaf torture --threads 2 --kills 100 --batches 50
-  everleaf torture --threads 2 --kills 100 --rtm on")]
+  everleaf-lab torture --engine fptree --threads 1 --kills 100 --json
+  everleaf-lab torture --threads 2 --kills 100 --batches 50
+  everleaf-lab torture --threads 2 --kills 100 --rtm on")]
 pub struct Args {
     /// The engine.
     #[arg(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use everleaf_bench::{Made, Scratch};
 
-use crate::failure::{Failure, Outcome};
+use everleaf_cli::failure::{Failure, Outcome};
 
 /// A file that is opened before the work, so that it is known that it can be written, and filled
 /// after it. If the work fails, or a signal ends it, a file that was there is as it was, and one

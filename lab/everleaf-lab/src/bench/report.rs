@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use everleaf_bench::page::{ReportOptions, check, run_report_with_progress};
 
 use super::output::Output;
-use super::{Basics, say, with_bar};
-use crate::failure::Outcome;
+use super::{Basics, failure, say, with_bar};
+use everleaf_cli::failure::Outcome;
 
 /// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the
 /// commands.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  everleaf bench report --quick
-  everleaf bench report --keys 10000000 --output measured.html")]
+  everleaf-lab bench report --quick
+  everleaf-lab bench report --keys 10000000 --output measured.html")]
 pub struct Args {
     /// Small sizes and one round: within three minutes; otherwise within thirty.
     #[arg(long)]
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Outcome {
         seed: args.basics.seed,
         pool: place.clone(),
     };
-    check(&options)?;
+    check(&options).map_err(failure)?;
     let output = Output::open(&place, &args.output)?;
     let page = with_bar(|tell| run_report_with_progress(&options, tell))?;
     output.write(page.as_bytes())?;

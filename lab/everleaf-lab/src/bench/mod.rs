@@ -21,25 +21,25 @@ use everleaf_bench::{
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
-use crate::progress;
 use basics::Basics;
+use everleaf_cli::failure::{Failure, Outcome};
+use everleaf_cli::progress;
 use subject::Subject;
 
 /// Measure engines.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  everleaf bench micro --engine fptree --keys 1000000 --json
-  everleaf bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
-  everleaf bench stores --keys 1000000 --threads 1,2
-  everleaf bench growth --from 1MiB --to 8GiB
-  everleaf bench space --keys 1000000
-  everleaf bench recovery --engine fptree --keys 1000000 --threads 1,2
-  everleaf bench model --engines fptree,ptree,store --keys 1000000
-  everleaf bench figure fptree-7
-  everleaf bench report --quick
-  everleaf bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000
+  everleaf-lab bench micro --engine fptree --keys 1000000 --json
+  everleaf-lab bench compare --engines fptree,btreemap --keys 1000000 --rounds 5
+  everleaf-lab bench stores --keys 1000000 --threads 1,2
+  everleaf-lab bench growth --from 1MiB --to 8GiB
+  everleaf-lab bench space --keys 1000000
+  everleaf-lab bench recovery --engine fptree --keys 1000000 --threads 1,2
+  everleaf-lab bench model --engines fptree,ptree,store --keys 1000000
+  everleaf-lab bench figure fptree-7
+  everleaf-lab bench report --quick
+  everleaf-lab bench ycsb --workload a --engine store,lmdb,redb --keys 1000000 --operations 1000000
 
 The peers lmdb, redb and fjall are in builds with the feature peers, plots in builds with the
 feature plots: cargo build --release --features peers,plots")]
@@ -67,7 +67,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb --json")]
+  everleaf-lab bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb")]
 struct MicroArgs {
     /// The engine: an index, btreemap, store (or store:E), skipmap; by the feature peers lmdb, redb
     /// and fjall, by the feature rocksdb that.
@@ -81,10 +81,10 @@ struct MicroArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  everleaf bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
-  everleaf bench compare --engines lmdb,redb,skipmap,store --key-type string16 --value-bytes 100 \
-    --keys 1000000
-  everleaf bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 \
+  everleaf-lab bench compare --engines fptree,ptree,btreemap --keys 1000000 --rounds 5 --json
+  everleaf-lab bench compare --engines lmdb,redb,skipmap,store --key-type string16 \
+    --value-bytes 100 --keys 1000000
+  everleaf-lab bench compare --engines fptree-c:separate,fptree-c --threads 2 --keys 1000000 \
     --phases insert,find,mixed")]
 struct CompareArgs {
     /// The engines, with commas between. E:separate stands for an index of E for each thread, with
@@ -108,7 +108,7 @@ struct CompareArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf bench recovery --engine fptree-c --keys 10000000 --threads 1,2 --rounds 5 --json")]
+  everleaf-lab bench recovery --engine fptree-c --keys 10000000 --threads 1,2 --rounds 5 --json")]
 struct RecoveryArgs {
     /// The engine.
     #[arg(long, value_name = "E")]
@@ -176,11 +176,10 @@ impl Load {
     }
 }
 
-impl From<BenchError> for Failure {
-    fn from(error: BenchError) -> Self {
-        let sentence = error.to_string();
-        if error.is_wrong_usage() { Self::Usage(sentence) } else { Self::Failed(sentence) }
-    }
+/// How a command ends that could not measure.
+pub(crate) fn failure(error: BenchError) -> Failure {
+    let sentence = error.to_string();
+    if error.is_wrong_usage() { Failure::Usage(sentence) } else { Failure::Failed(sentence) }
 }
 
 /// Measures.
@@ -208,7 +207,7 @@ fn micro(args: &MicroArgs) -> Outcome {
             bar.suspend(|| printer.row(&report, PhaseReport::table_row));
         });
     bar.finish_and_clear();
-    measured?;
+    measured.map_err(failure)?;
     printer.outcome
 }
 
@@ -239,11 +238,11 @@ fn say(line: &str) -> Outcome {
 /// Measures beside a progress bar.
 fn with_bar<T>(
     measure: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, BenchError>,
-) -> Result<T, BenchError> {
+) -> Result<T, Failure> {
     let bar = progress::operations_bar();
     let measured = measure(&mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
-    measured
+    measured.map_err(failure)
 }
 
 /// Prints all rows.

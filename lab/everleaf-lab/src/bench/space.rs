@@ -4,14 +4,14 @@ use everleaf::Engine;
 use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 
 use super::{Basics, show, with_bar};
-use crate::failure::Outcome;
-use crate::names;
+use everleaf_cli::failure::Outcome;
+use everleaf_cli::names;
 
 /// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf bench space --keys 1000000 --records 8/8,16/100,24/1000 --cycles 100 --json")]
+  everleaf-lab bench space --keys 1000000 --records 8/8,16/100,24/1000 --cycles 100 --json")]
 pub struct Args {
     /// The engine of the stores.
     #[arg(

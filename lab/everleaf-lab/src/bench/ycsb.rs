@@ -6,8 +6,8 @@ use everleaf_bench::ycsb::{
 };
 
 use super::subject::{FlushKind, Scheme};
-use super::{Basics, show, with_bar};
-use crate::failure::{Failure, Outcome};
+use super::{Basics, failure, show, with_bar};
+use everleaf_cli::failure::{Failure, Outcome};
 
 /// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course,
 /// latencies, bytes a record.
@@ -17,9 +17,9 @@ Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of t
 percent inserts; e scans and 5 percent inserts; f half reads, half read-modify-writes.
 
 Examples:
-  everleaf bench ycsb --workload a --engine lmdb,redb,fjall,store --keys 1000000 \
+  everleaf-lab bench ycsb --workload a --engine lmdb,redb,fjall,store --keys 1000000 \
     --operations 1000000
-  everleaf bench ycsb --workload c --engine fptree-c,skipmap --record 8/8 --keys 1000000 \
+  everleaf-lab bench ycsb --workload c --engine fptree-c,skipmap --record 8/8 --keys 1000000 \
     --operations 5000000 --threads 2 --json")]
 pub struct Args {
     /// The workload, a to f.
@@ -80,7 +80,7 @@ impl Args {
         Ok(YcsbOptions {
             engines: self.engine.clone(),
             workload: self.workload,
-            distribution: self.distribution.as_ref().map(named).transpose()?,
+            distribution: self.distribution.as_ref().map(named).transpose().map_err(failure)?,
             record: self.record,
             operations: self.operations,
             rounds: self.rounds,
