@@ -1,7 +1,6 @@
 //! What trees count besides barriers.
 
-/// An exact event of an index that the [`Counted`](crate::Counted) media adds up and every other
-/// media ignores.
+/// An exact event of an index that a media which counts adds up and every other media ignores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Counter {

@@ -48,9 +48,9 @@ pub struct DramSource<'a> {
     spare: Option<&'a Arc<SpareArenas>>,
 }
 
-/// Memory of dropped arenas, for later ones.
+/// Memory of dropped arenas, for later ones: for a media on which trees are opened by the million.
 #[derive(Debug, Default)]
-pub(crate) struct SpareArenas(Mutex<Vec<Region>>);
+pub struct SpareArenas(Mutex<Vec<Region>>);
 
 impl SpareArenas {
     /// Larger ones, and more of them, are not kept.
@@ -79,7 +79,8 @@ impl From<SimdLevel> for DramSource<'_> {
 }
 
 impl<'a> DramSource<'a> {
-    pub(crate) fn with_spare(simd: SimdLevel, spare: &'a Arc<SpareArenas>) -> Self {
+    /// From `spare`, where it has an arena of the wanted size, else from the system.
+    pub fn with_spare(simd: SimdLevel, spare: &'a Arc<SpareArenas>) -> Self {
         Self { simd, spare: Some(spare) }
     }
 

@@ -82,6 +82,11 @@ impl Hardware {
         self.line_write
     }
 
+    /// The memory, exclusively.
+    pub fn region_mut(&mut self) -> &mut Region {
+        &mut self.region
+    }
+
     /// The memory, of which nothing is used as this media any more.
     pub fn into_region(self) -> Region {
         self.region

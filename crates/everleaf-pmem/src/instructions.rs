@@ -88,7 +88,7 @@ mod imp {
         status == u32::MAX
     }
 
-    /// The time-stamp counter.
+    /// The processor's counter of time, in ticks of its own.
     #[inline(always)]
     pub fn timestamp() -> u64 {
         // SAFETY: reads a counter.
@@ -148,6 +148,7 @@ mod imp {
     pub fn transactional_line(_line: usize, _words: &[u64; 8]) -> bool {
         false
     }
+    /// The processor's counter of time, in ticks of its own.
     #[inline(always)]
     pub fn timestamp() -> u64 {
         let ticks: u64;
@@ -159,7 +160,8 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{prefetch, prefetch_to_write, store_fence, timestamp};
+pub use imp::timestamp;
+pub(crate) use imp::{prefetch, prefetch_to_write, store_fence};
 
 /// Writes back the line that holds `address`.
 #[inline(always)]

@@ -36,10 +36,6 @@ pub trait Media: Send + Sync + 'static {
     /// across an access: the thread that waits says so by [`relax`](Media::relax).
     const SCHEDULED: bool = false;
 
-    /// Whether a run on this media must come out the same each time. Then nothing may depend on
-    /// where a thread's stack happens to lie.
-    const REPEATABLE: bool = Self::SCHEDULED;
-
     /// Whether a fence only orders here, so that who promises durability must wait for it
     /// ([`wait_durable`](Media::wait_durable)). Elsewhere what was fenced is durable.
     const DURABLE_LATER: bool = false;
@@ -49,6 +45,13 @@ pub trait Media: Send + Sync + 'static {
 
     /// The widest vector compare that this media may use.
     fn simd(&self) -> SimdLevel;
+
+    /// Whether a run on this media must come out the same each time. Then nothing may depend on
+    /// where a thread's stack happens to lie.
+    #[inline(always)]
+    fn is_repeatable(&self) -> bool {
+        Self::SCHEDULED
+    }
 
     /// The strongest failure that a store survives which was flushed and fenced here: what the
     /// medium promises, less where flushes are left out.
@@ -194,59 +197,30 @@ pub trait Media: Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Counted, Cpu, Dram, Emulated, Event, Hardware, Traced, site};
+    use crate::{Cpu, Hardware, site};
 
-    /// What a media wants: reads counted, threads scheduled, runs repeatable.
-    const fn wants<M: Media>() -> [bool; 3] {
-        [M::COUNTS_READS, M::SCHEDULED, M::REPEATABLE]
-    }
-
-    #[test]
-    fn threads_block_on_every_media_but_the_one_that_schedules_them() {
-        assert_eq!(wants::<Hardware>(), [false; 3]);
-        assert_eq!(wants::<Dram>(), [false; 3]);
-        assert_eq!(wants::<Emulated>(), [true, false, false]);
-        assert_eq!(wants::<Counted>(), [true, false, true]);
-        assert_eq!(wants::<Traced>(), [true; 3]);
-    }
-
-    #[test]
-    fn lines_of_an_epoch_are_flushed_one_by_one_under_one_name() {
-        let media = Traced::new(4096, 4096, 1).unwrap();
-        media.flush_lines(site!("test.lines"), [0, 640, 64].into_iter());
-        let flush = |line| Event::Flush { site: site!("test.lines"), line };
-        assert_eq!(media.take_events(), [flush(0), flush(10), flush(1)]);
+    fn hardware() -> Hardware {
         let region = Region::anonymous(4096, 4096).unwrap();
-        let counted = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
-        counted.flush_lines(site!("test.lines"), (0..5).map(|line| line * 64));
-        assert_eq!(counted.counts().flushes[&site!("test.lines")], 5);
+        Hardware::new(region, &Cpu::detect()).unwrap()
+    }
+
+    #[test]
+    fn threads_block_on_hardware_and_nothing_is_counted_there() {
+        const { assert!(!Hardware::COUNTS_READS && !Hardware::SCHEDULED) };
+        assert!(!hardware().is_repeatable());
     }
 
     #[test]
     #[should_panic(expected = "noted as they are written")]
     fn a_line_outside_the_region_is_not_flushed() {
-        let media = Traced::new(4096, 4096, 1).unwrap();
-        media.flush_lines(site!("test.lines"), [4096].into_iter());
+        hardware().flush_lines(site!("test.lines"), [4096].into_iter());
     }
 
     #[test]
     fn what_is_fenced_on_a_strict_media_is_durable() {
-        let region = Region::anonymous(4096, 4096).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let media = hardware();
         media.fence(site!("test.fence"));
         assert_eq!(media.durable_point(), DurablePoint::REACHED);
         assert!(media.wait_durable(media.durable_point()).is_ok() && media.sync().is_ok());
-    }
-
-    #[test]
-    fn recorded_memory_promises_what_it_is_told_to() {
-        let media = Traced::new(4096, 4096, 1).unwrap();
-        let line = |media: &Traced| {
-            let line = media.region().at::<Line>(64).unwrap();
-            media.write_line(site!("test.line"), line, [1; 8])
-        };
-        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Words, line(&media)));
-        let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
-        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Line, line(&media)));
     }
 }

@@ -66,7 +66,7 @@ impl<M: Media> Pool<M> {
     /// Lets the calling thread read records until the guard is dropped.
     #[inline]
     pub fn pin(&self) -> RecordGuard<'_, M> {
-        let pin = self.chunks().pin(slot_of_thread::<M>(PIN_SLOTS));
+        let pin = self.chunks().pin(slot_of_thread(self.media(), PIN_SLOTS));
         RecordGuard { pool: self, pin, of_thread: PhantomData }
     }
 }
@@ -96,7 +96,7 @@ impl<M: Media> RecordGuard<'_, M> {
     /// As a new guard in place of this one: what was freed before no longer waits for it. Nothing
     /// is lent at this moment, as the borrow checker sees to.
     pub fn renew(&mut self) {
-        let pin = self.pool.chunks().pin(slot_of_thread::<M>(PIN_SLOTS));
+        let pin = self.pool.chunks().pin(slot_of_thread(self.pool.media(), PIN_SLOTS));
         self.pool.chunks().unpin(&std::mem::replace(&mut self.pin, pin));
     }
 }

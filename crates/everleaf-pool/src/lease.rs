@@ -37,8 +37,8 @@ pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 /// address of what is on one tells them apart, without anything global. A media whose runs must
 /// repeat needs the same slots in every run: there it is the first.
 #[inline(always)]
-pub fn slot_of_thread<M: Media>(slots: usize) -> usize {
-    if M::REPEATABLE {
+pub fn slot_of_thread<M: Media>(media: &M, slots: usize) -> usize {
+    if media.is_repeatable() {
         return 0;
     }
     let on_stack = 0_u8;
@@ -63,7 +63,8 @@ impl<M: Media> Workers<M> {
         loop {
             let mut refused = None;
             let mut some = false;
-            let (before, from) = self.slots.split_at(slot_of_thread::<M>(self.slots.len()));
+            let (before, from) =
+                self.slots.split_at(slot_of_thread(self.pool.media(), self.slots.len()));
             for slot in from.iter().chain(before) {
                 // Looked at before it is written to: a slot in use stays in its user's cache.
                 let guard = if slot.is_locked() { None } else { slot.try_lock() };

@@ -14,8 +14,7 @@
 //! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
 //! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
 //! engines, cut into turns) · `micro` `compare` `stores`
-//! `recovery` `growth` `space` `ycsb` (the commands) · `modelled` (the media of counting runs) ·
-//! `report`.
+//! `recovery` `growth` `space` `ycsb` (the commands) · `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
@@ -29,7 +28,6 @@ mod keys;
 mod measure;
 mod micro;
 pub mod model;
-mod modelled;
 mod options;
 pub mod page;
 mod peers;

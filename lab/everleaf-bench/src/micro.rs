@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use everleaf_crash::{Counts, Instrumented};
 use everleaf_pmem::Hardware;
 use everleaf_pool::Pool;
 
 use crate::key::{BenchKey, String16};
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
-use crate::modelled::{Modelled, Tally, modelled, reset, tally};
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::peers::store::Everleaf;
 use crate::report::PhaseReport;
@@ -79,7 +79,7 @@ impl Session {
                 durability,
                 target.timed(measured.elapsed),
                 latencies[next],
-                counts.get(next).map(|tally| &tally.counts),
+                counts.get(next),
             ));
             next += 1;
             Ok(())
@@ -113,8 +113,8 @@ impl Session {
     pub(crate) fn counted<K: BenchKey>(
         &self,
         steps: &mut ProgressTracker<'_>,
-    ) -> Result<Vec<Tally>, BenchError> {
-        let media = modelled(Hardware::new(self.region()?, &self.cpu)?);
+    ) -> Result<Vec<Counts>, BenchError> {
+        let media = Instrumented::counting(Hardware::new(self.region()?, &self.cpu)?);
         match self.plan.subject {
             Subject::Index(engine) => {
                 let (pool, target) = self.index::<K, _>(engine, media)?;
@@ -135,20 +135,19 @@ impl Session {
     fn count<K: BenchKey, T: Target<K>>(
         &self,
         steps: &mut ProgressTracker<'_>,
-        pool: &Pool<Modelled>,
+        pool: &Pool<Instrumented>,
         target: T,
-    ) -> Result<Vec<Tally>, BenchError> {
-        let mut counts = Vec::new();
+    ) -> Result<Vec<Counts>, BenchError> {
+        let mut phases = Vec::new();
         let mut after = |_, _: Measured<Unobserved>, _: &dyn Describe| {
-            let mut tally = tally(pool.media());
+            let mut counts = pool.media().counts();
             if matches!(self.plan.subject, Subject::Index(engine) if engine.is_volatile_twin()) {
                 // Timed without any; what the code asks for is nothing there.
-                let counts = &mut tally.counts;
                 [&mut counts.flushes, &mut counts.fences, &mut counts.lines_flushed]
                     .into_iter()
                     .for_each(BTreeMap::clear);
             }
-            counts.push(tally);
+            phases.push(counts);
             Ok(())
         };
         self.drive(
@@ -156,10 +155,10 @@ impl Session {
             "counted",
             &mut [target],
             &Unobserved,
-            &mut || reset(pool.media()),
+            &mut || pool.media().reset(),
             &mut after,
         )?;
-        Ok(counts)
+        Ok(phases)
     }
 }
 

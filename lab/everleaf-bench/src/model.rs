@@ -12,17 +12,18 @@
 //!
 //! which is what these latencies add to a run on DRAM. On request it is set beside what they were
 //! measured to add: the mean time of an operation with busy waits of these lengths in place
-//! ([`Emulated`](everleaf_pmem::Emulated), whose model of a cache is the same), less that without.
+//! ([`Instrumented`](everleaf_crash::Instrumented), whose model of a cache is the same), less that
+//! without.
 
 use std::fmt;
 use std::str::FromStr;
 
-use everleaf_pmem::{Counter, Counts};
+use everleaf_crash::Counts;
+use everleaf_pmem::Counter;
 use serde::Serialize;
 
 use crate::compare::Spread;
 use crate::key::String16;
-use crate::modelled::Tally;
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::plan::{MOST_ROUNDS, within};
 use crate::session::{ProgressTracker, Session};
@@ -54,9 +55,9 @@ impl Latency {
     }
 
     /// Nanoseconds of all that was counted.
-    pub(crate) fn cost_ns(self, counts: &Counts, misses: u64) -> f64 {
+    pub(crate) fn cost_ns(self, counts: &Counts) -> f64 {
         let flushes = counts.flushes.values().sum::<u64>() + counts.line_writes;
-        self.cost(misses, flushes, counts.fences.values().sum())
+        self.cost(counts.pm_line_misses, flushes, counts.fences.values().sum())
     }
 }
 
@@ -143,8 +144,7 @@ pub struct Cost {
 }
 
 impl ModelRow {
-    fn new(session: &Session, phase: Phase, tally: &Tally) -> Self {
-        let counts = &tally.counts;
+    fn new(session: &Session, phase: Phase, counts: &Counts) -> Self {
         let options = &session.plan.options;
         Self {
             engine: session.plan.subject.to_string(),
@@ -152,7 +152,7 @@ impl ModelRow {
             keys: options.operations(phase),
             value_bytes: session.plan.value_bytes() as u64,
             pm_lines_read: counts.pm_lines_read,
-            pm_line_misses: tally.misses,
+            pm_line_misses: counts.pm_line_misses,
             lines_written: counts.lines_flushed.values().sum(),
             flushes: counts.flushes.values().sum(),
             fences: counts.fences.values().sum(),
@@ -285,7 +285,7 @@ pub fn run_model_with_progress(
     );
     let mut rows = Vec::new();
     for (engine, counting) in options.engines.iter().zip(&sessions) {
-        let tallies = counting.tallies(&mut steps)?;
+        let counts = counting.phase_counts(&mut steps)?;
         // By latency, the first without any: nanoseconds of an operation, by phase.
         let mut measured = Vec::new();
         if options.rounds > 0 {
@@ -305,8 +305,8 @@ pub fn run_model_with_progress(
                     .push(means.iter().zip(&options.micro.phases).map(each).collect::<Vec<f64>>());
             }
         }
-        for (place, (phase, tally)) in options.micro.phases.iter().zip(&tallies).enumerate() {
-            let mut row = ModelRow::new(counting, *phase, tally);
+        for (place, (phase, counts)) in options.micro.phases.iter().zip(&counts).enumerate() {
+            let mut row = ModelRow::new(counting, *phase, counts);
             let cost = |(i, latency): (usize, &Latency)| Cost {
                 latency: *latency,
                 modelled_ns: row.modelled_ns(*latency),
@@ -321,10 +321,10 @@ pub fn run_model_with_progress(
 
 impl Session {
     /// The counting run: what each phase counted.
-    pub(crate) fn tallies(
+    pub(crate) fn phase_counts(
         &self,
         steps: &mut ProgressTracker<'_>,
-    ) -> Result<Vec<Tally>, BenchError> {
+    ) -> Result<Vec<Counts>, BenchError> {
         match self.plan.options.key_type {
             BenchKeyType::U64 => self.counted::<u64>(steps),
             BenchKeyType::String16 => self.counted::<String16>(steps),

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use everleaf::Engine;
 use everleaf::internal::registry;
-use everleaf_pmem::{Emulated, Hardware, Media, Region};
+use everleaf_crash::Instrumented;
+use everleaf_pmem::{Hardware, Media, Region};
 use everleaf_pool::{OpenMode, Pool, PoolError, Shutdown, open_file};
 use serde::Serialize;
 
@@ -208,7 +209,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
         let hardware = self.session.hardware(self.file.region()?)?;
         let reopened = match self.session.added() {
             None => self.open(hardware, threads)?,
-            Some(added) => self.open(Emulated::new(hardware, added), threads)?,
+            Some(added) => self.open(Instrumented::delaying(hardware, added), threads)?,
         };
         Ok(Reopened { elapsed: start.elapsed(), ..reopened })
     }

@@ -1,7 +1,8 @@
 //! What `bench micro` prints.
 
+use everleaf_crash::Counts;
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Counter, Counts, Durability, LINE, Site};
+use everleaf_pmem::{Counter, Durability, LINE, Site};
 use serde::Serialize;
 
 use crate::Phase;

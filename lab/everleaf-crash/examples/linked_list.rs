@@ -4,8 +4,8 @@
 //! The list is a stack on bare recorded memory: line 1 holds the head, line `1 + n` the node that
 //! the `n`-th push uses.
 
-use everleaf_crash::{Options, Promise, Subject, explore};
-use everleaf_pmem::{Media, PCell, PPtr, Traced, persistent, site};
+use everleaf_crash::{Options, Promise, Subject, Traced, explore};
+use everleaf_pmem::{Media, PCell, PPtr, persistent, site};
 
 persistent! {
     struct Node {

@@ -1,7 +1,7 @@
 //! The crash explorer: every state that a power failure can leave, recovered and checked.
 //!
 //! It knows nothing of trees. It drives anything that implements [`Subject`] on recorded memory
-//! ([`Traced`](everleaf_pmem::Traced)) and answers one question: is there a moment, and a set of
+//! ([`Traced`]) and answers one question: is there a moment, and a set of
 //! stores that had become durable by then, from which the structure does not recover to what it had
 //! promised? The model of what may be durable is that of `docs/persistence-model.md`, and nothing
 //! kinder.
@@ -27,13 +27,14 @@
 //! over crash points and images) · `trace` (recording) · `mutant` `swap` (mutated traces) ·
 //! `machine` `domain` (the persistence model) · `images` (choosing from it) · `undecided` (images
 //! that no recovery can tell apart) · `known` (images that passed) · `shrink` (fewer operations) ·
-//! `redundant` (idle barriers) · `threads` (interleavings).
+//! `redundant` (idle barriers) · `threads` (interleavings) · `media` (recording, and what
+//! benchmarks count on and compare with).
 //!
 //! # Examples
 //! A counter that forgets its flush:
 //! ```
-//! use everleaf_crash::{Options, Promise, Subject, explore};
-//! use everleaf_pmem::{Line, Media, PPtr, Traced, site};
+//! use everleaf_crash::{Options, Promise, Subject, Traced, explore};
+//! use everleaf_pmem::{Line, Media, PPtr, site};
 //!
 //! struct Counter { flushes: bool }
 //! fn line(media: &Traced) -> &Line { media.region().get(PPtr::at(64)).unwrap() }
@@ -79,6 +80,7 @@ mod explorer;
 mod images;
 mod known;
 mod machine;
+mod media;
 mod mutant;
 mod options;
 mod promise;
@@ -94,6 +96,7 @@ mod violation;
 
 pub use explore::{explore, explore_with};
 pub use machine::{crash_images, crash_images_of_threads};
+pub use media::{CacheModel, Counts, Dram, Event, Instrumented, Latencies, Scheduler, Traced};
 pub use mutant::Mutant;
 pub use options::{Assumptions, Options};
 pub use promise::{Acknowledges, Promise, Restart};

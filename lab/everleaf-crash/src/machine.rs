@@ -3,14 +3,13 @@
 
 use std::rc::Rc;
 
-use everleaf_pmem::{Event, LINE, WORD};
+use everleaf_pmem::{LINE, WORD};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::Assumptions;
 use crate::domain::{Domain, PendingStore, Range, word_hash};
-use crate::images;
 use crate::undecided::LineOutcomes;
+use crate::{Assumptions, Event, images};
 
 /// The thread of operations that run one after another.
 pub(crate) const ONLY_THREAD: u16 = 0;
@@ -239,8 +238,7 @@ fn word_of(offset: u64) -> usize {
 /// events holds zeros. This is the model by itself, for tests and for the curious.
 ///
 /// ```
-/// use everleaf_crash::{Assumptions, crash_images};
-/// use everleaf_pmem::Event;
+/// use everleaf_crash::{Assumptions, crash_images, Event};
 /// let events = [
 ///     Event::Store { offset: 0, old: 0, new: 1 },
 ///     Event::Store { offset: 8, old: 0, new: 2 },

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use everleaf_pmem::{Event, LINE, Site};
+use everleaf_pmem::{LINE, Site};
 
-use crate::Assumptions;
 use crate::trace::{Trace, barrier};
+use crate::{Assumptions, Event};
 
 /// The operation that a barrier belongs to.
 pub(crate) type OperationOf<'o> = &'o dyn Fn(Site) -> Option<&'static str>;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_pmem::{Event, LINE, Site};
+use everleaf_pmem::{LINE, Site};
 
+use crate::Event;
 use crate::trace::Recording;
 
 /// How often a barrier had nothing to do.

@@ -1,8 +1,8 @@
 //! What is explored.
 
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 
-use crate::{Acknowledges, Promise};
+use crate::{Acknowledges, Promise, Traced};
 
 /// Anything that lives on persistent memory and says what it promises: a tree, an allocator, a toy
 /// of three lines.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_pmem::{Event, LINE, Site};
+use everleaf_pmem::{LINE, Site};
 
+use crate::Event;
 use crate::mutant::{Mutant, OperationOf};
 use crate::trace::{Trace, barrier};
 

@@ -4,12 +4,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use everleaf_pmem::{Event, MapError, Site, Traced, WORD};
+use everleaf_pmem::{MapError, Site, WORD};
 
 use crate::explorer::promise_of;
 use crate::known::Moment;
 use crate::machine::{Machine, ONLY_THREAD, is_crash_point};
-use crate::{Assumptions, Interleaving, Options, Restart, Subject};
+use crate::{Assumptions, Event, Interleaving, Options, Restart, Subject, Traced};
 
 /// Why an exploration could not be made. That a structure is wrong is no such reason: that is a
 /// [`Violation`](crate::Violation).

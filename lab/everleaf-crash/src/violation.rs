@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use everleaf_pmem::{Event, LINE, Site, WORD};
+use everleaf_pmem::{LINE, Site, WORD};
 
 use crate::machine::{Machine, ONLY_THREAD};
 use crate::trace::{Trace, barrier};
-use crate::{Interleaving, Subject};
+use crate::{Event, Interleaving, Subject};
 
 /// A state that a crash can leave and that recovery does not mend, reduced as far as it still
 /// breaks.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use everleaf::Transactions;
 use everleaf::internal::StoreKey;
-use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject};
+use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject, Traced};
 use everleaf_index::Index;
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 use parking_lot::RwLock;
 
 use crate::subject::{Content, is_unclaimed, model, of_script, part_of, sentence, show};

@@ -140,18 +140,21 @@ impl Region {
         Ok(region)
     }
 
-    /// Takes the end of a region without a file away again; what was there is forgotten. There are
-    /// no references to it: `self` is exclusive.
-    pub(crate) fn shorten(&mut self, new_len: u64) {
-        debug_assert!(self.file.is_none(), "a file would keep its length");
-        let len = self.len.get_mut();
-        *len = round_up(new_len, PAGE).min(*len);
-    }
-
-    /// Makes a region without a file begin with these words, for which it must be long enough.
-    pub(crate) fn overwrite(&mut self, words: &[u64]) {
+    /// Makes a region without a file hold these words and nothing else, without mapping anything
+    /// anew where it has been as long before. What it held is forgotten: `self` is exclusive, so
+    /// there are no references to it.
+    ///
+    /// # Errors
+    /// As [`grow`](Region::grow).
+    ///
+    /// # Panics
+    /// If there is a file, which would keep its length.
+    pub fn replace(&mut self, words: &[u64]) -> Result<(), MapError> {
+        assert!(self.file.is_none(), "a file would keep its length");
         let bytes = size_of_val(words);
-        assert!(self.file.is_none() && bytes as u64 <= self.len(), "a region that holds the words");
+        let len = self.len.get_mut();
+        *len = round_up(bytes as u64, PAGE).min(*len);
+        self.grow(bytes as u64)?;
         // SAFETY: the first `len` bytes of the mapping can be written, and `self` is exclusive, so
         // there is no reference into them. `words` lie elsewhere: they are borrowed as well.
         unsafe {
@@ -161,6 +164,7 @@ impl Region {
                 bytes,
             );
         }
+        Ok(())
     }
 
     /// Where the region begins; aligned to a huge page.

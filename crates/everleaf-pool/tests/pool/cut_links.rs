@@ -1,6 +1,7 @@
 //! Links that a crash cut, between the opening of the pool and their owner's judgement.
 
-use everleaf_pmem::{Event, PCell, PPtr, Traced, persistent};
+use everleaf_crash::{Event, Traced};
+use everleaf_pmem::{PCell, PPtr, persistent};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, PoolError, Record, Run};
 
 const KIND: NodeKind = NodeKind::new(3);

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, Site, Traced, persistent, site};
+use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
+use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, Site, persistent, site};
 use everleaf_pool::{
     Audit, EpochWorker, Format, KeyType, Node, NodeKind, Pool, PoolError, Record, RootName, SITES,
 };

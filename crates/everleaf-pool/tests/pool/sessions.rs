@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use everleaf_crash::{Event, Traced};
 use everleaf_pmem::{
-    Cpu, Event, Hardware, LINE, Line, LineAtomicity, Media, MediaError, PCell, Persistent, Region,
-    SimdLevel, Site, SyncLatch, Traced, Word,
+    Cpu, Hardware, LINE, Line, LineAtomicity, Media, MediaError, PCell, Persistent, Region,
+    SimdLevel, Site, SyncLatch, Word,
 };
 use everleaf_pool::{
     Format, KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, create_file, open_file,

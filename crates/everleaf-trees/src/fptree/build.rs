@@ -72,8 +72,8 @@ pub(super) fn end<K: TreeKey>(
 
 #[cfg(test)]
 mod tests {
+    use everleaf_crash::Dram;
     use everleaf_index::{Direction, U64Keys};
-    use everleaf_pmem::Dram;
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 

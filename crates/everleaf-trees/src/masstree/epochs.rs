@@ -233,7 +233,7 @@ impl<M: Media> Epochs<M> {
     /// Passes a gate, which may have been closed, and says which. Waits while an epoch ends.
     #[inline]
     fn enter(&self, adds: u64) -> usize {
-        let own = slot_of_thread::<M>(GATES);
+        let own = slot_of_thread(self.pool.media(), GATES);
         let gate = &self.gates[own];
         let seen = gate.load(Ordering::Relaxed);
         if seen & CLOSED == 0 && Self::add(gate, seen, adds) {

@@ -201,7 +201,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// An arena that no other thread has. It is held for no longer than it takes to hand a block
     /// out.
     pub fn lock_slot(&self) -> MutexGuard<'_, Slot> {
-        let start = slot_of_thread::<M>(self.slots.len());
+        let start = slot_of_thread(self.pool.media(), self.slots.len());
         loop {
             for i in 0..self.slots.len() {
                 let slot = &self.slots[(start + i) % self.slots.len()];

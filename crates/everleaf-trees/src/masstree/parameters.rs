@@ -76,7 +76,8 @@ impl Parameters {
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Dram, Region};
+/// use everleaf_crash::Dram;
+/// use everleaf_pmem::{Cpu, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
 /// use everleaf_trees::masstree::{Parameters, create};
 ///

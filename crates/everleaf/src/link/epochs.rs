@@ -81,7 +81,7 @@ impl<M: Media> EpochRecords<M> {
 
     /// A slot that no other thread has. Those who have them wait for nothing that waits for this.
     fn free_slot(&self) -> MutexGuard<'_, Option<EpochWorker<M>>> {
-        let first = slot_of_thread::<M>(self.workers.len());
+        let first = slot_of_thread(self.pool.media(), self.workers.len());
         loop {
             for at in 0..self.workers.len() {
                 if let Some(slot) = self.workers[(first + at) % self.workers.len()].try_lock() {
@@ -132,7 +132,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// # Errors
     /// [`IndexError::Thread`].
     pub(crate) fn end_epochs_every(&mut self, interval: Duration) -> Result<(), IndexError> {
-        let Some(records) = self.epochs.as_ref().filter(|_| !M::REPEATABLE) else {
+        let repeatable = self.pool.media().is_repeatable();
+        let Some(records) = self.epochs.as_ref().filter(|_| !repeatable) else {
             return Ok(());
         };
         let (records, index) = (Arc::clone(records), Arc::clone(&self.index));

@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use everleaf_crash::Traced;
 use everleaf_index::{
     CheckReport, Contract, EpochGuard, EpochPart, Epochs, IndexError, IndexStatistics, Model,
     Serialized, U64Keys, Visit,
 };
-use everleaf_pmem::{Cpu, Hardware, Region, Traced, site};
+use everleaf_pmem::{Cpu, Hardware, Region, site};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, PoolError};
 use parking_lot::Mutex;
 

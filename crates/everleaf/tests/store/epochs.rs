@@ -12,7 +12,7 @@ use everleaf::{
     Clock, CreateOptions, DurabilityMode, Engine, Error, KeyType, OpenOptions, OwnedKey, Scan,
     Store,
 };
-use everleaf_pmem::{Event, Traced};
+use everleaf_crash::{Event, Traced};
 
 use crate::common::{folder, key, value};
 

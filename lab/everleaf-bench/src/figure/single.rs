@@ -69,8 +69,8 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     drawing.steps.extend(sessions.iter().map(|(.., session)| session.operations()).sum());
     let mut at_32 = Vec::new();
     for (engine, slots, session) in &sessions {
-        let tallies = session.tallies(&mut drawing.steps)?;
-        let probes = tallies[1].counts.event(Counter::LeafProbes) as f64 / options.keys as f64;
+        let counts = session.phase_counts(&mut drawing.steps)?;
+        let probes = counts[1].event(Counter::LeafProbes) as f64 / options.keys as f64;
         if *slots == 32 {
             at_32.push((*engine, probes));
         }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use everleaf_crash::Counts;
 use everleaf_pmem::{Counter, LINE};
 
 use super::axis::{Axis, Measure};
 use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
 use crate::compare::Spread;
 use crate::model::Latency;
-use crate::modelled::Tally;
 use crate::session::Session;
 use crate::{BenchError, BenchKeyType, Flush, MicroOptions, Phase};
 
@@ -126,9 +126,10 @@ impl Sweep {
         for (point, times) in points.iter().zip(&times) {
             let session = Session::shared(&point.options)?;
             let countable = counted && session.plan.subject.has_pool();
-            let tallies = if countable { session.tallies(&mut drawing.steps)? } else { Vec::new() };
+            let counts =
+                if countable { session.phase_counts(&mut drawing.steps)? } else { Vec::new() };
             for (place, phase) in self.phases.iter().enumerate() {
-                self.note(point, *phase, &times[place], tallies.get(place), &mut found);
+                self.note(point, *phase, &times[place], counts.get(place), &mut found);
             }
         }
         self.add_speedups(&points, &mut found);
@@ -191,7 +192,7 @@ impl Sweep {
         point: &Point,
         phase: Phase,
         times: &Times,
-        tally: Option<&Tally>,
+        counts: Option<&Counts>,
         found: &mut Points,
     ) {
         let middle = |times: &[f64]| times.first().map(|_| Spread::of(times).middle);
@@ -215,13 +216,13 @@ impl Sweep {
             put(Measure::MeanNs, seconds * 1e9 * threads / keys);
             put(Measure::Throughput, keys / seconds);
         }
-        if let Some(Tally { counts, misses }) = tally {
+        if let Some(counts) = counts {
             let added = Latency {
                 read_ns: point.options.read_ns,
                 flush_ns: point.options.flush_ns,
                 fence_ns: point.options.fence_ns,
             };
-            put(Measure::Modelled, added.cost_ns(counts, *misses) / keys);
+            put(Measure::Modelled, added.cost_ns(counts) / keys);
             put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
             put(
                 Measure::Flushes,

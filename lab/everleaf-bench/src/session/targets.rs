@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use everleaf::internal::{StoreKey, create_on, registry};
 use everleaf::{CreateOptions, Engine, KeyType, Store};
-use everleaf_pmem::{Dram, Emulated, Hardware, Latencies as AddedLatencies, Media, Region};
+use everleaf_crash::{Dram, Instrumented, Latencies as AddedLatencies};
+use everleaf_pmem::{Hardware, Media, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
@@ -47,7 +48,7 @@ impl Session {
                     Some(added) => Ok(self
                         .index::<K, _>(
                             engine,
-                            Emulated::new(self.hardware(self.region()?)?, added),
+                            Instrumented::delaying(self.hardware(self.region()?)?, added),
                         )?
                         .1),
                 }
@@ -60,7 +61,7 @@ impl Session {
                     Some(added) => Ok(Everleaf(
                         self.store::<K, _>(
                             engine,
-                            Emulated::new(self.hardware(self.region()?)?, added),
+                            Instrumented::delaying(self.hardware(self.region()?)?, added),
                         )?
                         .0,
                     )),
@@ -178,7 +179,8 @@ impl Session {
         )?;
         let target = IndexTarget::new(index);
         // A run that must repeat ends no epochs: it counts what operations cost.
-        Ok((pool, if M::REPEATABLE { target } else { target.ending_epochs()? }))
+        let repeatable = pool.media().is_repeatable();
+        Ok((pool, if repeatable { target } else { target.ending_epochs()? }))
     }
 
     /// An empty store on a media, and its pool.

@@ -3,11 +3,12 @@
 //!
 //! Pairs of functions, one that calls an operation that counts and one that does not, are compared
 //! by their machine code, which is read from the symbols of this very program. The same pairs on
-//! `Counted` differ, so the comparison can fail.
+//! `Instrumented` differ, so the comparison can fail.
 
 use std::hint::black_box;
 
-use everleaf_pmem::{Counted, Counter, Cpu, Hardware, Media, PCell, PPtr, Region, site};
+use everleaf_crash::Instrumented;
+use everleaf_pmem::{Counter, Cpu, Hardware, Media, PCell, PPtr, Region, site};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 /// Functions of a media: with an operation that counts, and without.
@@ -43,7 +44,7 @@ macro_rules! pairs {
 
 pairs! {
     Hardware: hardware_counting hardware_quiet hardware_named hardware_otherwise_named;
-    Counted: counted_counting counted_quiet counted_named counted_otherwise_named;
+    Instrumented: counted_counting counted_quiet counted_named counted_otherwise_named;
 }
 
 /// `lea rcx, [rip + ...]`: the place of a jump table is told by its distance, which depends on
@@ -94,7 +95,7 @@ fn operations_that_count_are_no_instructions_in_a_timed_run() {
     let cpu = Cpu::detect();
     let region = || Region::anonymous(1 << 16, 1 << 20).unwrap();
     let hardware = Hardware::new(region(), &cpu).unwrap();
-    let counted = Counted::new(Hardware::new(region(), &cpu).unwrap());
+    let counted = Instrumented::counting(Hardware::new(region(), &cpu).unwrap());
     // All of them are called, so that all of them are there.
     for _ in 0..2 {
         let cell = hardware.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow::Break;
 
-use everleaf_pmem::{Site, Traced, WORD};
+use everleaf_pmem::{Site, WORD};
 
 use super::left::Left;
 use super::{Explorer, Failure, Fresh, Walk};
@@ -12,7 +12,7 @@ use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier, caught};
 use crate::undecided::{ImageSet, Product, UndecidedLine};
 use crate::violation::During;
-use crate::{Options, Subject};
+use crate::{Options, Subject, Traced};
 
 /// The images that one is tried for: it may stand for some of them.
 #[derive(Clone, Copy)]

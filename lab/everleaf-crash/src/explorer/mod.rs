@@ -10,9 +10,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+
+use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject, Traced};
 
 use self::left::{Left, Leftovers};
 use crate::known::{Known, Moment};
@@ -21,7 +23,6 @@ use crate::mutant::{Mutant, OperationOf};
 use crate::trace::{RecordedOperation, Recording, Trace, barrier, new_machine};
 use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
-use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject};
 
 /// An image that did not pass: the crashes that led to it, and what broke.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{MapError, Traced};
+use everleaf_pmem::MapError;
 use parking_lot::Mutex;
 
 use super::history::History;
@@ -10,8 +10,8 @@ use super::interleaving::Interleaving;
 use super::processor::OneProcessor;
 use super::scheduler::{Plan, Schedule, SeededScheduler};
 use super::subject::{ConcurrentSubject, Step, ThreadOperations};
-use crate::Options;
 use crate::trace::{Trace, caught};
+use crate::{Options, Traced};
 
 /// Runs programs, each time from the beginning (or from the last crash that is a step), so that
 /// DRAM is as fresh as memory is.

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 
 use super::subject::ConcurrentSubject;
 use crate::known::Moment;
 use crate::violation::During;
-use crate::{Acknowledges, Promise as Numbers, Subject};
+use crate::{Acknowledges, Promise as Numbers, Subject, Traced};
 
 /// Makes a [`Subject`] of a [`ConcurrentSubject`] and of what was promised: the "number of
 /// acknowledged operations" is the number of a promise, a set of legal contents.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_pmem::Traced;
+use crate::{Options, Report, Traced};
 
 use super::judge::Judge;
 use super::subject::ConcurrentSubject;
@@ -12,7 +12,6 @@ use crate::known::Known;
 use crate::machine::Machine;
 use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier};
-use crate::{Options, Report};
 
 /// The mutants of a program, each with the images that it recovered from so far.
 #[derive(Default)]

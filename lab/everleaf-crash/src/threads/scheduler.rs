@@ -8,12 +8,12 @@ use std::array::from_fn;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
-use everleaf_pmem::Scheduler;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::interleaving::Preemption;
+use crate::Scheduler;
 
 /// Threads that a step may have.
 pub(crate) const MAX_THREADS: usize = 16;

@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 
-use crate::Acknowledges;
+use crate::{Acknowledges, Traced};
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What a recovery has returned is a promise, before the operation after it has done anything.
 
 use crate::toys::{Structure, Toy, load, options, write};
-use everleaf_crash::{During, Options, Promise, Report, Subject, explore};
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::{During, Options, Promise, Report, Subject, Traced, explore};
+use everleaf_pmem::{Media, Site, site};
 
 const VALUE: usize = 1;
 const LOG: usize = 2;

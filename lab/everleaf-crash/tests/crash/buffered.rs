@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_crash::{
-    Acknowledges, ConcurrentSubject, Options, Report, Step, ThreadOperations, explore,
+    Acknowledges, ConcurrentSubject, Options, Report, Step, ThreadOperations, Traced, explore,
     explore_threads,
 };
-use everleaf_pmem::{Media, Traced};
+use everleaf_pmem::Media;
 
 use crate::toys::epochs::Act::{self, Add, Crash, Epoch, Sync};
 use crate::toys::epochs::{self, Counter, Fault};

@@ -1,8 +1,8 @@
 //! What an exploration may cost in all.
 
 use crate::toys::{Structure, Toy, flush, load, options, store};
-use everleaf_crash::{Options, Report, explore};
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::{Options, Report, Traced, explore};
+use everleaf_pmem::{Media, Site, site};
 
 const OPERATIONS: usize = 4;
 /// A line that counts, then those that are filled before it.

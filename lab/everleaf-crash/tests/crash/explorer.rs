@@ -6,10 +6,10 @@ use crate::toys::ledger::{self, Ledger};
 use crate::toys::published::{self, Published};
 use crate::toys::{Structure, Toy, flush, load, options, store};
 use everleaf_crash::{
-    During, ExploreError, Mutant, Options, Progress, Promise, Report, Subject, explore,
+    During, ExploreError, Mutant, Options, Progress, Promise, Report, Subject, Traced, explore,
     explore_with,
 };
-use everleaf_pmem::{LINE, Line, Media, PPtr, Traced, site};
+use everleaf_pmem::{LINE, Line, Media, PPtr, site};
 
 fn ledger(fault: ledger::Fault, operations: usize) -> Toy<Ledger> {
     Toy { structure: Ledger(fault), operations }

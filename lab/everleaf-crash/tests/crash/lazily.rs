@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::toys::{flush, load, options, store};
-use everleaf_crash::{Assumptions, During, Options, Promise, Report, Subject, explore};
-use everleaf_pmem::{Line, Media, PPtr, Traced, site};
+use everleaf_crash::{Assumptions, During, Options, Promise, Report, Subject, Traced, explore};
+use everleaf_pmem::{Line, Media, PPtr, site};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 

@@ -2,8 +2,8 @@
 //! recovery from a crash in a recovery.
 
 use crate::toys::{Structure, Toy, load, options, store, write};
-use everleaf_crash::{During, Options, Report, explore};
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::{During, Options, Report, Traced, explore};
+use everleaf_pmem::{Media, Site, site};
 
 const VALUE: usize = 1;
 const LOG: usize = 2;

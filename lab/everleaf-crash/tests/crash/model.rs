@@ -1,8 +1,8 @@
 //! The images that the model allows, against cases counted by hand. A memory of two lines, words
 //! 0..8 and 8..16.
 
-use everleaf_crash::{Assumptions, crash_images, crash_images_of_threads};
-use everleaf_pmem::{Event, Site, site};
+use everleaf_crash::{Assumptions, Event, crash_images, crash_images_of_threads};
+use everleaf_pmem::{Site, site};
 
 const X: Site = site!("test.x");
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::toys::{flush, load, options, store};
-use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
-use everleaf_pmem::{Media, Traced, site};
+use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
+use everleaf_pmem::{Media, site};
 
 /// A note, and a seal that may be there only if the note is. The note is flushed and left without a
 /// fence; the thread that seals fences first.

@@ -3,9 +3,10 @@
 use crate::toys::shared::{Act, Program, Shared};
 use crate::toys::{load, store, write};
 use everleaf_crash::{
-    ConcurrentSubject, ExploreError, Options, Report, Step, ThreadOperations, explore_threads,
+    ConcurrentSubject, ExploreError, Options, Report, Step, ThreadOperations, Traced,
+    explore_threads,
 };
-use everleaf_pmem::{Media, Traced, site};
+use everleaf_pmem::{Media, site};
 
 const VALUE: usize = 1;
 const LOG: usize = 2;

@@ -7,9 +7,9 @@ use crate::toys::shared::{
 use crate::toys::{load, store};
 use everleaf_crash::{
     ConcurrentSubject, ExploreError, Interleaving, Options, Progress, Report, Step,
-    ThreadOperations, Violation, explore_interleaving, explore_threads, explore_threads_with,
+    ThreadOperations, Traced, Violation, explore_interleaving, explore_threads,
+    explore_threads_with,
 };
-use everleaf_pmem::Traced;
 
 const GET_AND_SET: &[&[&[Act]]] = &[&[&[Act::Get], &[Act::Set(5)]]];
 const TWO_ADDS: &[&[&[Act]]] = &[&[&[Act::Add], &[Act::Add]]];

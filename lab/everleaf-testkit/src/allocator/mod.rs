@@ -13,8 +13,8 @@ mod paths;
 mod session;
 mod state;
 
-use everleaf_crash::{Promise, Subject};
-use everleaf_pmem::{Site, Traced};
+use everleaf_crash::{Promise, Subject, Traced};
+use everleaf_pmem::Site;
 use everleaf_pool::Shutdown;
 
 use operation::Content;

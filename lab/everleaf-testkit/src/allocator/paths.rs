@@ -1,6 +1,7 @@
 //! Which way each operation on an allocator takes.
 
-use everleaf_pmem::{Media, Traced};
+use everleaf_crash::Traced;
+use everleaf_pmem::Media;
 
 use super::AllocatorSubject;
 use super::operation::Action;

@@ -2,7 +2,8 @@
 //! by one: what they store is in the caches of the processor, and a power failure may lose any of
 //! it. Recorded memory has no file; what a header says of boots is taken from one that has.
 
-use everleaf_pmem::{Cpu, Hardware, LINE, Media, Traced, WORD, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Cpu, Hardware, LINE, Media, WORD, site};
 use everleaf_pool::{Format, KeyType, Pool};
 
 use super::state::sentence;

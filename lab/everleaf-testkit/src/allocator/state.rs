@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{LINE, Media, PCell, PPtr, Traced, WORD, persistent, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
 use everleaf_pool::{
     Audit, Format, KeyType, NodeKind, PendingLink, Pool, PoolError, Record, RootName, Run,
     Shutdown, Worker,

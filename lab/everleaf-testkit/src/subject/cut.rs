@@ -1,6 +1,7 @@
 //! A power failure in the middle of an operation of the preparation.
 
-use everleaf_pmem::{Event, LINE, Line, Media, Traced, WORD, site};
+use everleaf_crash::{Event, Traced};
+use everleaf_pmem::{LINE, Line, Media, WORD, site};
 
 use super::{EngineState, EngineSubject, sentence};
 use crate::Cut;

@@ -13,8 +13,8 @@ use everleaf::internal::{BytesKeys, StoreKey, U64Keys, create_on, open_on, regis
 use everleaf::{
     Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
 };
-use everleaf_crash::{Acknowledges, Promise, Subject};
-use everleaf_pmem::{Media, Site, Traced};
+use everleaf_crash::{Acknowledges, Promise, Subject, Traced};
+use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::{Key, Operation, Scenario, ScriptKeys};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use everleaf_crash::{Event, Traced};
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Event, Media, Site, Traced};
+use everleaf_pmem::{Media, Site};
 
 use super::{EngineState, EngineSubject, Level, sentence};
 use crate::Operation;

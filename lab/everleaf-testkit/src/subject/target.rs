@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use everleaf::internal::StoreKey;
 use everleaf::{Error, OwnedKey, Store};
+use everleaf_crash::Traced;
 use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
-use everleaf_pmem::{Traced, WORD};
+use everleaf_pmem::WORD;
 use everleaf_pool::{Audit, Pool};
 
 use super::{Content, sentence};

@@ -1,7 +1,7 @@
 //! A write that a full pool refuses when the record of its value is written already.
 
 use everleaf::Engine;
-use everleaf_pmem::Traced;
+use everleaf_crash::Traced;
 
 use super::case::{Case, CaseSubject};
 use super::directed::lines;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf::Engine;
-use everleaf_crash::{ConcurrentSubject, Options, Report, explore_threads};
-use everleaf_pmem::{Media, Traced};
+use everleaf_crash::{ConcurrentSubject, Options, Report, Traced, explore_threads};
+use everleaf_pmem::Media;
 use everleaf_testkit::{
     Answer, ConcurrentEngineSubject, EngineSubject, Key, Level, Operation, Scenario, ScriptKeys,
     Target,

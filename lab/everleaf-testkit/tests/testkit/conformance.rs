@@ -2,8 +2,9 @@
 
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters};
+use everleaf_crash::Dram;
 use everleaf_index::{Index, Model, SerialIndex};
-use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region, SimdLevel};
+use everleaf_pmem::{Cpu, Hardware, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::{Conformance, TestKeys};
 

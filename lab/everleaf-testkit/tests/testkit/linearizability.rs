@@ -4,8 +4,9 @@
 
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
+use everleaf_crash::Dram;
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
-use everleaf_pmem::{Cpu, Dram, Hardware, Media, Region};
+use everleaf_pmem::{Cpu, Hardware, Media, Region};
 use everleaf_pool::Pool;
 use everleaf_testkit::linearizability::{Act, Call, Recording, check};
 use everleaf_testkit::{EngineSubject, TestKeys};

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use everleaf_crash::{ConcurrentSubject, Options, Report, Step, ThreadOperations, explore_threads};
-use everleaf_pmem::{Media, PCell, PPtr, Site, Traced, persistent, site};
+use everleaf_crash::{
+    ConcurrentSubject, Options, Report, Step, ThreadOperations, Traced, explore_threads,
+};
+use everleaf_pmem::{Media, PCell, PPtr, Site, persistent, site};
 use everleaf_pool::{Audit, Format, KeyType, Pool, PoolError, Record, Worker, Workers};
 
 persistent! {

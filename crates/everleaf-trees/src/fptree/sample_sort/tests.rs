@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use everleaf_crash::Dram;
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Dram, PPtr};
+use everleaf_pmem::PPtr;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,8 @@
 //! What operations cost, exactly.
 
+use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counted, Counter, Counts, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Hardware, Region};
 use everleaf_pool::Pool;
 
 use super::{Parameters, Variant, format_of, opened};
@@ -9,9 +10,9 @@ use super::{Parameters, Variant, format_of, opened};
 fn counted(
     parameters: Parameters,
     variant: Variant,
-) -> (std::sync::Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+) -> (std::sync::Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
     let tree = opened(&pool, variant);
     (pool, tree)

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use everleaf_crash::{Event, Traced};
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
-use everleaf_pmem::{Event, LINE, Traced, WORD};
+use everleaf_pmem::{LINE, WORD};
 use everleaf_pool::{Pool, Run};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

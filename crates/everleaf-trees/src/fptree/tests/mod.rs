@@ -8,8 +8,9 @@ mod model;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use everleaf_crash::{Dram, Traced};
 use everleaf_index::{CheckReport, Direction, Index, IndexError, KeyKind};
-use everleaf_pmem::{Cpu, Dram, Media, Region, Traced};
+use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
 use super::{Parameters, Variant, open};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use everleaf_crash::Traced;
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
-use everleaf_pmem::{Media, Traced};
+use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_crash::{Mutant, Options, Promise, Report, Subject, explore};
+use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
-use everleaf_pmem::{Site, Traced};
+use everleaf_pmem::Site;
 use everleaf_pool::{Audit, Format, KeyType, Pool, Shutdown};
 
 use super::super::{Parameters, SITES, open};

@@ -7,8 +7,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use everleaf_crash::Instrumented;
 use everleaf_index::{BytesKeys, Contract, Direction, Index, U64Keys};
-use everleaf_pmem::{Counted, Counter, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Hardware, Region};
 use everleaf_pool::{Format, KeyType, Pool};
 use proptest::prelude::*;
 
@@ -333,7 +334,7 @@ fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
         (false, [0, 0, 0, 0], 1),
     ] {
         let parameters = Parameters { logs_in_line, ..SIZES[2] };
-        let media = Counted::new(
+        let media = Instrumented::counting(
             Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         );
         let format = Format {

@@ -8,8 +8,9 @@ mod threads;
 
 use std::sync::Arc;
 
+use everleaf_crash::Dram;
 use everleaf_index::Index;
-use everleaf_pmem::{Cpu, Dram, Media, Region};
+use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
 use super::Parameters;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use everleaf_crash::Dram;
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, Dram, Region};
+use everleaf_pmem::{Cpu, Region};
 use proptest::prelude::*;
 
 use super::Inner;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use everleaf_crash::Instrumented;
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counted, Cpu, Hardware, Region, Site};
+use everleaf_pmem::{Cpu, Hardware, Region, Site};
 use everleaf_pool::{Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,9 +13,9 @@ use rand::{RngExt, SeedableRng};
 use super::super::open;
 use super::{Parameters, assert_sound, format_of};
 
-fn counted(leaf_slots: u64) -> (Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+fn counted(leaf_slots: u64) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots, ..Parameters::default() };
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
     let tree = open::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
@@ -28,7 +29,7 @@ fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
     own.map(|(_, count)| count).sum()
 }
 
-fn flushes_and_fences(pool: &Pool<Counted>) -> (u64, u64) {
+fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
     let counts = pool.media().counts();
     pool.media().reset();
     (own(&counts.flushes), own(&counts.fences))

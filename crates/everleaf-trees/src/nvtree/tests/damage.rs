@@ -3,8 +3,9 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use everleaf_crash::Traced;
 use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Media, PPtr, Traced};
+use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

@@ -7,8 +7,9 @@ mod model;
 
 use std::sync::Arc;
 
+use everleaf_crash::Dram;
 use everleaf_index::Index;
-use everleaf_pmem::{Cpu, Dram, Media, Region};
+use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
 use super::{Parameters, open};

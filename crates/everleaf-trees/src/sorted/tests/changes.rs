@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use everleaf_crash::{Dram, Event, Traced};
 use everleaf_index::{BytesKeys, Index};
-use everleaf_pmem::{Cpu, Dram, Event, LINE, Media, Region, Traced};
+use everleaf_pmem::{Cpu, LINE, Media, Region};
 use everleaf_pool::{KeyType, Pool, Shutdown};
 
 use super::super::SortedTree;

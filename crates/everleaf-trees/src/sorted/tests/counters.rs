@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counted, Counter, Counts, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Hardware, Region};
 use everleaf_pool::{KeyType, Pool};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,9 +13,12 @@ use super::super::layout::SLOTS;
 use super::super::{Variant, create};
 use super::{assert_sound, format};
 
-fn counted(node_slots: u64, variant: Variant) -> (Arc<Pool<Counted>>, Box<dyn Index<U64Keys>>) {
+fn counted(
+    node_slots: u64,
+    variant: Variant,
+) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Counted::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format(KeyType::U64, node_slots)).unwrap();
     let tree = create::<U64Keys, _>(&pool, variant).unwrap();
     pool.media().reset();

@@ -4,8 +4,9 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use everleaf_crash::Dram;
 use everleaf_index::{BytesKeys, Direction, Index, KeyKind, Model, SerialIndex, U64Keys};
-use everleaf_pmem::{Cpu, Dram, Region};
+use everleaf_pmem::{Cpu, Region};
 use everleaf_pool::{KeyType, Pool, Shutdown};
 use proptest::prelude::*;
 

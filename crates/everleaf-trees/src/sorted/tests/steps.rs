@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everleaf_crash::{Event, Traced};
 use everleaf_index::U64Keys;
-use everleaf_pmem::{Event, LINE, Media, Traced};
+use everleaf_pmem::{LINE, Media};
 use everleaf_pool::{KeyType, Pool, Shutdown};
 
 use super::super::SortedTree;

@@ -3,7 +3,7 @@
 use crate::common::{self, value};
 use everleaf::internal::create_on;
 use everleaf::{CreateOptions, KeyType, Store};
-use everleaf_pmem::{Event, Traced};
+use everleaf_crash::{Event, Traced};
 
 /// Flushes and fences of one write.
 fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, usize) {

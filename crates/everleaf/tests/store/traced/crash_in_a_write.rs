@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::common::{key, tiny, value};
 use everleaf::internal::{create_on, open_on};
 use everleaf::{KeyType, OpenOptions, OwnedKey, Store};
-use everleaf_pmem::{Event, Traced};
+use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 192 << 10;
 const GARBAGE_SEED: u64 = 7;

@@ -1,6 +1,7 @@
 //! A bitmap of blocks and the slots that own them. An intent makes both change together.
 
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Media, Site, site};
 
 use super::{Structure, cell, flush, load, store};
 

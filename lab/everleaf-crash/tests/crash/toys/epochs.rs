@@ -9,8 +9,8 @@
 //! 2. End of the epoch: both lines are flushed, and a fence. Crash: as before.
 //! 3. COMMIT: the seal is raised, flushed, and a fence.
 
-use everleaf_crash::{Acknowledges, Promise, Restart, Subject};
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::{Acknowledges, Promise, Restart, Subject, Traced};
+use everleaf_pmem::{Media, Site, site};
 
 use super::{flush, load, store, write};
 

@@ -1,7 +1,8 @@
 //! A sum that is kept as a journal of what was added; recovery folds the journal into the sum and
 //! empties it.
 
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Media, Site, site};
 
 use super::{Structure, flush, load, store};
 

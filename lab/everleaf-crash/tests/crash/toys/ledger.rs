@@ -1,7 +1,8 @@
 //! Two accounts on two lines whose sum never changes: a redo log of two lines, the entry and the
 //! mark that makes it valid.
 
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Media, Site, site};
 
 use super::{Structure, flush, load, store};
 

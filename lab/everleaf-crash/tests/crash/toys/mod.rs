@@ -9,8 +9,8 @@ pub mod published;
 pub mod register;
 pub mod shared;
 
-use everleaf_crash::{Options, Promise, Subject};
-use everleaf_pmem::{Line, Media, PCell, PPtr, Site, Traced};
+use everleaf_crash::{Options, Promise, Subject, Traced};
+use everleaf_pmem::{Line, Media, PCell, PPtr, Site};
 
 /// A structure whose content tells how many operations it has seen.
 pub trait Structure {

@@ -1,6 +1,7 @@
 //! A pointer of sixteen bytes: two words that must change together.
 
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Media, Site, site};
 
 use super::{Structure, flush, load, store};
 

@@ -1,6 +1,7 @@
 //! A root that points to the newest of some nodes: the node first, then the pointer to it.
 
-use everleaf_pmem::{Media, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Media, Site, site};
 
 use super::{Structure, flush, load, store};
 

@@ -1,6 +1,7 @@
 //! Eight words that are written as one line.
 
-use everleaf_pmem::{Line, Media, PPtr, Site, Traced, site};
+use everleaf_crash::Traced;
+use everleaf_pmem::{Line, Media, PPtr, Site, site};
 
 use super::{Structure, load};
 

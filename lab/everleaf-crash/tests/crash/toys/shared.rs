@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf_crash::{ConcurrentSubject, Options, Step, ThreadOperations};
-use everleaf_pmem::{Media, Traced, site};
+use everleaf_crash::{ConcurrentSubject, Options, Step, ThreadOperations, Traced};
+use everleaf_pmem::{Media, site};
 
 use super::{cell, flush, load, store};
 

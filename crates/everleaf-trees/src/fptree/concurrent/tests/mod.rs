@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use everleaf_crash::Dram;
 use everleaf_index::{BytesKeys, Concurrency, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{AbortCause, Cpu, Dram, InjectedAborts, Region, Simulation, Transactions};
+use everleaf_pmem::{AbortCause, Cpu, InjectedAborts, Region, Simulation, Transactions};
 use everleaf_pool::{Pool, PoolError, Shutdown};
 use proptest::prelude::*;
 use rand::rngs::StdRng;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everleaf::internal::{create_on, open_on};
 use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store};
-use everleaf_pmem::{Event, Traced};
+use everleaf_crash::{Event, Traced};
 use rand::RngExt;
 use rand::rngs::StdRng;
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use everleaf::{Error, OwnedKey, PoolError, Scan, Store};
-use everleaf_pmem::Traced;
+use everleaf_crash::Traced;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

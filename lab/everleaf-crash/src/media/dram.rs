@@ -1,60 +1,53 @@
 //! The media of the transient twins: the same trees in memory that does not survive.
 
-use std::sync::atomic::Ordering;
-
-use crate::cpu::{Cpu, Rtm, SimdLevel};
-use crate::{
-    Line, LineAtomicity, Media, PCell, Persistent, Region, Site, Word, instructions, simd,
+use everleaf_pmem::{
+    Cpu, FlushInstruction, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Rtm,
+    SimdLevel, Site, Word,
 };
 
 /// DRAM: flushes and fences are compiled away.
 #[derive(Debug)]
-pub struct Dram {
-    region: Region,
-    simd: SimdLevel,
-    rtm: Option<Rtm>,
-}
+pub struct Dram(Hardware);
 
 impl Dram {
     /// Any region will do; an anonymous one is natural.
     pub fn new(region: Region, cpu: &Cpu) -> Self {
-        Self { region, simd: cpu.simd(), rtm: cpu.rtm() }
+        let hardware = Hardware::forced(region, cpu, FlushInstruction::None);
+        Self(hardware.expect("no processor lacks an instruction that is none"))
     }
 }
 
 impl Media for Dram {
     #[inline(always)]
     fn region(&self) -> &Region {
-        &self.region
+        self.0.region()
     }
     #[inline(always)]
     fn simd(&self) -> SimdLevel {
-        self.simd
+        self.0.simd()
     }
     fn rtm(&self) -> Option<Rtm> {
-        self.rtm
+        self.0.rtm()
     }
     #[inline(always)]
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
-        T::from_word(cell.load(Ordering::Acquire))
+        self.0.load(cell)
     }
     #[inline(always)]
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
-        cell.store(value.into_word(), Ordering::Release);
+        self.0.store(cell, value);
     }
     #[inline(always)]
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        cell.compare_exchange(current.into_word(), new.into_word())
-            .map(|_| ())
-            .map_err(T::from_word)
+        self.0.compare_exchange(cell, current, new)
     }
     #[inline(always)]
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
-        simd::match_line(self.simd, line, byte)
+        self.0.match_line(line, byte)
     }
     #[inline(always)]
     fn prefetch<T: Persistent>(&self, object: &T) {
-        instructions::prefetch((object as *const T).addr());
+        self.0.prefetch(object);
     }
     #[inline(always)]
     fn flush<T: Word>(&self, _site: Site, _cell: &PCell<T>) {}
@@ -76,7 +69,7 @@ impl Media for Dram {
     }
     #[inline(always)]
     fn relax(&self) {
-        std::hint::spin_loop();
+        self.0.relax();
     }
     #[inline(always)]
     fn end_operation(&self) {}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::LINE;
+use everleaf_pmem::LINE;
 
 /// Bytes of the modelled cache: that of the emulation platforms of the papers (20 MB), rounded.
 const CACHE_BYTES: usize = 16 << 20;
@@ -11,8 +11,8 @@ const CACHE_BYTES: usize = 16 << 20;
 /// those of offsets, so where a region is mapped makes no difference.
 ///
 /// ```
-/// let cache = everleaf_pmem::CacheModel::default();
-/// let far = 64 + everleaf_pmem::CacheModel::BYTES;
+/// let cache = everleaf_crash::CacheModel::default();
+/// let far = 64 + everleaf_crash::CacheModel::BYTES;
 /// assert!(cache.misses(64) && !cache.misses(64 + 56), "one line");
 /// assert!(cache.misses(far) && cache.misses(64), "they share a place");
 /// ```

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use everleaf_pmem::{
+    Cpu, DramSource, FlushInstruction, Hardware, LINE, Line, LineAtomicity, MapError, Media, PCell,
+    Persistent, Region, SimdLevel, Site, SpareArenas, WORD, Word,
+};
 use parking_lot::Mutex;
 
-use crate::cpu::SimdLevel;
-use crate::dram_arena::SpareArenas;
-use crate::hardware::lines_of;
-use crate::watch::Watch;
-use crate::{
-    DramSource, Event, LINE, Line, LineAtomicity, MapError, Media, PCell, Persistent, Region,
-    Scheduler, Site, WORD, Word, simd,
-};
+use super::instrumented::lines_of;
+use super::watch::Watch;
+use super::{Event, Scheduler};
 
 /// Memory whose every access is recorded. Words that were never written through the media hold
 /// garbage drawn from a seed, so that nothing can rely on fresh memory being zero.
@@ -25,7 +24,7 @@ pub struct Traced {
 }
 
 struct Shared {
-    region: Region,
+    hardware: Hardware,
     garbage_seed: u64,
     /// Each with the thread that made it.
     events: Mutex<Vec<(u16, Event)>>,
@@ -46,7 +45,7 @@ impl Traced {
     /// # Errors
     /// When the system has no memory.
     pub fn new(len: u64, max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
-        let traced = Self::empty(max_len, garbage_seed)?;
+        let traced = Self::over(Region::anonymous(0, max_len)?, garbage_seed)?;
         traced.grow_with_garbage(len)?;
         Ok(traced)
     }
@@ -56,15 +55,14 @@ impl Traced {
     /// # Errors
     /// When the system has no memory.
     pub fn from_image(image: &[u64], max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
-        let mut traced = Self::empty(max_len, garbage_seed)?;
-        traced.shared.region.grow((image.len() * WORD) as u64)?;
-        traced.restore(image);
-        Ok(traced)
+        let mut region = Region::anonymous(0, max_len)?;
+        region.replace(image)?;
+        Self::over(region, garbage_seed)
     }
 
-    fn empty(max_len: u64, garbage_seed: u64) -> Result<Self, MapError> {
+    fn over(region: Region, garbage_seed: u64) -> Result<Self, MapError> {
         let shared = Shared {
-            region: Region::anonymous(0, max_len)?,
+            hardware: Hardware::forced(region, &Cpu::detect(), FlushInstruction::None)?,
             garbage_seed,
             events: Mutex::default(),
             scheduler: None,
@@ -95,22 +93,19 @@ impl Traced {
 
     /// The whole memory as it is visible now.
     pub fn image(&self) -> Vec<u64> {
-        let region = &self.shared.region;
+        let (hardware, region) = (&self.shared.hardware, self.region());
         let cells = region.cells(0, region.len() as usize / WORD).expect("the region's own length");
-        cells.iter().map(|cell| cell.load(Ordering::Acquire)).collect()
+        cells.iter().map(|cell| hardware.load(cell)).collect()
     }
 
     /// Makes this memory hold another image, as [`from_image`](Traced::from_image) would, without
     /// mapping anything anew; what was recorded is forgotten. Refused (`false`) while another
     /// handle lives, or if there is no memory.
     pub fn restore(&mut self, image: &[u64]) -> bool {
-        let bytes = (image.len() * WORD) as u64;
         let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
-        shared.region.shorten(bytes);
-        if shared.region.grow(bytes).is_err() {
+        if shared.hardware.region_mut().replace(image).is_err() {
             return false;
         }
-        shared.region.overwrite(image);
         shared.events.get_mut().clear();
         shared.watch.end();
         self.record(true, false);
@@ -149,7 +144,7 @@ impl Traced {
 
     /// As [`watch_loads`](Traced::watch_loads), of every word that there is now.
     pub fn watch_all_loads(&self) {
-        self.shared.watch.begin_all(self.shared.region.len() as usize / WORD);
+        self.shared.watch.begin_all(self.region().len() as usize / WORD);
     }
 
     /// Ends the watch; returns the offsets of the watched words that were loaded before anything
@@ -191,39 +186,41 @@ impl Traced {
     }
 
     #[inline]
-    fn push_load(&self, thread: u16, address: usize) {
+    fn push_load<T: Word>(&self, thread: u16, cell: &PCell<T>) {
         self.count_access();
-        self.shared.watch.load(|| self.word_of(address));
+        self.shared.watch.load(|| self.word_of(cell));
         if self.shared.records_loads.load(Ordering::Relaxed) {
-            let offset = self.offset_of(address);
+            let offset = self.offset_of(cell);
             self.shared.events.lock().push((thread, Event::Load { offset }));
         }
     }
 
     #[inline]
-    fn offset_of(&self, address: usize) -> u64 {
-        self.shared.region.offset_of(address)
+    fn offset_of<T: Persistent>(&self, object: &T) -> u64 {
+        self.region().pointer_to(object).offset()
     }
 
     #[inline]
-    fn word_of(&self, address: usize) -> usize {
-        self.offset_of(address) as usize / WORD
+    fn word_of<T: Word>(&self, cell: &PCell<T>) -> usize {
+        self.offset_of(cell) as usize / WORD
     }
 
-    fn line_of(&self, address: usize) -> u64 {
-        self.offset_of(address) / LINE as u64
+    /// Stores; returns what stood there, and what stands there now.
+    #[inline]
+    fn exchange<T: Word>(&self, cell: &PCell<T>, value: T) -> (u64, u64) {
+        let old = self.shared.hardware.load(cell.as_word());
+        self.shared.hardware.store(cell, value);
+        (old, value.into_word())
     }
 
     fn grow_with_garbage(&self, new_len: u64) -> Result<(), MapError> {
-        let region = &self.shared.region;
+        let region = self.region();
         let old_len = region.len();
         region.grow(new_len)?;
         let added = ((region.len() - old_len) as usize) / WORD;
         for (i, cell) in region.cells(old_len, added).expect("just grown").iter().enumerate() {
-            cell.store(
-                garbage(self.shared.garbage_seed, old_len / WORD as u64 + i as u64),
-                Ordering::Release,
-            );
+            let word = garbage(self.shared.garbage_seed, old_len / WORD as u64 + i as u64);
+            self.shared.hardware.store(cell, word);
         }
         Ok(())
     }
@@ -242,7 +239,7 @@ impl Media for Traced {
     const SCHEDULED: bool = true;
 
     fn region(&self) -> &Region {
-        &self.shared.region
+        self.shared.hardware.region()
     }
     fn simd(&self) -> SimdLevel {
         SimdLevel::SCALAR
@@ -252,42 +249,38 @@ impl Media for Traced {
     }
     fn load<T: Word>(&self, cell: &PCell<T>) -> T {
         let thread = self.schedule(false);
-        self.push_load(thread, cell.address());
-        T::from_word(cell.load(Ordering::Acquire))
+        self.push_load(thread, cell);
+        self.shared.hardware.load(cell)
     }
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
         let thread = self.schedule(false);
         self.count_access();
-        self.shared.watch.store(|| self.word_of(cell.address()));
-        let (old, new) = (cell.load(Ordering::Acquire), value.into_word());
-        cell.store(new, Ordering::Release);
-        self.push(thread, Event::Store { offset: self.offset_of(cell.address()), old, new });
+        self.shared.watch.store(|| self.word_of(cell));
+        let (old, new) = self.exchange(cell, value);
+        self.push(thread, Event::Store { offset: self.offset_of(cell), old, new });
     }
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
         let thread = self.schedule(false);
-        self.push_load(thread, cell.address());
-        let (current, new) = (current.into_word(), new.into_word());
-        let outcome = cell.compare_exchange(current, new);
-        if outcome.is_ok() {
-            self.push(
-                thread,
-                Event::Store { offset: self.offset_of(cell.address()), old: current, new },
-            );
-        }
-        outcome.map(|_| ()).map_err(T::from_word)
+        self.push_load(thread, cell);
+        self.shared.hardware.compare_exchange(cell, current, new)?;
+        let (old, new) = (current.into_word(), new.into_word());
+        self.push(thread, Event::Store { offset: self.offset_of(cell), old, new });
+        Ok(())
     }
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
-        simd::match_line_scalar(|i| self.load(&line.0[i]), byte)
+        let words = line.0.each_ref().map(|cell| self.load(cell));
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).enumerate();
+        (words[0], bytes.fold(0, |mask, (i, held)| mask | u64::from(held == byte) << i))
     }
     fn prefetch<T: Persistent>(&self, _object: &T) {}
     fn flush<T: Word>(&self, site: Site, cell: &PCell<T>) {
         let thread = self.schedule(false);
-        self.push(thread, Event::Flush { site, line: self.line_of(cell.address()) });
+        self.push(thread, Event::Flush { site, line: self.offset_of(cell) / LINE as u64 });
     }
     fn flush_object<T: Persistent>(&self, site: Site, object: &T) {
-        for line in lines_of(object) {
+        for line in lines_of(self.region(), object) {
             let thread = self.schedule(false);
-            self.push(thread, Event::Flush { site, line: self.line_of(line) });
+            self.push(thread, Event::Flush { site, line });
         }
     }
     fn fence(&self, site: Site) {
@@ -304,13 +297,9 @@ impl Media for Traced {
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let thread = self.schedule(false);
         for (cell, new) in line.0.iter().zip(words) {
-            let old = cell.load(Ordering::Acquire);
-            self.shared.watch.store(|| self.word_of(cell.address()));
-            cell.store(new, Ordering::Release);
-            self.push(
-                thread,
-                Event::UnorderedStore { site, offset: self.offset_of(cell.address()), old, new },
-            );
+            self.shared.watch.store(|| self.word_of(cell));
+            let ((old, new), offset) = (self.exchange(cell, new), self.offset_of(cell));
+            self.push(thread, Event::UnorderedStore { site, offset, old, new });
         }
         self.line_atomicity()
     }
@@ -326,15 +315,16 @@ impl Media for Traced {
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
         let thread = self.schedule(false);
         self.grow_with_garbage(new_len)?;
-        self.push(thread, Event::Grow { len: self.shared.region.len() });
+        self.push(thread, Event::Grow { len: self.region().len() });
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use everleaf_pmem::{PPtr, site};
+
     use super::*;
-    use crate::PPtr;
 
     fn word(media: &Traced, offset: u64) -> u64 {
         media.load(media.region().get::<PCell>(PPtr::at(offset)).unwrap())
@@ -373,6 +363,39 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_an_epoch_are_flushed_one_by_one_under_one_name() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        media.flush_lines(site!("test.lines"), [0, 640, 64].into_iter());
+        let flush = |line| Event::Flush { site: site!("test.lines"), line };
+        assert_eq!(media.take_events(), [flush(0), flush(10), flush(1)]);
+    }
+
+    #[test]
+    fn a_line_is_matched_byte_by_byte_and_its_words_are_loaded() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        let line = media.region().at::<Line>(128).unwrap();
+        (0..8).for_each(|i| media.store(&line.0[i as usize], 0x0102_0304_0506_0700 + i));
+        media.take_events();
+        media.record(true, true);
+        let mask = (0..8).fold(0, |mask, i| mask | 1 << (i * 8 + 1));
+        assert_eq!(media.match_line(line, 7), (0x0102_0304_0506_0700, mask | 1 << 56));
+        let loads = [128, 136, 144, 152, 160, 168, 176, 184].map(|offset| Event::Load { offset });
+        assert_eq!(media.take_events(), loads);
+    }
+
+    #[test]
+    fn recorded_memory_promises_what_it_is_told_to() {
+        let media = Traced::new(4096, 4096, 1).unwrap();
+        let line = |media: &Traced| {
+            let line = media.region().at::<Line>(64).unwrap();
+            media.write_line(site!("test.line"), line, [1; 8])
+        };
+        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Words, line(&media)));
+        let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
+        assert_eq!((media.line_atomicity(), line(&media)), (LineAtomicity::Line, line(&media)));
+    }
+
+    #[test]
     fn each_access_is_scheduled_and_carries_its_thread() {
         /// Hands out numbers, and notes what it was told.
         #[derive(Default)]
@@ -389,9 +412,9 @@ mod tests {
         let line = media.region().get::<Line>(PPtr::at(64)).unwrap();
         media.store(&line.0[0], 1);
         media.load(&line.0[0]);
-        media.write_line(crate::site!("test.line"), line, [2; 8]);
+        media.write_line(site!("test.line"), line, [2; 8]);
         media.relax();
-        media.fence(crate::site!("test.fence"));
+        media.fence(site!("test.fence"));
         media.match_line(line, 0);
         let threads: Vec<u16> =
             media.take_events_of_threads().into_iter().map(|(thread, _)| thread).collect();
@@ -418,11 +441,7 @@ mod tests {
             media.load(&line.0[2]);
             media.load(&line.0[0]);
         });
-        media.write_line(
-            crate::site!("test.line"),
-            media.region().get(PPtr::at(128)).unwrap(),
-            [7; 8],
-        );
+        media.write_line(site!("test.line"), media.region().get(PPtr::at(128)).unwrap(), [7; 8]);
         word(&media, 136);
         assert_eq!(
             media.take_watched_loads(),

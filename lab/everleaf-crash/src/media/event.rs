@@ -1,6 +1,6 @@
 //! What is recorded of an access to persistent memory.
 
-use crate::Site;
+use everleaf_pmem::Site;
 
 /// One access, in program order. Offsets are bytes from the pool's base; lines are offsets divided
 /// by 64.

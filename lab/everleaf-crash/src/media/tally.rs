@@ -1,14 +1,13 @@
-//! Where [`Counted`](crate::Counted) keeps its counts: tables of atomics, so that a million
-//! operations are counted in about a second.
+//! Where the counts of a counting run stand: tables of atomics, so that a million operations are
+//! counted in about a second.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use everleaf_pmem::{LINE, Site};
 use parking_lot::Mutex;
-
-use crate::{LINE, Site};
 
 /// Lines in one piece of the table: 4 MiB of memory, 512 KiB of table.
 const PIECE_LINES: u64 = 1 << 16;

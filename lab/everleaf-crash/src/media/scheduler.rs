@@ -1,6 +1,6 @@
 //! How a scheduler decides which thread accesses recorded memory next.
 
-/// Decides which thread runs, where several share a [`Traced`](crate::Traced) and one may run at a
+/// Decides which thread runs, where several share a [`Traced`](super::Traced) and one may run at a
 /// time. Only the thread that runs calls it, so the scheduler knows its caller.
 pub trait Scheduler: Send + Sync {
     /// Called right before each access (a line write is one access, a line match eight) by the
