@@ -1,0 +1,36 @@
+# The commands of this repository. `just` is a command runner: cargo install just
+
+# List the commands
+default:
+    @just --list
+
+# Format, and complain of long lines
+fmt:
+    cargo fmt --all
+    ./test.sh width
+
+# All that has to hold before a change lands
+test:
+    ./test.sh
+
+# Only what a compiler says, in a minute
+check:
+    cargo clippy --workspace --all-targets --features peers,plots --locked -- -D warnings
+
+# The laboratory's program: just lab explore --engine fptree --suite
+lab *WORDS:
+    cargo run --release -p everleaf-lab -- {{WORDS}}
+
+# A Linux guest with persistent memory and a disk whose power is cut: just guest all 50
+guest *WORDS:
+    cargo build --release
+    tests/guest/run {{WORDS}}
+
+# SIGKILL for real processes on a disk
+kills *WORDS:
+    cargo build --release
+    tests/kills/run {{WORDS}}
+
+# Licences, sources and known problems of dependencies
+deny:
+    cargo deny check
