@@ -14,6 +14,11 @@ pub enum LogError {
         restore the pool from a backup"
     )]
     Missing,
+    /// The log is open already, by another process or by this one.
+    #[error(
+        "the log is in use already, by another pool that shares its folder: a pool has its own"
+    )]
+    Locked,
     /// The log is another pool's.
     #[error("the log beside the pool belongs to another pool: put the pool's own in its place")]
     Foreign,

@@ -1,77 +1,183 @@
 //! A folder of a real file system.
+//!
+//! Once it is open it is reached by its descriptor only, and so is the folder around a new one: a
+//! path may lead to another folder by then, of another pool.
 
-use std::fs::{File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile, PIECE};
 
-/// A folder, and the files in it.
+/// A folder, and the files in it. It is locked as long as it is open.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
-    /// Opened to be synced.
     folder: File,
     writable: bool,
 }
 
 impl Folder {
-    /// The folder at `path`, which exists; its files are opened to be written if `writable`.
+    /// The folder at `path`, which exists; its files are opened to be written if `writable`. It is
+    /// locked against others who write, and if `writable` against others who read.
     ///
     /// # Errors
-    /// As the system reports.
+    /// As the system reports; [`io::ErrorKind::WouldBlock`] if it is locked.
     pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        let folder = File::open(path)?;
-        Ok(Self { path: path.into(), folder, writable })
+        Self::locked(File::open(path)?, writable)
     }
 
-    /// A new folder at `path`, its name not yet durable.
-    ///
-    /// # Errors
-    /// As the system reports; [`io::ErrorKind::AlreadyExists`].
-    pub fn create(path: &Path) -> io::Result<Self> {
-        std::fs::create_dir(path)?;
-        Self::open(path, true)
+    fn locked(folder: File, writable: bool) -> io::Result<Self> {
+        let operation = match writable {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        match rustix::fs::flock(&folder, operation) {
+            // Some file systems lock no folder. The lock of the pool's file stands before this one.
+            Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
+                Ok(Self { folder, writable })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a file in it.
+    fn file(&self, name: &str, flags: OFlags) -> io::Result<Arc<dyn DiskFile>> {
+        let mode = Mode::from_raw_mode(0o666); // Less the mask of the process.
+        let file = rustix::fs::openat(&self.folder, name, flags | OFlags::CLOEXEC, mode)?;
+        Ok(Arc::new(File::from(file)))
     }
 }
 
 impl Disk for Folder {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
-            names.extend(entry?.file_name().into_string().ok());
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."));
+            names.extend(name.map(str::to_owned));
         }
         Ok(names)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(self.writable).open(self.path.join(name))?;
-        Ok(Arc::new(file))
+        self.file(name, if self.writable { OFlags::RDWR } else { OFlags::RDONLY })
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        Ok(Arc::new(options.open(self.path.join(name))?))
+        self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.path.join(from), self.path.join(to))
+        Ok(rustix::fs::renameat(&self.folder, from, &self.folder, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.path.join(name))
+        Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.folder.sync_all() {
-            // Some file systems have nothing to be synced there.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            done => done,
+        sync_names(&self.folder)
+    }
+}
+
+/// Makes the names in a folder durable.
+fn sync_names(folder: &File) -> io::Result<()> {
+    match folder.sync_all() {
+        // Some file systems have nothing to be synced there.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        done => done,
+    }
+}
+
+/// A folder that is being made. Unless it is [kept](NewFolder::keep), what is in it is removed when
+/// this is dropped, and the folder too if it has its name still.
+#[derive(Debug)]
+pub struct NewFolder {
+    folder: Arc<Folder>,
+    around: File,
+    name: OsString,
+    kept: bool,
+}
+
+impl NewFolder {
+    /// A new folder at `path`, locked.
+    ///
+    /// # Errors
+    /// As the system reports; [`io::ErrorKind::AlreadyExists`].
+    pub fn make(path: &Path) -> io::Result<Self> {
+        let (around, name) = place_of(path)?;
+        rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777))?;
+        let folder = Arc::new(Folder::locked(open_in(&around, name)?, true)?);
+        Ok(Self { folder, around, name: name.into(), kept: false })
+    }
+
+    /// The folder at `path`, which was made for what is still being made. It stays unlocked.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let (around, name) = place_of(path)?;
+        let folder = Arc::new(Folder { folder: open_in(&around, name)?, writable: true });
+        Ok(Self { folder, around, name: name.into(), kept: false })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> Arc<Folder> {
+        Arc::clone(&self.folder)
+    }
+
+    /// Makes its name durable.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn sync_name(&self) -> io::Result<()> {
+        sync_names(&self.around)
+    }
+
+    /// It stays.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        for name in self.folder.names()? {
+            self.folder.remove(&name)?;
+        }
+        let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        if identity(found.metadata()?) == identity(made.metadata()?) {
+            rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.remove(); // What is left is named by whoever wants its place.
         }
     }
+}
+
+/// The folder around `path`, and the name that `path` has in it.
+fn place_of(path: &Path) -> io::Result<(File, &OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let around = path.parent().filter(|around| !around.as_os_str().is_empty());
+    Ok((File::open(around.unwrap_or(Path::new(".")))?, name))
+}
+
+/// Opens a folder in a folder; a link is none.
+fn open_in(around: &File, name: &OsStr) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(around, name.as_bytes(), flags, Mode::empty())?.into())
 }
 
 impl DiskFile for File {
@@ -112,4 +218,45 @@ impl DiskFile for File {
 /// An open file as the base of a log.
 pub fn base_file(file: File) -> Arc<dyn DiskFile> {
     Arc::new(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_folder_that_lost_its_name_takes_no_other_folder_with_it() {
+        let around = tempfile::tempdir().unwrap();
+        let (path, moved) = (around.path().join("log"), around.path().join("moved"));
+        let new = NewFolder::make(&path).unwrap();
+        new.folder().create("control").unwrap();
+        fs::rename(&path, &moved).unwrap();
+        fs::create_dir(&path).unwrap();
+        drop(new);
+        assert!(path.exists() && fs::read_dir(&moved).unwrap().next().is_none());
+        drop(NewFolder::of(&moved).unwrap());
+        assert!(path.exists() && !moved.exists());
+    }
+
+    #[test]
+    fn an_open_folder_is_reached_whatever_its_path_leads_to() {
+        let around = tempfile::tempdir().unwrap();
+        let (path, moved) = (around.path().join("log"), around.path().join("moved"));
+        let new = NewFolder::make(&path).unwrap();
+        let folder = new.folder();
+        new.keep();
+        fs::rename(&path, &moved).unwrap();
+        fs::create_dir(&path).unwrap();
+        folder.create("one").unwrap().write(0, b"content").unwrap();
+        folder.rename("one", "two").unwrap();
+        assert_eq!(folder.names().unwrap(), ["two"]);
+        assert_eq!(folder.open("two").unwrap().length().unwrap(), 7);
+        assert!(Folder::open(&moved, false).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock));
+        folder.remove("two").unwrap();
+        folder.sync().unwrap();
+        assert!(folder.open("two").is_err_and(|e| e.kind() == io::ErrorKind::NotFound));
+        assert!(fs::read_dir(&path).unwrap().next().is_none());
+        drop(folder);
+        assert!(Folder::open(&moved, true).unwrap().names().unwrap().is_empty());
+    }
 }

@@ -50,7 +50,7 @@ mod writer;
 pub use self::core::LogCounts;
 pub use self::disk::{Disk, DiskFile};
 pub use self::error::{Damage, LogError};
-pub use self::folder::{Folder, base_file};
+pub use self::folder::{Folder, NewFolder, base_file};
 pub use self::media::{LogOptions, Logged};
 pub use self::recover::{Base, read_only};
 pub use self::simulated::{SimulatedDisk, SimulatedFile};

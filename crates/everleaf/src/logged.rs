@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everleaf_log::{Base, Folder, LogError, LogOptions, Logged, base_file, new_uuid, read_only};
+use everleaf_log::{
+    Base, Folder, LogError, LogOptions, Logged, NewFolder, base_file, new_uuid, read_only,
+};
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
@@ -30,6 +32,12 @@ pub(crate) fn folder_of(pool: &Path) -> PathBuf {
     let mut name = OsString::from(pool);
     name.push(".log");
     name.into()
+}
+
+/// The same, of a pool that is still being made.
+pub(crate) fn new_folder_of(pool: &Path) -> Result<NewFolder, Error> {
+    let folder = folder_of(pool);
+    NewFolder::of(&folder).map_err(io_failed("opening", &folder))
 }
 
 /// How the log of a pool of so many bytes is written if this was chosen.
@@ -53,20 +61,6 @@ fn io_failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| PoolError::Io { action, path: path.into(), source }.into()
 }
 
-/// The folder of a log that is being made; dropped before it is kept it is removed.
-struct NewFolder {
-    path: PathBuf,
-    kept: bool,
-}
-
-impl Drop for NewFolder {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
 /// Makes a store in a file that was allocated and has no name yet, which will be `path`.
 pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Result<Store, Error> {
     let mode = Ground::with_log(options.engine).of_new(options.durability)?;
@@ -76,34 +70,19 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     let (bytes, max_bytes) = (region.len(), region.max_len());
     drop(region);
     let folder = folder_of(path);
-    let disk = Folder::create(&folder).map_err(|source| match source.kind() {
+    let new = NewFolder::make(&folder).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: folder.clone() },
         _ => io_failed("creating", &folder)(source),
     })?;
-    let mut new = NewFolder { path: folder.clone(), kept: false };
-    let base =
-        Base { file: base_file(file), uuid: new_uuid(), max_bytes, stamp_offset: LOG_STAMP_OFFSET };
-    let media = Logged::create(&base, Arc::new(disk), bytes, log_options(bytes, mode));
-    let media = media.map_err(failed(&folder))?; // N1
-    sync_around(&folder)?;
+    let base = base_of(new_uuid(), max_bytes, file);
+    let media = Logged::create(&base, new.folder(), bytes, log_options(bytes, mode));
+    let media = media.map_err(failed(&folder))?;
+    new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = Ground::with_log(options.engine);
     let (store, pool) = options.make(media, ground, Made::As(base.uuid))?;
     pool.media().checkpoint().map_err(failed(&folder))?; // N2
-    new.kept = true;
+    new.keep();
     Ok(store)
-}
-
-/// Makes the name of a folder durable.
-fn sync_around(folder: &Path) -> Result<(), Error> {
-    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
-    let around = around.unwrap_or(Path::new("."));
-    let synced = File::open(around).and_then(|around| around.sync_all());
-    match synced {
-        Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-            Err(io_failed("syncing", around)(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The file of a pool as its log knows it.
@@ -116,6 +95,7 @@ fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> 
     let folder = folder_of(&path.canonicalize().unwrap_or_else(|_| path.into()));
     let disk = Folder::open(&folder, writable).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => failed(&folder)(LogError::Missing),
+        io::ErrorKind::WouldBlock => failed(&folder)(LogError::Locked),
         _ => io_failed("opening", &folder)(source),
     })?;
     Ok((folder, disk))

@@ -179,7 +179,7 @@ impl CreateOptions {
     pub(crate) fn create_part(&self, unfinished: &mut Unfinished) -> Result<Store, Error> {
         let store = self.create_at(unfinished.part(), unfinished.path())?;
         if store.statistics()?.log {
-            unfinished.owns_folder(logged::folder_of(unfinished.path()));
+            unfinished.owns_folder(logged::new_folder_of(unfinished.path())?);
         }
         Ok(store)
     }

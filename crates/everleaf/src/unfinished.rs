@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use everleaf_log::NewFolder;
 use everleaf_pool::PoolError;
 
 use crate::Error;
@@ -16,7 +17,7 @@ pub(crate) struct Unfinished {
     path: PathBuf,
     part: PathBuf,
     /// What was made beside it for it: the log of a pool.
-    folder: Option<PathBuf>,
+    folder: Option<NewFolder>,
 }
 
 impl Unfinished {
@@ -45,7 +46,7 @@ impl Unfinished {
     }
 
     /// A folder goes with it: removed if it is not finished.
-    pub fn owns_folder(&mut self, folder: PathBuf) {
+    pub fn owns_folder(&mut self, folder: NewFolder) {
         self.folder = Some(folder);
     }
 
@@ -71,7 +72,7 @@ impl Unfinished {
             io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
-        self.folder = None;
+        self.folder.take().into_iter().for_each(NewFolder::keep);
         self.sync_folder();
         Ok(())
     }
@@ -95,9 +96,6 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.part); // The file has its other name by now, or is of no use.
-        if let Some(folder) = &self.folder {
-            let _ = fs::remove_dir_all(folder);
-        }
     }
 }
 

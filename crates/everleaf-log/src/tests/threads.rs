@@ -6,7 +6,7 @@ use std::time::Duration;
 use everleaf_pmem::Media;
 
 use super::*;
-use crate::{Folder, base_file};
+use crate::{NewFolder, base_file};
 
 const THREADS: u64 = 4;
 
@@ -86,7 +86,8 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
         .unwrap();
     let base = Base { file: base_file(file), uuid: 9, max_bytes: 1 << 20, stamp_offset: 232 };
     let options = LogOptions { segment_bytes: 64 << 10, background: true, ..options(None) };
-    let log = Arc::new(Folder::create(&folder.path().join("pool.log")).unwrap());
+    let new = NewFolder::make(&folder.path().join("pool.log")).unwrap();
+    let log = new.folder();
     let media = Logged::create(&base, log.clone(), BYTES, options).unwrap();
     media.checkpoint().unwrap();
     let stop = AtomicBool::new(false);

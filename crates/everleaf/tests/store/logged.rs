@@ -277,7 +277,7 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
 }
 
 /// A folder on an ordinary file system, if temporary files are on one.
-fn ordinary() -> Option<tempfile::TempDir> {
+pub(crate) fn ordinary() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let store = options(Engine::FpTree).create(folder.path().join("probe")).unwrap();
     let medium = store.statistics().unwrap().medium;
@@ -285,7 +285,7 @@ fn ordinary() -> Option<tempfile::TempDir> {
     (medium == Medium::PageCache).then_some(folder)
 }
 
-fn log_of(pool: &Path) -> PathBuf {
+pub(crate) fn log_of(pool: &Path) -> PathBuf {
     let mut name = pool.as_os_str().to_owned();
     name.push(".log");
     name.into()

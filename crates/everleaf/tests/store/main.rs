@@ -11,6 +11,7 @@ mod full_pool;
 mod limits;
 mod logged;
 mod model;
+mod moved_logs;
 mod neighbours;
 mod older_formats;
 mod ranges;

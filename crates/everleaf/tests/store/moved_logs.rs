@@ -1,0 +1,89 @@
+//! Pools and logs that are renamed, linked to or shared while they are open.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use everleaf::{CreateOptions, Error, KeyType, LogError, OpenOptions, Store};
+
+use crate::logged::{log_of, ordinary};
+
+/// So many writes that the log begins anew several times.
+const WRITES: u64 = 3000;
+
+fn numbers() -> CreateOptions {
+    CreateOptions::new().key_type(KeyType::U64).size_bytes(16 << 20)
+}
+
+fn write(store: &Store, seed: u8) {
+    for key in 0..WRITES {
+        store.put(key, [seed; 4000]).unwrap();
+    }
+    store.sync().unwrap();
+}
+
+fn assert_whole(store: &Store, seed: u8) {
+    assert_eq!(store.len().unwrap(), WRITES);
+    for entry in store.iter() {
+        assert_eq!(entry.unwrap().1, [seed; 4000]);
+    }
+    assert!(store.check().unwrap().ok);
+}
+
+#[test]
+fn a_pool_that_is_renamed_while_it_is_open_keeps_its_log_and_leaves_a_new_one_alone() {
+    let Some(folder) = ordinary() else { return };
+    let (path, moved) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+    numbers().create(&path).unwrap().close().unwrap();
+    let bulk = || OpenOptions::new().enough(everleaf::DurabilityMode::buffered());
+    let old = bulk().open(&path).unwrap();
+    old.put(0, "before").unwrap();
+    fs::rename(&path, &moved).unwrap();
+    fs::rename(log_of(&path), log_of(&moved)).unwrap();
+    numbers().create(&path).unwrap().close().unwrap();
+    let new = bulk().open(&path).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&old, 1));
+        scope.spawn(|| write(&new, 2));
+    });
+    old.close().unwrap();
+    new.close().unwrap();
+    assert_whole(&Store::open(&moved).unwrap(), 1);
+    assert_whole(&Store::open(&path).unwrap(), 2);
+}
+
+#[test]
+fn a_log_that_another_pool_has_open_is_not_opened() {
+    let Some(folder) = ordinary() else { return };
+    let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+    let store = numbers().create(&path).unwrap();
+    store.put(1, "one").unwrap();
+    fs::copy(&path, &copy).unwrap();
+    symlink(log_of(&path), log_of(&copy)).unwrap();
+    for read_only in [false, true] {
+        match OpenOptions::new().read_only(read_only).open(&copy) {
+            Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::Locked)),
+            opened => panic!("{opened:?}"),
+        }
+    }
+    store.put(2, "two").unwrap();
+    store.close().unwrap();
+    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 2);
+}
+
+#[test]
+fn a_pool_is_opened_by_a_link_and_its_log_by_a_link() {
+    let Some(folder) = ordinary() else { return };
+    let (path, link) = (folder.path().join("a.pool"), folder.path().join("link"));
+    let elsewhere = folder.path().join("elsewhere");
+    numbers().create(&path).unwrap().close().unwrap();
+    symlink(&path, &link).unwrap();
+    fs::rename(log_of(&path), &elsewhere).unwrap();
+    symlink(&elsewhere, log_of(&path)).unwrap();
+    for key in 0..3 {
+        let store = Store::open(&link).unwrap();
+        store.put(key, "value").unwrap();
+        store.close().unwrap();
+    }
+    assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 3);
+    assert!(!log_of(&link).exists());
+}
