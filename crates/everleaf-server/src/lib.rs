@@ -33,16 +33,20 @@
 //! # Requests and replies
 //! What one read brought is answered together: requests are taken from the front of the bytes until
 //! they end, or until the replies reach [`Limits::reply_bytes`], and the replies are sent by one
-//! write. A retrieval of many keys looks them up together. The reply is written after the store has
-//! acknowledged, so it means what the store's durability says: with `immediate` what is answered is
-//! durable. Requests are answered in their order, so a reply covers the requests without reply that
-//! came before it on the connection.
+//! write. A request whose reply is longer is answered in parts, and goes on when the client has
+//! read (`redis/long.rs`). What was understood of a request is kept until the rest of it has come,
+//! so the time is proportional to the bytes. The reply is written after the store has acknowledged,
+//! so it means what the store's durability says: with `immediate` what is answered is durable.
+//! Requests are answered in their order, so a reply covers the requests without reply that came
+//! before it on the connection.
 //!
 //! # Limits
 //! While replies are sent nothing is read: a client that does not read stops being read. A line, a
 //! key, a value and the number of connections have limits ([`Limits`]); requests that have not come
-//! to their end share one limit of memory, and the connection that exceeds it is closed. An idle
-//! connection holds no buffer.
+//! to their end share one limit of memory, and the connection that exceeds it is closed. Replies
+//! that cannot be made in parts, because something is removed or changed, share another one; where
+//! it is reached, nothing is changed. An idle connection holds no buffer, and ends after
+//! [`ServeOptions::idle`].
 //!
 //! # Stopping
 //! When the server stops, no client is accepted any more, what came is answered, and the
@@ -53,7 +57,7 @@
 //! A key's type, flags, CAS number and expiry are part of its record (`data/record.rs`). Expiry is
 //! a moment of the system's clock. Numbers of the sequence, which CAS numbers and the ids of
 //! collections are taken from, are never given twice, because a bound above all of them is in the
-//! store before they are given (`data/sequence.rs`). A database is emptied by one such number; a
+//! store before they are given (`data/sequence.rs`). Databases are emptied by one such number; a
 //! delayed `flush_all` is a word of the store as well (`data/flush.rs`).
 //!
 //! # Keys

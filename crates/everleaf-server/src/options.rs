@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::memcached::Users;
 
@@ -75,6 +76,10 @@ pub struct Limits {
     pub reply_bytes: usize,
     /// Bytes of requests that have not come to their end, of all connections together.
     pub buffered_bytes: u64,
+    /// Bytes of replies that are made whole before they are sent, as those of a transaction are, of
+    /// all connections together; one of them has at most a quarter. What changed since a reply was
+    /// begun that is sent in parts has as much.
+    pub whole_bytes: u64,
 }
 
 impl Default for Limits {
@@ -84,6 +89,7 @@ impl Default for Limits {
             connections: 16_384,
             reply_bytes: 256 << 10,
             buffered_bytes: 1 << 30,
+            whole_bytes: 256 << 20,
         }
     }
 }
@@ -103,6 +109,15 @@ pub struct ServeOptions {
     pub memcached_users: Option<Users>,
     /// What clients may ask for.
     pub limits: Limits,
+    /// How long a connection may wait for its client to send something; none: for ever.
+    pub idle: Option<Duration>,
+}
+
+impl ServeOptions {
+    /// Seconds that a connection may be idle; 0: for ever, as both protocols have it.
+    pub fn idle_seconds(&self) -> u64 {
+        self.idle.map_or(0, |idle| idle.as_secs())
+    }
 }
 
 impl Default for ServeOptions {
@@ -114,6 +129,7 @@ impl Default for ServeOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memcached_users: None,
             limits: Limits::default(),
+            idle: None,
         }
     }
 }

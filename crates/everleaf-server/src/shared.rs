@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use everleaf::Error;
 
-use crate::data::Database;
+use crate::data::{Database, Work};
 use crate::options::ServeOptions;
 
 /// A number that only grows, until it is reset.
@@ -87,6 +87,8 @@ counters! {
     cas_misses,
     /// Writes whose CAS number was another one.
     cas_others,
+    /// Connections that were closed because nothing came.
+    idle_connections,
     /// Times that everything was emptied.
     flushes,
     /// Names and passwords that were given.
@@ -108,6 +110,58 @@ impl Counters {
     }
 }
 
+/// Memory that all connections share.
+#[derive(Debug)]
+pub struct Room {
+    limit: u64,
+    taken: AtomicU64,
+}
+
+impl Room {
+    /// Nothing of it is taken.
+    pub fn of(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, taken: AtomicU64::new(0) })
+    }
+
+    /// Bytes that are not taken.
+    pub fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.taken.load(Ordering::Relaxed))
+    }
+
+    /// A part of it, of no bytes.
+    pub fn part(self: &Arc<Self>) -> Part {
+        Part { room: Arc::clone(self), bytes: 0 }
+    }
+}
+
+/// A part of a room; it is given back when this is dropped.
+#[derive(Debug)]
+pub struct Part {
+    room: Arc<Room>,
+    bytes: u64,
+}
+
+impl Part {
+    /// Takes so much instead of what it took before; false if the room has not as much more.
+    #[must_use]
+    pub fn set(&mut self, bytes: u64) -> bool {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes <= before {
+            self.room.taken.fetch_sub(before - bytes, Ordering::Relaxed);
+            return true;
+        }
+        let grown = bytes - before;
+        let taken = self.room.taken.fetch_add(grown, Ordering::Relaxed);
+        taken.saturating_add(grown) <= self.room.limit
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// What all connections of a server share.
 pub struct Shared {
     /// The pool.
@@ -118,8 +172,12 @@ pub struct Shared {
     pub counters: Counters,
     /// Connections that are open.
     pub open_connections: AtomicU64,
-    /// Bytes of requests that have not come to their end, of all connections.
-    pub buffered_bytes: AtomicU64,
+    /// Memory of requests that have not come to their end.
+    pub requests: Arc<Room>,
+    /// Memory of replies that are made whole.
+    pub replies: Arc<Room>,
+    /// Memory of what changed since a reply was begun that is sent in parts.
+    pub images: Arc<Room>,
     /// What cursors of SCAN stand for.
     pub(crate) cursors: crate::redis::Cursors,
     random: AtomicU64,
@@ -130,12 +188,15 @@ pub struct Shared {
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
+        let limits = &options.limits;
         Arc::new(Self {
+            requests: Room::of(limits.buffered_bytes),
+            replies: Room::of(limits.whole_bytes),
+            images: Room::of(limits.whole_bytes),
             data,
             options,
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),
-            buffered_bytes: AtomicU64::new(0),
             cursors: crate::redis::Cursors::default(),
             random: AtomicU64::new(RandomState::new().hash_one(0)),
             began: Instant::now(),
@@ -168,6 +229,7 @@ impl Shared {
             ("total_connections", c.connections.get()),
             ("max_connections", self.options.limits.connections as u64),
             ("rejected_connections", c.refused_connections.get()),
+            ("idle_kicks", c.idle_connections.get()),
             ("cmd_get", c.gets.get()),
             ("cmd_set", c.sets.get()),
             ("cmd_flush", c.flushes.get()),
@@ -192,7 +254,7 @@ impl Shared {
             ("limit_maxbytes", store.max_bytes),
             ("threads", self.options.threads as u64),
             ("bytes", store.used_bytes),
-            ("curr_items", self.data.count_keys(0)?),
+            ("curr_items", Work::new(&self.data, self.data.now_ms()).count_keys(0)?.0),
             ("total_items", c.sets.get()),
             ("evictions", 0),
         ];
@@ -208,6 +270,7 @@ impl Shared {
             ("maxconns", limits.connections.to_string()),
             ("item_size_max", limits.value_bytes.to_string()),
             ("num_threads", self.options.threads.to_string()),
+            ("idle_timeout", self.options.idle_seconds().to_string()),
             ("cas_enabled", "yes".to_owned()),
             ("evictions", "off".to_owned()),
             ("flush_enabled", "yes".to_owned()),

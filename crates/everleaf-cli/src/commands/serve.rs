@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use everleaf::{DurabilityMode, OpenOptions};
 use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Users};
@@ -49,6 +50,10 @@ pub struct Args {
     /// Connections at a time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
+    /// Close a connection whose client sends nothing for so long, also in the middle of a request;
+    /// one that is slow in reading is not idle. 0: never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    timeout: u64,
     /// When an acknowledged write is durable: no stronger than the pool was created with
     /// [default: that].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
@@ -96,6 +101,7 @@ pub fn run(args: Args) -> Outcome {
             connections: args.max_connections,
             ..Limits::default()
         },
+        idle: (args.timeout > 0).then(|| Duration::from_secs(args.timeout)),
         ..ServeOptions::default()
     };
     let threads = args.threads.map_or(options.threads, usize::from);

@@ -15,8 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::flush::Flushes;
 use super::record::Header;
-use super::rows::{key_of, keys_prefix};
 use super::sequence::Sequence;
+use super::work::Work;
 
 /// The named tree of the pool that holds everything: a pool may have other trees beside it.
 const TREE: &str = "everleaf.server";
@@ -31,28 +31,27 @@ pub struct Database {
     pub(super) tree: Tree,
     clock: Clock,
     sequence: Sequence,
-    flushes: Flushes,
+    pub(super) flushes: Flushes,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
 }
 
-/// A key and what is told of it.
-pub struct ListedKey {
-    /// The key.
-    pub key: Vec<u8>,
-    /// Its header.
-    pub header: Header,
-    /// Bytes of its record.
-    pub bytes: u64,
+/// What of a database is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// What expires by then is not.
+    pub now_ms: u64,
+    /// What was stored by a write with a lesser number is not.
+    pub since: u64,
 }
 
-/// Some keys of a database.
-pub struct Listed {
-    /// Those that are there, in order.
-    pub keys: Vec<ListedKey>,
-    /// The last one that was looked at, if there are more behind it.
-    pub next: Option<Vec<u8>>,
+impl Live {
+    /// Whether a value with this header is there.
+    pub fn shows(&self, header: &Header) -> bool {
+        header.expires_ms.is_none_or(|expires_ms| expires_ms > self.now_ms)
+            && header.sequence >= self.since
+    }
 }
 
 /// Locks that a request holds.
@@ -144,41 +143,38 @@ impl Database {
         let now_ms = self.now_ms();
         if self.flushes.is_due(now_ms) {
             let _all = self.lock_all();
-            self.flushes.do_due(&self.tree, now_ms, self.next_number()?)?;
-            self.changed_everything();
+            if self.flushes.is_due(now_ms) {
+                self.empty_first(now_ms)?;
+            }
         }
         Ok(now_ms)
-    }
-
-    /// Empties a database. The caller holds all locks.
-    ///
-    /// # Errors
-    /// As a write.
-    pub fn flush(&self, database: u8) -> Result<(), Error> {
-        self.flushes.flush(&self.tree, database, self.next_number()?)?;
-        self.changed_everything();
-        Ok(())
     }
 
     /// memcached's `flush_all`: at once, or at a moment.
     ///
     /// # Errors
-    /// As a write.
+    /// As a write: nothing is emptied, and what was to be emptied later still is.
     pub fn flush_all(&self, due_ms: Option<u64>) -> Result<(), Error> {
+        let _all = self.lock_all();
         match due_ms {
             Some(due_ms) => self.flushes.flush_at(&self.tree, due_ms),
-            None => {
-                let _all = self.lock_all();
-                self.flushes.forget_due(&self.tree)?;
-                self.flush(0)
-            }
+            None => self.empty_first(self.now_ms()),
         }
     }
 
-    /// Whether a value is there: it has not expired, and its database was not emptied since.
-    pub fn is_live(&self, database: u8, header: &Header, now_ms: u64) -> bool {
-        header.expires_ms.is_none_or(|expires_ms| expires_ms > now_ms)
-            && header.sequence >= self.flushes.since(database)
+    /// Empties the first database, and no moment counts any more. The caller holds all locks.
+    fn empty_first(&self, now_ms: u64) -> Result<(), Error> {
+        let mut work = Work::new(self, now_ms);
+        work.flush(0..1)?;
+        self.flushes.forget_due(&mut work);
+        work.commit()?;
+        self.flushes.forgotten();
+        Ok(())
+    }
+
+    /// What of a database is there at a time.
+    pub fn live(&self, database: u8, now_ms: u64) -> Live {
+        Live { now_ms, since: self.flushes.since(database) }
     }
 
     // ---- locks
@@ -227,12 +223,6 @@ impl Database {
         self.changes[hash(row) % self.changes.len()].fetch_add(1, Ordering::Release);
     }
 
-    fn changed_everything(&self) {
-        for change in &self.changes {
-            change.fetch_add(1, Ordering::Release);
-        }
-    }
-
     // ---- reading
     // ---------------------------------------------------------------------------------------------
 
@@ -250,57 +240,6 @@ impl Database {
     /// Damage.
     pub fn read_many(&self, rows: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         self.tree.get_many(rows)
-    }
-
-    /// Number of keys that are there: reads all of them.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn count_keys(&self, database: u8) -> Result<u64, Error> {
-        let now_ms = self.now_ms();
-        let mut keys = 0;
-        let scan = everleaf::Scan::all().with_prefix(keys_prefix(Some(database)));
-        self.tree.scan_with(scan, |_, value| {
-            let live = Header::read(value).is_some_and(|h| self.is_live(database, &h, now_ms));
-            keys += u64::from(live);
-            std::ops::ControlFlow::Continue(())
-        })?;
-        Ok(keys)
-    }
-
-    /// Looks at `limit` keys of a database behind `after`.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn keys_after(
-        &self,
-        database: u8,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Listed, Error> {
-        let now_ms = self.now_ms();
-        let mut scan = everleaf::Scan::all().with_prefix(keys_prefix(Some(database)));
-        if let Some(after) = after {
-            let row = super::rows::key_row(database, after);
-            scan.from = std::ops::Bound::Excluded(row.into());
-        }
-        let (mut keys, mut last, mut looked_at) = (Vec::new(), None, 0);
-        self.tree.scan_with(scan, |row, value| {
-            let everleaf::Key::Bytes(row) = row else { return std::ops::ControlFlow::Break(()) };
-            let Some((_, key)) = key_of(row) else { return std::ops::ControlFlow::Break(()) };
-            if let Some(header) = Header::read(value)
-                && self.is_live(database, &header, now_ms)
-            {
-                keys.push(ListedKey { key: key.to_vec(), header, bytes: value.len() as u64 });
-            }
-            looked_at += 1;
-            if looked_at < limit {
-                return std::ops::ControlFlow::Continue(());
-            }
-            last = Some(key.to_vec());
-            std::ops::ControlFlow::Break(())
-        })?;
-        Ok(Listed { keys, next: last })
     }
 
     /// Removes what expired or was deleted, in the background, until the sweeper is dropped.

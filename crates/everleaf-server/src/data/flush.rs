@@ -5,13 +5,19 @@
 //! back. memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
 //! behind that moment raises the number before it does anything else. Both are words of the store,
 //! so both hold after a crash.
+//!
+//! The numbers of all databases that a request empties, and the removal of the moment that has come
+//! or no longer counts, are one batch of the store (`Work::flush`):
+//! F1: the batch. A crash before it: nothing is emptied, and the moment still counts. An error of
+//! it: the same, and the request says so. A crash after it: all of them are emptied.
+//! F2: the numbers in memory, under the lock of everything, so no request sees some of them only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everleaf::{Error, Tree};
-use parking_lot::Mutex;
 
 use super::rows::{DATABASES, word_row};
+use super::work::Work;
 
 const NEVER: u64 = u64::MAX;
 
@@ -20,16 +26,10 @@ pub struct Flushes {
     since: [AtomicU64; DATABASES as usize],
     /// When the first database will be emptied, in milliseconds since 1970.
     due_ms: AtomicU64,
-    /// Held while the words change.
-    words: Mutex<()>,
 }
 
 fn read(tree: &Tree, row: &[u8]) -> Result<Option<u64>, Error> {
     Ok(tree.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
-}
-
-fn since_row(database: u8) -> Vec<u8> {
-    word_row(&format!("since {database}"))
 }
 
 fn due_row() -> Vec<u8> {
@@ -39,11 +39,8 @@ fn due_row() -> Vec<u8> {
 impl Flushes {
     /// As the store says.
     pub fn open(tree: &Tree) -> Result<Self, Error> {
-        let flushes = Self {
-            since: [const { AtomicU64::new(0) }; DATABASES as usize],
-            due_ms: NEVER.into(),
-            words: Mutex::new(()),
-        };
+        let flushes =
+            Self { since: [const { AtomicU64::new(0) }; DATABASES as usize], due_ms: NEVER.into() };
         for (database, since) in (0..).zip(&flushes.since) {
             since.store(read(tree, &since_row(database))?.unwrap_or(0), Ordering::Relaxed);
         }
@@ -56,54 +53,41 @@ impl Flushes {
         self.since.get(usize::from(database)).map_or(NEVER, |since| since.load(Ordering::Acquire))
     }
 
-    /// Empties a database: `now` is a new number of the sequence.
-    pub fn flush(&self, tree: &Tree, database: u8, now: u64) -> Result<(), Error> {
-        let _words = self.words.lock();
-        self.raise(tree, database, now)
-    }
-
-    fn raise(&self, tree: &Tree, database: u8, now: u64) -> Result<(), Error> {
-        let Some(since) = self.since.get(usize::from(database)) else { return Ok(()) };
-        if now > since.load(Ordering::Relaxed) {
-            tree.put(since_row(database), now.to_le_bytes())?;
-            since.store(now, Ordering::Release);
+    /// Databases that were emptied: their new numbers, which the store has. The caller holds all
+    /// locks.
+    pub fn raise(&self, since: &[u64; DATABASES as usize]) {
+        for (since, now) in self.since.iter().zip(since) {
+            since.fetch_max(*now, Ordering::Release);
         }
-        Ok(())
     }
 
     /// The first database will be emptied at a moment; one that was named before no longer counts.
+    /// The caller holds all locks.
     pub fn flush_at(&self, tree: &Tree, due_ms: u64) -> Result<(), Error> {
-        let _words = self.words.lock();
         tree.put(due_row(), due_ms.to_le_bytes())?;
         self.due_ms.store(due_ms, Ordering::Release);
         Ok(())
     }
 
-    /// No moment counts any more.
-    pub fn forget_due(&self, tree: &Tree) -> Result<(), Error> {
-        let _words = self.words.lock();
+    /// No moment will count any more when `work` is done.
+    pub fn forget_due(&self, work: &mut Work<'_>) {
         if self.due_ms.load(Ordering::Relaxed) != NEVER {
-            tree.delete(due_row())?;
-            self.due_ms.store(NEVER, Ordering::Release);
+            work.delete(due_row());
         }
-        Ok(())
+    }
+
+    /// It is done.
+    pub fn forgotten(&self) {
+        self.due_ms.store(NEVER, Ordering::Release);
     }
 
     /// Whether the moment has come.
     pub fn is_due(&self, now_ms: u64) -> bool {
         now_ms >= self.due_ms.load(Ordering::Acquire)
     }
+}
 
-    /// Does what was to be done at the moment. The number is raised first: a crash in between makes
-    /// the next opening raise it again, which empties nothing that was stored since, because no
-    /// request is answered before this is done.
-    pub fn do_due(&self, tree: &Tree, now_ms: u64, now: u64) -> Result<(), Error> {
-        let _words = self.words.lock();
-        if self.is_due(now_ms) {
-            self.raise(tree, 0, now)?;
-            tree.delete(due_row())?;
-            self.due_ms.store(NEVER, Ordering::Release);
-        }
-        Ok(())
-    }
+/// The word of a database.
+pub fn since_row(database: u8) -> Vec<u8> {
+    word_row(&format!("since {database}"))
 }

@@ -1,14 +1,16 @@
 //! What both protocols keep in the store, and the only part of the server that calls it.
 //!
-//! Map of the files: `database` (opening, locks, reading) · `collections` (members
-//! of a key) · `work` (the writes of one request,
-//! committed together) · `rows` (keys of the store) · `record` (values of the store) · `sequence`
-//! (numbers that are never given twice) · `flush` (emptying a database in constant time) · `sweep`
-//! (room of what expired or was deleted).
+//! Map of the files: `database` (opening, locks, reading) · `collections` (members of a key) ·
+//! `work` (the writes of one request, committed together) · `keys` (all keys of a database) ·
+//! `moment` (what replies are read from that are sent in parts) · `rows` (keys of the store) ·
+//! `record` (values of the store) · `sequence` (numbers that are never given twice) · `flush`
+//! (emptying a database in constant time) · `sweep` (room of what expired or was deleted).
 
 mod collections;
 mod database;
 mod flush;
+mod keys;
+mod moment;
 mod record;
 mod rows;
 mod sequence;
@@ -16,8 +18,10 @@ mod sweep;
 mod work;
 
 pub use collections::behind;
-pub use database::Database;
+pub use database::{Database, Held, Live};
+pub use keys::key_ends;
+pub use moment::{Ends, Moment, Source};
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
-pub use rows::{DATABASES, MAX_KEY_BYTES, Part, key_row, part_prefix, part_row};
+pub use rows::{DATABASES, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row};
 pub use sweep::Sweeper;
 pub use work::Work;

@@ -85,22 +85,35 @@ impl Database {
             last = Some(row.to_vec());
             ControlFlow::Break(())
         })?;
-        for row in gone {
-            let _held = self.lock(&row);
-            let mut work = Work::new(self, now_ms);
-            // It may have been written meanwhile.
-            if work.show(&row, |value| !self.is_there(&row, value, now_ms))? == Some(true) {
-                work.remove_key(&row)?;
-                work.commit()?;
+        for gone in gone.chunks(BATCH) {
+            match self.remove_gone(gone, now_ms) {
+                // No room for the log of a batch.
+                Err(error) if error.is_full() => {
+                    gone.chunks(1).try_for_each(|one| self.remove_gone(one, now_ms))?
+                }
+                done => done?,
             }
         }
         Ok(last)
     }
 
+    /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
+    fn remove_gone(&self, rows: &[Vec<u8>], now_ms: u64) -> Result<(), Error> {
+        let _held = self.lock_many(rows.iter().map(Vec::as_slice));
+        let mut work = Work::new(self, now_ms);
+        for row in rows {
+            // It may have been written meanwhile.
+            if work.show(row, |value| !self.is_there(row, value, now_ms))? == Some(true) {
+                work.remove_key(row)?;
+            }
+        }
+        work.commit()
+    }
+
     /// What cannot be read is left for `check`.
     fn is_there(&self, row: &[u8], value: &[u8], now_ms: u64) -> bool {
         match (key_of(row), Header::read(value)) {
-            (Some((database, _)), Some(header)) => self.is_live(database, &header, now_ms),
+            (Some((database, _)), Some(header)) => self.live(database, now_ms).shows(&header),
             _ => true,
         }
     }

@@ -2,12 +2,14 @@
 //! all. Who gathers reads what it has written.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use everleaf::Error;
 
-use super::database::Database;
+use super::database::{Database, Live};
+use super::flush::since_row;
 use super::record::{Collection, Header, Kind};
-use super::rows::{deleted_row, key_of};
+use super::rows::{DATABASES, deleted_row, key_of};
 
 /// Rows and what they will hold; none: nothing.
 pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -24,6 +26,8 @@ pub struct Work<'d> {
     pub(super) pending: Pending,
     /// Keys whose parts have changed and whose header has not.
     pub(super) touched: Vec<Vec<u8>>,
+    /// From which write on each database counts, where this empties it.
+    since: [u64; DATABASES as usize],
     /// What rows were before they were written, since the moment that was saved.
     undo: Option<Vec<Before>>,
 }
@@ -31,7 +35,8 @@ pub struct Work<'d> {
 impl<'d> Work<'d> {
     /// Nothing is written yet.
     pub fn new(data: &'d Database, now_ms: u64) -> Self {
-        Self { data, now_ms, pending: BTreeMap::new(), touched: Vec::new(), undo: None }
+        let since = [0; DATABASES as usize];
+        Self { data, now_ms, pending: BTreeMap::new(), touched: Vec::new(), since, undo: None }
     }
 
     // ---- rows
@@ -85,7 +90,7 @@ impl<'d> Work<'d> {
     /// Damage.
     pub fn value(&self, row: &[u8]) -> Result<Option<(Header, Vec<u8>)>, Error> {
         let Some(value) = self.get(row)? else { return Ok(None) };
-        Ok(self.live(row, &value).map(|header| (header, value)))
+        Ok(self.live_header(row, &value).map(|header| (header, value)))
     }
 
     /// The header of a key, and of a collection its body.
@@ -94,7 +99,7 @@ impl<'d> Work<'d> {
     /// Damage.
     pub fn header(&self, row: &[u8]) -> Result<Option<(Header, Option<Collection>)>, Error> {
         let found = self.show(row, |value| {
-            let header = self.live(row, value)?;
+            let header = self.live_header(row, value)?;
             let collection = match header.kind {
                 Kind::String => None,
                 _ => Some(Collection::read(value)?),
@@ -104,9 +109,30 @@ impl<'d> Work<'d> {
         Ok(found.flatten())
     }
 
-    fn live(&self, row: &[u8], value: &[u8]) -> Option<Header> {
+    /// What of a database is there.
+    pub fn live(&self, database: u8) -> Live {
+        let mut live = self.data.live(database, self.now_ms);
+        live.since = live.since.max(self.since.get(usize::from(database)).copied().unwrap_or(0));
+        live
+    }
+
+    fn live_header(&self, row: &[u8], value: &[u8]) -> Option<Header> {
         let (database, _) = key_of(row)?;
-        Header::read(value).filter(|header| self.data.is_live(database, header, self.now_ms))
+        Header::read(value).filter(|header| self.live(database).shows(header))
+    }
+
+    /// Will empty databases, in constant time: what is written behind this is not concerned. The
+    /// caller holds all locks.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn flush(&mut self, databases: Range<u8>) -> Result<(), Error> {
+        let now = self.data.next_number()?;
+        for database in databases.filter(|database| *database < DATABASES) {
+            self.put(since_row(database), now.to_le_bytes().to_vec());
+            self.since[usize::from(database)] = now;
+        }
+        Ok(())
     }
 
     /// Removes a key, whatever it holds: the parts of a collection become unreachable at once and
@@ -116,7 +142,7 @@ impl<'d> Work<'d> {
     /// Damage.
     pub fn remove_key(&mut self, row: &[u8]) -> Result<bool, Error> {
         let found = self.show(row, |value| {
-            (self.live(row, value).is_some(), Header::read(value), Collection::read(value))
+            (self.live_header(row, value).is_some(), Header::read(value), Collection::read(value))
         })?;
         let Some((was_there, header, collection)) = found else { return Ok(false) };
         if let (Some(header), Some(collection)) = (header, collection)
@@ -189,6 +215,7 @@ impl<'d> Work<'d> {
             }
             batch.commit()?;
         }
+        self.data.flushes.raise(&self.since);
         changed.iter().for_each(|row| self.data.changed(row));
         Ok(())
     }

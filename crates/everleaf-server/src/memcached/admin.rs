@@ -5,7 +5,9 @@ use std::io::Write;
 use super::VERSION;
 use super::parse::{expiry, signed, unsigned};
 use super::session::{Request, Session, Taken, failed};
-use crate::data::Header;
+use crate::data::{Header, Work};
+use crate::log::log;
+use crate::net::is_http;
 
 const OK: &[u8] = b"OK\r\n";
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
@@ -33,6 +35,10 @@ pub fn serve<'i>(
         b"slabs" => slabs(request, out),
         b"watch" => request.reply(b"ERROR watch commands not allowed\r\n", out),
         b"shutdown" => request.reply(b"ERROR: shutdown not enabled\r\n", out),
+        _ if is_http(command, request.words.last().unwrap_or(command)) => {
+            log("warning", "memcached", &[("closed", "a request of HTTP")]);
+            Taken::Close
+        }
         _ => request.reply(b"ERROR\r\n", out),
     }
 }
@@ -127,7 +133,11 @@ fn crawler<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8
 /// of each part is remembered.
 fn dump(session: &mut Session, request: &Request<'_>, out: &mut Vec<u8>) -> Taken {
     let after = (session.resume > 0).then(|| std::mem::take(&mut session.dumped));
-    let keys = session.shared.data.keys_after(super::items::DATABASE, after.as_deref(), DUMPED);
+    let keys = Work::new(&session.shared.data, request.now_ms).keys_after(
+        super::items::DATABASE,
+        after.as_deref(),
+        (DUMPED, usize::MAX),
+    );
     let listed = match keys {
         Ok(listed) => listed,
         Err(error) => {

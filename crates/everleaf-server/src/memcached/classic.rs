@@ -7,8 +7,6 @@ use crate::data::Header;
 
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
-/// Keys that are looked up together.
-const TOGETHER: usize = 64;
 
 /// A reply that `noreply` at the end of the line suppresses. Mistakes are told nevertheless.
 fn answer(quiet: bool, reply: &[u8], out: &mut Vec<u8>) {
@@ -43,21 +41,16 @@ pub fn retrieve<'i>(
     if request.words.next().is_none() && touched.is_none() {
         return request.reply(b"ERROR\r\n", out);
     }
+    if session.resume == 0 && Words::of(all).any(|key| key.len() > MAX_KEY_BYTES) {
+        return request.reply(BAD_LINE, out);
+    }
     let mut words = Words::of(&all[session.resume.min(all.len())..]);
+    session.resume = 0;
     let limit = session.shared.options.limits.reply_bytes;
-    loop {
-        let keys: Vec<&[u8]> = words.by_ref().take(TOGETHER).collect();
-        if keys.is_empty() {
-            break;
-        }
-        if keys.iter().any(|key| key.len() > MAX_KEY_BYTES) {
-            session.resume = 0;
-            return request.reply(BAD_LINE, out);
-        }
+    while let Some(key) = words.next() {
         let before = out.len();
-        if let Err(error) = show_all(session, &keys, touched, with_cas, request.now_ms, out) {
+        if let Err(error) = retrieve_one(session, key, touched, with_cas, request.now_ms, out) {
             out.truncate(before);
-            session.resume = 0;
             failed(&error, out);
             return request.done();
         }
@@ -66,46 +59,35 @@ pub fn retrieve<'i>(
             return Taken::Unfinished;
         }
     }
-    session.resume = 0;
     request.reply(b"END\r\n", out)
 }
 
-fn show_all(
+fn retrieve_one(
     session: &Session,
-    keys: &[&[u8]],
+    key: &[u8],
     touched: Option<Option<u64>>,
     with_cas: bool,
     now_ms: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), everleaf::Error> {
     let (data, counters) = (&session.shared.data, &session.shared.counters);
-    let mut hits = 0;
-    let mut show = |key: &[u8], header: &Header, body: &[u8]| {
-        hits += 1;
-        show_item(key, header, body, with_cas, out);
+    let row = items::row_of(key);
+    let found = match touched {
+        Some(expires_ms) => items::change(data, &row, now_ms, |header, body| {
+            header.expires_ms = expires_ms;
+            show_item(key, header, body, with_cas, out);
+            Ok(())
+        }),
+        None => items::show(data, &row, now_ms, |header, body| {
+            show_item(key, header, body, with_cas, out)
+        }),
     };
-    if let Some(expires_ms) = touched {
-        for key in keys {
-            items::change(data, &items::row_of(key), now_ms, |header, body| {
-                header.expires_ms = expires_ms;
-                show(key, header, body);
-                Ok(())
-            })?;
-        }
-        counters.touch_hits.add(hits);
-    } else if let [key] = keys {
-        items::show(data, &items::row_of(key), now_ms, |header, body| show(key, header, body))?;
-    } else {
-        let rows: Vec<Vec<u8>> = keys.iter().map(|key| items::row_of(key)).collect();
-        for (key, value) in keys.iter().zip(data.read_many(&rows)?) {
-            let value = value.unwrap_or_default();
-            if let Some((header, body)) = items::item(data, &value, now_ms) {
-                show(key, &header, body);
-            }
-        }
-    }
-    counters.gets.add(keys.len() as u64);
+    let hits = u64::from(found?.is_some());
+    counters.gets.add(1);
     counters.get_hits.add(hits);
+    if touched.is_some() {
+        counters.touch_hits.add(hits);
+    }
     Ok(())
 }
 

@@ -134,7 +134,7 @@ pub fn show<R>(
 /// The header and the bytes of an item, if it is there.
 pub fn item<'v>(data: &Database, value: &'v [u8], now_ms: u64) -> Option<(Header, &'v [u8])> {
     let header = Header::read(value)?;
-    let there = header.kind == Kind::String && data.is_live(DATABASE, &header, now_ms);
+    let there = header.kind == Kind::String && data.live(DATABASE, now_ms).shows(&header);
     there.then(|| (header, &value[HEADER_BYTES..]))
 }
 
@@ -156,12 +156,15 @@ pub fn store(
     let old = work.header(row)?.map(|(header, _)| header);
     let mut mode = storing.mode;
     let mut expires_ms = storing.expires_ms;
-    let mut stale = false;
+    let (mut stale, mut won) = (false, false);
     if let Some(compare) = storing.compare {
         match old {
             None => return Ok(Stored::NotFound),
             Some(old) if old.cas == compare => {}
-            Some(old) if storing.invalidate && compare < old.cas => stale = true,
+            Some(old) if storing.invalidate && compare < old.cas => {
+                // The time stays, and who was told to make it anew still is to.
+                (stale, won, expires_ms) = (true, old.won, old.expires_ms);
+            }
             Some(_) => return Ok(Stored::Exists),
         }
     }
@@ -183,6 +186,7 @@ pub fn store(
     let sequence = data.next_number()?;
     let mut header = Header::new(Kind::String, sequence);
     (header.flags, header.expires_ms, header.stale) = (storing.flags, expires_ms, stale);
+    header.won = won;
     header.cas = storing.cas.unwrap_or(sequence);
     let joined = match (mode, old) {
         (Mode::Append | Mode::Prepend, Some(old)) => {

@@ -40,7 +40,8 @@ pub fn serve<'i>(
     };
     let start = out.len();
     let answered = Flags::read(request.words, allowed).and_then(|flags| {
-        let asked = Asked { session, key: flags.key(sent)?, flags, now_ms: request.now_ms };
+        let (key, now_ms) = (flags.key(sent)?, request.now_ms);
+        let asked = Asked { session, key, flags, now_ms, stores: false };
         match command {
             b"mg" => asked.get(out),
             b"md" => asked.delete(out),
@@ -61,6 +62,8 @@ struct Asked<'a, 'i> {
     key: MetaKey<'i>,
     flags: Flags<'i>,
     now_ms: u64,
+    /// Whether it is `ms`.
+    stores: bool,
 }
 
 /// Ends a line.
@@ -94,7 +97,12 @@ impl Asked<'_, '_> {
             if Flags::repeat(&self.key, letter, token, out) {
                 continue;
             }
-            let Some((header, bytes)) = header else { continue };
+            let Some((header, bytes)) = header else {
+                if self.stores && letter == b'c' {
+                    out.extend_from_slice(b" c0"); // Nothing was stored.
+                }
+                continue;
+            };
             // Writing to a vector does not fail.
             let _ = match letter {
                 b'c' => write!(out, " c{}", header.cas),
@@ -376,7 +384,7 @@ fn set<'i>(
     };
     let stored =
         session.store(&items::row_of(key.bytes()), request.now_ms, &Storing { body, ..storing });
-    let asked = Asked { session, key, flags, now_ms: request.now_ms };
+    let asked = Asked { session, key, flags, now_ms: request.now_ms, stores: true };
     match stored {
         Ok(Stored::Done(header)) if !flags.has(b'q') => {
             asked.line(b"HD", Some((&header, body.len())), out);

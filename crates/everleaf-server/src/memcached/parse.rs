@@ -22,21 +22,48 @@ pub enum Front<'i> {
     TooLong,
 }
 
-/// Looks for a line.
-pub fn front(input: &[u8]) -> Front<'_> {
-    let limit = if [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|c| input.starts_with(c))
-    {
-        MAX_KEYS_LINE_BYTES
-    } else {
-        MAX_LINE_BYTES
-    };
-    match input.iter().take(limit).position(|byte| *byte == b'\n') {
-        Some(end) => {
-            let line = &input[..end];
-            Front::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
+/// Looks for the line at the front. What was found is kept while the rest comes, so that no byte is
+/// looked at again.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// Bytes at the front that hold no end of a line.
+    searched: usize,
+    /// Where the line ends.
+    end: Option<usize>,
+    looked_at: u64,
+}
+
+impl Search {
+    /// Looks for a line. `input` begins where it began the time before, and holds more.
+    pub fn front<'i>(&mut self, input: &'i [u8]) -> Front<'i> {
+        let keys = [&b"get "[..], b"gets ", b"gat ", b"gats "];
+        let limit = match keys.iter().any(|command| input.starts_with(command)) {
+            true => MAX_KEYS_LINE_BYTES,
+            false => MAX_LINE_BYTES,
+        };
+        if self.end.is_none() {
+            let stop = input.len().min(limit);
+            let new = &input[self.searched.min(stop)..stop];
+            let at = new.iter().position(|byte| *byte == b'\n');
+            self.looked_at += at.map_or(new.len(), |at| at + 1) as u64;
+            self.end = at.map(|at| self.searched + at);
+            self.searched = stop;
         }
-        None if input.len() >= limit => Front::TooLong,
-        None => Front::Incomplete,
+        match self.end.and_then(|end| Some((input.get(..end)?, end + 1))) {
+            Some((line, bytes)) => Front::Line(line.strip_suffix(b"\r").unwrap_or(line), bytes),
+            None if input.len() >= limit => Front::TooLong,
+            None => Front::Incomplete,
+        }
+    }
+
+    /// The line was taken; the next one begins behind it.
+    pub fn next_line(&mut self) {
+        (self.searched, self.end) = (0, None);
+    }
+
+    /// Bytes that were looked at, for tests: it grows with what has come.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
     }
 }
 
@@ -154,6 +181,9 @@ mod tests {
 
     #[test]
     fn lines_end_with_a_newline_before_the_limit() {
+        fn front(input: &[u8]) -> Front<'_> {
+            Search::default().front(input)
+        }
         assert_eq!(front(b"get a\r\nrest"), Front::Line(b"get a", 7));
         assert_eq!(front(b"get a\nrest"), Front::Line(b"get a", 6));
         assert_eq!(front(b"get a\r"), Front::Incomplete);
@@ -163,6 +193,16 @@ mod tests {
         assert_eq!(front(&long), Front::Incomplete);
         long.resize(MAX_KEYS_LINE_BYTES, b'x');
         assert_eq!(front(&long), Front::TooLong);
+    }
+
+    #[test]
+    fn a_line_that_comes_byte_by_byte_is_not_looked_at_anew() {
+        let line = [&b"get"[..], &b" key".repeat(10_000), b"\r\n"].concat();
+        let mut search = Search::default();
+        (1..line.len()).for_each(|end| assert_eq!(search.front(&line[..end]), Front::Incomplete));
+        assert!(matches!(search.front(&line), Front::Line(..)));
+        assert!(matches!(search.front(&line), Front::Line(..)), "a line that is answered in parts");
+        assert_eq!(search.looked_at(), line.len() as u64);
     }
 
     #[test]

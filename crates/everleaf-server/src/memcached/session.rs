@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everleaf::Error;
 
 use super::items::{self, Storing};
-use super::parse::{Front, Words, front};
+use super::parse::{Front, Search, Words};
 use super::{admin, classic, meta};
 use crate::log::log;
 use crate::net::{Served, Then};
@@ -29,6 +29,10 @@ pub(super) enum Taken {
 /// A connection.
 pub struct Session {
     pub(super) shared: Arc<Shared>,
+    search: Search,
+    /// Bytes that the request at the front takes with its value: before they have come, nothing of
+    /// it needs to be looked at.
+    wanted: usize,
     /// Bytes of a refused value that are still to come.
     pub(super) skip: u64,
     /// Where a retrieval of many keys goes on in its line.
@@ -52,7 +56,13 @@ impl Session {
     /// A new connection.
     pub fn new(shared: Arc<Shared>) -> Self {
         let authenticated = shared.options.memcached_users.is_none();
-        Self { shared, skip: 0, resume: 0, dumped: Vec::new(), authenticated }
+        let (search, dumped) = (Search::default(), Vec::new());
+        Self { shared, search, wanted: 0, skip: 0, resume: 0, dumped, authenticated }
+    }
+
+    /// Bytes of memory that it holds for requests that have not come to their end.
+    pub fn held_bytes(&self) -> usize {
+        0
     }
 
     /// Answers the requests at the front of `input`.
@@ -69,8 +79,15 @@ impl Session {
                 }
                 continue;
             }
+            if rest.len() < self.wanted {
+                return Served { consumed, then: Then::Read };
+            }
             match self.take(rest, out) {
-                Taken::Request(bytes) => consumed += bytes,
+                Taken::Request(bytes) => {
+                    consumed += bytes;
+                    self.wanted = 0;
+                    self.search.next_line();
+                }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },
                 Taken::Unfinished => return Served { consumed, then: Then::Write },
                 Taken::Close => return Served { consumed: input.len(), then: Then::Close },
@@ -84,7 +101,7 @@ impl Session {
             log("warning", "memcached", &[("closed", "the binary protocol is not offered")]);
             return Taken::Close;
         }
-        let (line, bytes) = match front(input) {
+        let (line, bytes) = match self.search.front(input) {
             Front::Line(line, bytes) => (line, bytes),
             Front::Incomplete => return Taken::Incomplete,
             Front::TooLong => {
@@ -138,7 +155,10 @@ impl Session {
             return Taken::Close;
         };
         let length = length as usize;
-        let Some(block) = behind.get(..length + 2) else { return Taken::Incomplete };
+        let Some(block) = behind.get(..length + 2) else {
+            self.wanted = line_bytes + length + 2;
+            return Taken::Incomplete;
+        };
         self.shared.counters.authentications.add(1);
         let users = self.shared.options.memcached_users.as_ref();
         if block.ends_with(b"\r\n") && users.is_some_and(|users| users.know(&block[..length])) {
@@ -166,6 +186,7 @@ impl Session {
         }
         let length = length as usize;
         let Some(block) = request.behind.get(..length + 2) else {
+            self.wanted = request.line_bytes + length + 2;
             return Block::Refused(Taken::Incomplete);
         };
         let taken = Taken::Request(request.line_bytes + block.len());

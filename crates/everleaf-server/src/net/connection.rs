@@ -10,7 +10,6 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -51,34 +50,17 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> io:
     .await
 }
 
-/// The part of the common limit that a connection takes.
-struct Charge {
-    shared: Arc<Shared>,
-    bytes: u64,
-}
-
-impl Charge {
-    /// Takes so much instead of what it took before; false if that is too much.
-    fn set(&mut self, bytes: usize) -> bool {
-        let bytes = if bytes > READ_BYTES { bytes as u64 } else { 0 };
-        if bytes == self.bytes {
-            return true;
-        }
-        let all = &self.shared.buffered_bytes;
-        let before = if bytes > self.bytes {
-            all.fetch_add(bytes - self.bytes, Ordering::Relaxed)
-        } else {
-            all.fetch_sub(self.bytes - bytes, Ordering::Relaxed)
-        };
-        let grown = bytes.saturating_sub(self.bytes);
-        self.bytes = bytes;
-        before + grown <= self.shared.options.limits.buffered_bytes || grown == 0
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.shared.buffered_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+/// The same within a time, if there is a limit; none after it. Every byte begins it anew, and what
+/// is waited for here is the client's turn: one that is slow in reading is not idle.
+async fn read_within(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut Vec<u8>,
+    limit: Option<Duration>,
+) -> io::Result<Option<usize>> {
+    let Some(limit) = limit else { return read(stream, input).await.map(Some) };
+    match tokio::time::timeout(limit, read(stream, input)).await {
+        Ok(came) => came.map(Some),
+        Err(_) => Ok(None),
     }
 }
 
@@ -90,7 +72,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
-    let mut charge = Charge { shared: Arc::clone(&shared), bytes: 0 };
+    let mut room = shared.requests.part();
     let mut start = 0;
     loop {
         let Served { consumed, then } = session.serve(&input[start..], &mut out);
@@ -106,7 +88,9 @@ pub async fn run(
             Then::Read => {}
         }
         keep_rest(&mut input, &mut start);
-        if !charge.set(input.len()) {
+        // What one read may bring is not counted, so that only what waits for more is.
+        let held = input.len() + session.held_bytes();
+        if !room.set(if held > READ_BYTES { held as u64 } else { 0 }) {
             let why = "requests that have not come to their end take too much room";
             log("warning", "connection", &[("closed", why)]);
             return Ok(());
@@ -115,11 +99,14 @@ pub async fn run(
             return linger(stream).await;
         }
         tokio::select! {
-            came = read(&mut stream, &mut input) => {
-                if came? == 0 {
+            came = read_within(&mut stream, &mut input, shared.options.idle) => match came? {
+                None => {
+                    shared.counters.idle_connections.add(1);
                     return Ok(());
                 }
-            }
+                Some(0) => return Ok(()),
+                Some(_) => {}
+            },
             _ = stop.changed() => {}
         }
     }

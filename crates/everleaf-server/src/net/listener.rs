@@ -3,8 +3,10 @@
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use rustix::net::sockopt;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::Address;
 
@@ -50,11 +52,26 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                keep_alive(&stream)?;
                 Stream::Tcp(stream.into_std()?)
             }
             Self::Unix(listener) => Stream::Unix(listener.accept().await?.0.into_std()?),
         })
     }
+}
+
+/// Lets the system ask after a client that says nothing, so that the connection of one whose
+/// machine is gone ends.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    /// Silence after which it is asked, and between two times.
+    const SILENCE: Duration = Duration::from_secs(300);
+    const PAUSE: Duration = Duration::from_secs(100);
+    /// Questions without an answer that end it.
+    const TIMES: u32 = 3;
+    sockopt::set_tcp_keepidle(stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(stream, PAUSE)?;
+    sockopt::set_tcp_keepcnt(stream, TIMES)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 /// A server that was killed leaves its socket behind: no process listens at it.

@@ -33,16 +33,36 @@ pub enum Then {
 pub trait Session: Send + 'static {
     /// Answers the requests at the front of `input`.
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served;
+
+    /// Bytes of memory that it holds, beside the input, for requests that have not come to their
+    /// end.
+    fn held_bytes(&self) -> usize;
+}
+
+/// Whether a line with these words is one of HTTP. A page of the web can make a browser send such
+/// lines to any port, with commands behind them; what comes before those closes the connection.
+pub fn is_http(first: &[u8], last: &[u8]) -> bool {
+    first.eq_ignore_ascii_case(b"POST")
+        || first.eq_ignore_ascii_case(b"Host:")
+        || last.starts_with(b"HTTP/")
 }
 
 impl Session for crate::redis::Session {
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         Self::serve(self, input, out)
     }
+
+    fn held_bytes(&self) -> usize {
+        Self::held_bytes(self)
+    }
 }
 
 impl Session for crate::memcached::Session {
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         Self::serve(self, input, out)
+    }
+
+    fn held_bytes(&self) -> usize {
+        Self::held_bytes(self)
     }
 }

@@ -2,9 +2,10 @@
 
 use everleaf::Error;
 
+use super::long::More;
 use super::number::{float, integer};
 use super::reply::Reply;
-use crate::data::{Collection, HEADER_BYTES, Header, Kind, MAX_KEY_BYTES, Work, key_row};
+use crate::data::{Collection, HEADER_BYTES, Header, Kind, Live, MAX_KEY_BYTES, Work, key_row};
 use crate::shared::Shared;
 
 /// Why a command was not done.
@@ -39,6 +40,7 @@ pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub const NO_KEY: &str = "ERR no such key";
 pub const OUT_OF_RANGE: &str = "ERR index out of range";
+pub const TOO_LONG: &str = "ERR the reply takes too much memory; ask for less at a time";
 
 /// One command at work.
 pub struct Call<'a, 'd, 'o> {
@@ -52,6 +54,10 @@ pub struct Call<'a, 'd, 'o> {
     pub database: u8,
     /// What all connections share.
     pub shared: &'a Shared,
+    /// Bytes at which the reply is sent and goes on in another part; none: it is made whole.
+    pub part_bytes: Option<usize>,
+    /// What is left for other parts.
+    pub more: Option<More>,
 }
 
 /// Whether an argument is this word, in any case.
@@ -74,6 +80,19 @@ impl<'a> Call<'a, '_, '_> {
     /// The row of the key that an argument is.
     pub fn row(&self, at: usize) -> Outcome<Vec<u8>> {
         self.row_of(self.args[at])
+    }
+
+    /// What is there of the database that is selected.
+    pub fn live(&self) -> Live {
+        self.work.live(self.database)
+    }
+
+    /// Refuses more arguments than a command has.
+    pub fn at_most(&self, arguments: usize) -> Outcome {
+        match self.args.len() <= arguments {
+            true => Ok(()),
+            false => Err(wrong_number(self.args[0])),
+        }
     }
 
     /// A whole number.
@@ -135,6 +154,12 @@ impl<'a> Call<'a, '_, '_> {
         }
         Ok(())
     }
+}
+
+/// What Redis says where a command has too few or too many arguments.
+pub fn wrong_number(name: &[u8]) -> Failure {
+    let name = name.escape_ascii().to_string().to_ascii_lowercase();
+    Failure::Text(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 /// Refuses a key, field or member that the store would not take.

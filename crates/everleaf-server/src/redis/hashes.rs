@@ -1,12 +1,9 @@
 //! Commands about hashes: a field is one row, so what is touched is what is paid for.
 
-use std::ops::ControlFlow;
-
-use everleaf::Direction;
-
 use super::call::{Call, Failure, NOT_FLOAT, Outcome, check_length};
+use super::long::{More, Rows, Show, show_field};
 use super::number::{float, integer, show};
-use crate::data::{Kind, Part, part_row};
+use crate::data::{Kind, Part, Source, part_row};
 
 fn wrong_number(command: &str) -> Failure {
     Failure::Text(format!("ERR wrong number of arguments for '{command}' command"))
@@ -93,14 +90,14 @@ pub fn hstrlen(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// HMGET.
 pub fn hmget(call: &mut Call<'_, '_, '_>) -> Outcome {
     let row = call.row(1)?;
-    let hash = call.collection(&row, Kind::Hash)?.map(|(_, hash)| hash);
+    let hash = call.collection(&row, Kind::Hash)?.map(|(_, hash)| hash.id);
     call.reply.array(call.args.len() - 2);
-    for name in call.rest(2) {
-        let value = match hash {
-            Some(hash) => call.work.part(hash.id, Part::Member, name)?,
-            None => None,
-        };
-        call.reply.maybe(value);
+    for (at, name) in call.args.iter().enumerate().skip(2) {
+        if call.is_full() {
+            call.more = Some(More::Fields(hash, at));
+            break;
+        }
+        show_field(Source::Work(call.work), hash, name, &mut call.reply)?;
     }
     Ok(())
 }
@@ -133,41 +130,26 @@ pub fn hdel(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-fn all(call: &mut Call<'_, '_, '_>, names: bool, values: bool) -> Outcome {
+fn all(call: &mut Call<'_, '_, '_>, show: Show) -> Outcome {
     let row = call.row(1)?;
-    let hash = call.collection(&row, Kind::Hash)?.map(|(_, hash)| hash);
-    let members = hash.map_or(0, |hash| hash.members as usize);
-    match names && values {
-        true => call.reply.map(members),
-        false => call.reply.array(members),
-    }
-    let Some(hash) = hash else { return Ok(()) };
-    let reply = &mut call.reply;
-    call.work.scan_part(hash.id, Part::Member, Direction::Forward, |name, value| {
-        if names {
-            reply.bulk(name);
-        }
-        if values {
-            reply.bulk(value);
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(())
+    let hash = call.collection(&row, Kind::Hash)?;
+    let (id, members) = hash.map_or((0, 0), |(_, hash)| (hash.id, hash.members));
+    call.rows(Rows::all(id, Part::Member, members, show))
 }
 
 /// HGETALL.
 pub fn hgetall(call: &mut Call<'_, '_, '_>) -> Outcome {
-    all(call, true, true)
+    all(call, Show::Entries)
 }
 
 /// HKEYS.
 pub fn hkeys(call: &mut Call<'_, '_, '_>) -> Outcome {
-    all(call, true, false)
+    all(call, Show::Names)
 }
 
 /// HVALS.
 pub fn hvals(call: &mut Call<'_, '_, '_>) -> Outcome {
-    all(call, false, true)
+    all(call, Show::Values)
 }
 
 /// HINCRBY.
@@ -185,6 +167,9 @@ pub fn hincrby(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// HINCRBYFLOAT.
 pub fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
     let by = float(call.args[3]).ok_or(Failure::Said(NOT_FLOAT))?;
+    if !by.is_finite() {
+        return Err("ERR value is NaN or Infinity".into());
+    }
     let old = field(call, call.args[2])?.unwrap_or(b"0".to_vec());
     let number = float(&old).ok_or(Failure::Said("ERR hash value is not a float"))? + by;
     if !number.is_finite() {

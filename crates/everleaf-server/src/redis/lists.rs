@@ -6,8 +6,9 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, is, slice};
-use crate::data::{Collection, Kind, Part, part_row};
+use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, TOO_LONG, is, slice};
+use super::long::{Rows, Show};
+use crate::data::{Collection, Ends, Kind, Part, part_row};
 
 fn element(list: &Collection, index: u64) -> Vec<u8> {
     part_row(list.id, Part::Element, &list.first.wrapping_add(index).to_be_bytes())
@@ -61,10 +62,16 @@ fn take(call: &mut Call<'_, '_, '_>, row: &[u8], left: bool, count: u64) -> Outc
     let Some((header, mut list)) = call.collection(row, Kind::List)? else {
         return Ok(Vec::new());
     };
-    let mut taken = Vec::new();
+    let (mut taken, mut bytes) = (Vec::new(), 0);
     for _ in 0..count.min(list.members) {
         let at = element(&list, if left { 0 } else { list.members - 1 });
-        taken.push(call.work.get(&at)?.unwrap_or_default());
+        let value = call.work.get(&at)?.unwrap_or_default();
+        bytes += value.len();
+        // What is removed must be replied, and nothing is removed yet.
+        if bytes > call.reply.end {
+            return Err(TOO_LONG.into());
+        }
+        taken.push(value);
         call.work.delete(at);
         list.members -= 1;
         if left {
@@ -76,6 +83,7 @@ fn take(call: &mut Call<'_, '_, '_>, row: &[u8], left: bool, count: u64) -> Outc
 }
 
 fn pop(call: &mut Call<'_, '_, '_>, left: bool) -> Outcome {
+    call.at_most(3)?;
     let row = call.row(1)?;
     let counted = call.args.len() > 2;
     let count = match counted {
@@ -146,6 +154,11 @@ pub fn llen(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The rows of a part of a list.
+fn ends(list: &Collection, range: std::ops::Range<u64>) -> Ends {
+    (Bound::Included(element(list, range.start)), Bound::Excluded(element(list, range.end)))
+}
+
 /// The elements of a part of a list.
 fn values(
     call: &Call<'_, '_, '_>,
@@ -153,9 +166,7 @@ fn values(
     range: std::ops::Range<u64>,
 ) -> Outcome<Vec<Vec<u8>>> {
     let mut values = Vec::new();
-    let ends =
-        (Bound::Included(element(list, range.start)), Bound::Excluded(element(list, range.end)));
-    call.work.scan(ends, Direction::Forward, |_, value| {
+    call.work.scan(ends(list, range), Direction::Forward, |_, value| {
         values.push(value.to_vec());
         ControlFlow::Continue(())
     })?;
@@ -165,13 +176,14 @@ fn values(
 /// LRANGE.
 pub fn lrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
-    let values = match call.collection(&row, Kind::List)? {
-        Some((_, list)) => values(call, &list, slice(from, to, list.members))?,
-        None => Vec::new(),
+    let Some((_, list)) = call.collection(&row, Kind::List)? else {
+        call.reply.array(0);
+        return Ok(());
     };
-    call.reply.array(values.len());
-    values.iter().for_each(|value| call.reply.bulk(value));
-    Ok(())
+    let range = slice(from, to, list.members);
+    let count = range.end - range.start;
+    let rows = Rows::of(ends(&list, range), Direction::Forward, (0, count), Show::Values);
+    call.rows(rows.known())
 }
 
 fn index_of(index: i64, list: &Collection) -> Option<u64> {

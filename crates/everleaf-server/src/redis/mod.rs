@@ -1,10 +1,10 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
 //! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
-//! connection: greetings, transactions) · `table` (the commands that there are) · `call` (one
-//! command at work) · `strings` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `lists`
-//! (commands about keys) · `server` (commands about the server) · `number` `glob` (forms that
-//! arguments have).
+//! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
+//! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
+//! · `strings` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `lists` (commands about
+//! keys) · `server` (commands about the server) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, publish and subscribe, streams, bitmaps, geographic and probabilistic types, blocking
@@ -16,9 +16,11 @@
 
 mod call;
 mod glob;
+mod greeting;
 mod hashes;
 mod keys;
 mod lists;
+mod long;
 mod number;
 pub mod parse;
 mod ranges;
@@ -30,6 +32,7 @@ mod sets;
 mod sorted_sets;
 mod strings;
 mod table;
+mod transaction;
 
 pub use scanning::Cursors;
 pub use session::Session;

@@ -6,101 +6,182 @@ use std::ops::Range;
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// The most arguments of a request.
 const MAX_ARGUMENTS: usize = 1 << 20;
+/// Room for arguments that a connection keeps between requests.
+const KEPT_ARGUMENTS: usize = 256;
 
 /// What stands at the front of the bytes that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Front {
-    /// A request of so many bytes. Its arguments are in the vector that was given.
+    /// A request of so many bytes, whose arguments the parser shows.
     Request(usize),
-    /// A request whose arguments are no part of the bytes, because they were quoted.
-    Quoted(usize, Vec<Vec<u8>>),
     /// Its end has not come yet.
     Incomplete,
     /// It is none, and what follows cannot be understood.
     Wrong(String),
 }
 
-/// A line from `at` on, and where it ends.
-fn line(input: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, ()> {
-    let rest = input.get(at..).unwrap_or_default();
-    match rest.iter().take(MAX_LINE_BYTES).position(|byte| *byte == b'\n') {
-        Some(end) => {
-            let line = &rest[..end];
-            Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), at + end + 1)))
-        }
-        None if rest.len() >= MAX_LINE_BYTES => Err(()),
-        None => Ok(None),
-    }
+/// What was understood of the request at the front. It is kept while the rest comes, so that no
+/// byte is looked at again.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Bytes in front of this one are understood.
+    at: usize,
+    /// Bytes behind them that hold no end of a line.
+    searched: usize,
+    /// Arguments that have not come; none: how many there are is not known.
+    missing: Option<usize>,
+    /// Bytes of the argument whose length is known and whose bytes have not come.
+    length: Option<usize>,
+    /// Where the arguments are in the bytes that came.
+    arguments: Vec<Range<usize>>,
+    /// The arguments of a line with quotes, which are no part of the bytes that came.
+    quoted: Vec<Vec<u8>>,
+    looked_at: u64,
 }
 
 fn length(digits: &[u8]) -> Option<i64> {
     super::number::integer(digits)
 }
 
-/// Looks for a request; a string in it has at most `max_bytes`.
-pub fn front(input: &[u8], max_bytes: usize, arguments: &mut Vec<Range<usize>>) -> Front {
-    arguments.clear();
-    match input.first() {
-        None => Front::Incomplete,
-        Some(b'*') => array(input, max_bytes, arguments),
-        Some(_) => inline(input, arguments),
-    }
+fn wrong(what: &str) -> Front {
+    Front::Wrong(format!("Protocol error: {what}"))
 }
 
-fn array(input: &[u8], max_bytes: usize, arguments: &mut Vec<Range<usize>>) -> Front {
-    let wrong = |what: &str| Front::Wrong(format!("Protocol error: {what}"));
-    let (head, mut at) = match line(input, 0) {
-        Ok(Some(head)) => head,
-        Ok(None) => return Front::Incomplete,
-        Err(()) => return wrong("too big mbulk count string"),
-    };
-    let count = match length(&head[1..]) {
-        Some(count) if count <= MAX_ARGUMENTS as i64 => usize::try_from(count).unwrap_or(0),
-        _ => return wrong("invalid multibulk length"),
-    };
-    for _ in 0..count {
-        let (head, behind) = match line(input, at) {
-            Ok(Some(head)) => head,
+impl Parser {
+    /// Looks for a request; a string in it has at most `max_bytes`. `input` begins where it began
+    /// the time before, and holds more.
+    pub fn front(&mut self, input: &[u8], max_bytes: usize) -> Front {
+        match input.first() {
+            _ if self.missing == Some(0) => Front::Request(self.at),
+            None => Front::Incomplete,
+            Some(b'*') => self.array(input, max_bytes).unwrap_or_else(|front| front),
+            Some(_) => self.inline(input),
+        }
+    }
+
+    /// The request was answered; the next one begins behind it.
+    pub fn next_request(&mut self) {
+        (self.at, self.searched, self.missing, self.length) = (0, 0, None, None);
+        self.arguments.clear();
+        self.quoted = Vec::new();
+        if self.arguments.capacity() > KEPT_ARGUMENTS {
+            self.arguments = Vec::new();
+        }
+    }
+
+    /// Number of arguments that have come.
+    pub fn len(&self) -> usize {
+        self.arguments.len() + self.quoted.len()
+    }
+
+    /// Whether no argument has come.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An argument of the request at the front of `input`; no bytes where there is none.
+    pub fn argument<'a>(&'a self, input: &'a [u8], at: usize) -> &'a [u8] {
+        match self.arguments.get(at) {
+            Some(range) => input.get(range.clone()).unwrap_or_default(),
+            None => self.quoted.get(at).map_or(&[], Vec::as_slice),
+        }
+    }
+
+    /// Bytes of memory that it holds for the request.
+    pub fn held_bytes(&self) -> usize {
+        self.arguments.capacity() * size_of::<Range<usize>>()
+    }
+
+    /// Bytes of requests that were looked at, for tests: it grows with what has come.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// The next line, which is understood then; an error if it is too long.
+    fn line<'i>(&mut self, input: &'i [u8]) -> Result<Option<&'i [u8]>, ()> {
+        let rest = input.get(self.at..).unwrap_or_default();
+        let end = rest.len().min(MAX_LINE_BYTES);
+        let new = &rest[self.searched.min(end)..end];
+        let Some(at) = new.iter().position(|byte| *byte == b'\n') else {
+            self.looked_at += new.len() as u64;
+            self.searched = end;
+            return if rest.len() >= MAX_LINE_BYTES { Err(()) } else { Ok(None) };
+        };
+        self.looked_at += at as u64 + 1;
+        let line = &rest[..self.searched + at];
+        self.at += line.len() + 1;
+        self.searched = 0;
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    /// An array of strings; what stands for it if it is not understood to its end.
+    fn array(&mut self, input: &[u8], max_bytes: usize) -> Result<Front, Front> {
+        let mut missing = match self.missing {
+            Some(missing) => missing,
+            None => {
+                let head = self.line(input).map_err(|()| wrong("too big mbulk count string"))?;
+                let head = head.ok_or(Front::Incomplete)?;
+                match length(&head[1..]) {
+                    Some(count) if count <= MAX_ARGUMENTS as i64 => {
+                        usize::try_from(count).unwrap_or(0)
+                    }
+                    _ => return Err(wrong("invalid multibulk length")),
+                }
+            }
+        };
+        self.missing = Some(missing);
+        while missing > 0 {
+            let bytes = match self.length {
+                Some(bytes) => bytes,
+                None => self.argument_length(input, max_bytes)?,
+            };
+            self.length = Some(bytes);
+            if input.len() < self.at + bytes + 2 {
+                return Err(Front::Incomplete);
+            }
+            self.arguments.push(self.at..self.at + bytes);
+            self.at += bytes + 2;
+            missing -= 1;
+            (self.length, self.missing) = (None, Some(missing));
+        }
+        Ok(Front::Request(self.at))
+    }
+
+    fn argument_length(&mut self, input: &[u8], max_bytes: usize) -> Result<usize, Front> {
+        let head = self.line(input).map_err(|()| wrong("too big bulk count string"))?;
+        let Some((b'$', digits)) = head.ok_or(Front::Incomplete)?.split_first() else {
+            let got = head.and_then(|head| head.first()).copied().unwrap_or(b'\r');
+            return Err(wrong(&format!("expected '$', got '{}'", got.escape_ascii())));
+        };
+        match length(digits).and_then(|bytes| usize::try_from(bytes).ok()) {
+            Some(bytes) if bytes <= max_bytes => Ok(bytes),
+            _ => Err(wrong("invalid bulk length")),
+        }
+    }
+
+    fn inline(&mut self, input: &[u8]) -> Front {
+        let text = match self.line(input) {
+            Ok(Some(line)) => line,
             Ok(None) => return Front::Incomplete,
-            Err(()) => return wrong("too big bulk count string"),
+            Err(()) => return wrong("too big inline request"),
         };
-        let Some((b'$', digits)) = head.split_first() else {
-            let got = head.first().copied().unwrap_or(b'\r');
-            return wrong(&format!("expected '$', got '{}'", got.escape_ascii()));
-        };
-        let bytes = match length(digits).and_then(|bytes| usize::try_from(bytes).ok()) {
-            Some(bytes) if bytes <= max_bytes => bytes,
-            _ => return wrong("invalid bulk length"),
-        };
-        if input.len() < behind + bytes + 2 {
-            return Front::Incomplete;
+        self.missing = Some(0);
+        if text.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+            match quoted(text) {
+                Some(words) => self.quoted = words,
+                None => return wrong("unbalanced quotes in request"),
+            }
+            return Front::Request(self.at);
         }
-        arguments.push(behind..behind + bytes);
-        at = behind + bytes + 2;
-    }
-    Front::Request(at)
-}
-
-fn inline(input: &[u8], arguments: &mut Vec<Range<usize>>) -> Front {
-    let (text, end) = match line(input, 0) {
-        Ok(Some(line)) => line,
-        Ok(None) => return Front::Incomplete,
-        Err(()) => return Front::Wrong("Protocol error: too big inline request".to_owned()),
-    };
-    if text.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
-        return match quoted(text) {
-            Some(words) => Front::Quoted(end, words),
-            None => Front::Wrong("Protocol error: unbalanced quotes in request".to_owned()),
-        };
-    }
-    let mut at = 0;
-    for word in text.split(u8::is_ascii_whitespace) {
-        if !word.is_empty() {
-            arguments.push(at..at + word.len());
+        let mut at = 0;
+        for word in text.split(u8::is_ascii_whitespace) {
+            if !word.is_empty() {
+                self.arguments.push(at..at + word.len());
+            }
+            at += word.len() + 1;
         }
-        at += word.len() + 1;
+        Front::Request(self.at)
     }
-    Front::Request(end)
 }
 
 /// Words, some of which are quoted.
@@ -160,10 +241,32 @@ mod tests {
     use super::*;
 
     fn words(input: &[u8]) -> (Front, Vec<Vec<u8>>) {
-        let mut arguments = Vec::new();
-        let front = front(input, 100, &mut arguments);
-        let words = arguments.into_iter().map(|range| input[range].to_vec()).collect();
+        let mut parser = Parser::default();
+        let front = parser.front(input, 100);
+        let words = (0..parser.len()).map(|at| parser.argument(input, at).to_vec()).collect();
         (front, words)
+    }
+
+    /// Bytes that are looked at when the input comes byte by byte.
+    fn looked_at(input: &[u8]) -> u64 {
+        let mut parser = Parser::default();
+        for end in 1..input.len() {
+            assert_eq!(parser.front(&input[..end], 100), Front::Incomplete);
+        }
+        assert_eq!(parser.front(input, 100), Front::Request(input.len()));
+        parser.looked_at()
+    }
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_is_not_looked_at_anew() {
+        let one = b"$9\r\nsome name\r\n";
+        for names in [1_000, 10_000] {
+            let request = [format!("*{names}\r\n").as_bytes(), &one.repeat(names)].concat();
+            let looked_at = looked_at(&request);
+            assert!(looked_at <= request.len() as u64, "{looked_at} of {}", request.len());
+        }
+        let line = [&b"MGET"[..], &b" name".repeat(10_000), b"\r\n"].concat();
+        assert_eq!(looked_at(&line), line.len() as u64);
     }
 
     #[test]
@@ -171,6 +274,7 @@ mod tests {
         let request = b"*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\nrest";
         assert_eq!(words(request), (Front::Request(21), vec![b"GET".to_vec(), b"\r\n".to_vec()]));
         (0..21).for_each(|cut| assert_eq!(words(&request[..cut]).0, Front::Incomplete));
+        assert_eq!(looked_at(&request[..21]), 12);
         assert_eq!(words(b"*0\r\n").0, Front::Request(4));
         assert_eq!(words(b"*-1\r\n").0, Front::Request(5));
     }
@@ -180,7 +284,7 @@ mod tests {
         assert_eq!(words(b" PING  a\r\n"), (Front::Request(10), vec![b"PING".into(), b"a".into()]));
         assert_eq!(words(b"\r\n"), (Front::Request(2), vec![]));
         let quoted = vec![b"SET".to_vec(), b"a b".to_vec(), b"\x01\n".to_vec()];
-        assert_eq!(words(b"SET 'a b' \"\\x01\\n\"\n").0, Front::Quoted(19, quoted));
+        assert_eq!(words(b"SET 'a b' \"\\x01\\n\"\n"), (Front::Request(19), quoted));
     }
 
     #[test]

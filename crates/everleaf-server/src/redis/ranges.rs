@@ -5,9 +5,10 @@ use std::ops::{Bound, ControlFlow};
 use everleaf::Direction;
 
 use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
+use super::long::{Rows, Show};
 use super::number::{float, of_ordered, to_ordered};
 use super::sorted_sets::{SortedSet, score_of};
-use crate::data::{Kind, Part, behind, part_prefix, part_row};
+use crate::data::{Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
 
 /// By what a range is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,14 @@ struct Asked<'a> {
     with_scores: bool,
 }
 
-type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+/// The rows of a range.
+struct Place {
+    part: Part,
+    ends: Ends,
+    skip: u64,
+    count: u64,
+}
+
 type Members = Vec<(Vec<u8>, f64)>;
 
 fn score_bound(arg: &[u8]) -> Outcome<(f64, bool)> {
@@ -89,8 +97,8 @@ fn name_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
 }
 
 impl Asked<'_> {
-    /// The members of a range, in its order.
-    fn members(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Members> {
+    /// Where the members are; none: there is none.
+    fn place(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Option<Place>> {
         let found = call.collection(row, Kind::SortedSet)?;
         let [min, max] = match self.reverse && self.by != By::Rank {
             true => [self.ends[1], self.ends[0]],
@@ -123,15 +131,22 @@ impl Asked<'_> {
                 }
             }
         };
+        Ok((found.is_some() && count > 0).then_some(Place { part, ends, skip, count }))
+    }
+
+    fn direction(&self) -> Direction {
+        if self.reverse { Direction::Backward } else { Direction::Forward }
+    }
+
+    /// The members of a range, in its order.
+    fn members(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Members> {
         let (mut shown, mut at) = (Members::new(), 0);
-        if found.is_none() || count == 0 {
+        let Some(Place { part, ends, skip, count }) = self.place(call, row)? else {
             return Ok(shown);
-        }
-        let direction = if self.reverse { Direction::Backward } else { Direction::Forward };
-        let prefix = part_prefix(id, part).len();
-        call.work.scan(ends, direction, |row, value| {
+        };
+        call.work.scan(ends, self.direction(), |row, value| {
             if at >= skip {
-                let rest = &row[prefix..];
+                let rest = part_rest(row);
                 let (name, score) = match part {
                     Part::Score => (&rest[8.min(rest.len())..], of_ordered(rest)),
                     _ => (rest, of_ordered(value)),
@@ -148,21 +163,15 @@ impl Asked<'_> {
         Ok(shown)
     }
 
-    fn show(&self, call: &mut Call<'_, '_, '_>, members: Members) {
-        let pairs = call.reply.three && self.with_scores;
-        call.reply.array(match self.with_scores && !pairs {
-            true => 2 * members.len(),
-            false => members.len(),
-        });
-        for (member, score) in members {
-            if pairs {
-                call.reply.array(2);
-            }
-            call.reply.bulk(member);
-            if self.with_scores {
-                call.reply.double(score);
-            }
-        }
+    fn show(&self, call: &mut Call<'_, '_, '_>, row: &[u8]) -> Outcome {
+        let Some(Place { part, ends, skip, count }) = self.place(call, row)? else {
+            call.reply.array(0);
+            return Ok(());
+        };
+        let show = Show::Scored(part, self.with_scores);
+        let rows = Rows::of(ends, self.direction(), (skip, count), show);
+        // As many ranks as are asked for are there.
+        call.rows(if self.by == By::Rank { rows.known() } else { rows })
     }
 }
 
@@ -205,9 +214,7 @@ fn asked<'a>(
 fn range(call: &mut Call<'_, '_, '_>, what: (By, bool), all_options: bool) -> Outcome {
     let row = call.row(1)?;
     let asked = asked(call, what, 2, all_options)?;
-    let members = asked.members(call, &row)?;
-    asked.show(call, members);
-    Ok(())
+    asked.show(call, &row)
 }
 
 /// ZRANGE.
@@ -243,6 +250,9 @@ pub fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// ZRANGESTORE.
 pub fn zrangestore(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (to, from) = (call.row(1)?, call.row(2)?);
+    if call.rest(5).iter().any(|option| is(option, "WITHSCORES")) {
+        return Err(SYNTAX.into());
+    }
     let asked = asked(call, (By::Rank, false), 3, true)?;
     let members = asked.members(call, &from)?;
     call.work.remove_key(&to)?;

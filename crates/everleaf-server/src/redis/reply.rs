@@ -10,9 +10,21 @@ pub struct Reply<'o> {
     pub out: &'o mut Vec<u8>,
     /// Whether it is RESP3.
     pub three: bool,
+    /// Once there are more bytes than these, no string is added: the reply is too long.
+    pub end: usize,
 }
 
-impl Reply<'_> {
+impl<'o> Reply<'o> {
+    /// A reply of any length.
+    pub fn to(out: &'o mut Vec<u8>, three: bool) -> Self {
+        Self { out, three, end: usize::MAX }
+    }
+
+    /// Whether it is too long already.
+    pub fn is_too_long(&self) -> bool {
+        self.out.len() > self.end
+    }
+
     fn head(&mut self, mark: u8, number: usize) {
         // Writing to a vector does not fail.
         let _ = write!(self.out, "{}{number}\r\n", mark as char);
@@ -51,6 +63,9 @@ impl Reply<'_> {
 
     /// A string.
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
+        if self.is_too_long() {
+            return;
+        }
         let bytes = bytes.as_ref();
         self.head(b'$', bytes.len());
         self.out.extend_from_slice(bytes);

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::call::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, is};
 use super::glob;
+use super::long::Rows;
 use super::number::{of_ordered, show};
 use crate::data::{Kind, Part, behind, part_prefix, part_row};
 
@@ -19,7 +20,7 @@ use crate::data::{Kind, Part, behind, part_prefix, part_row};
 const REMEMBERED: usize = 1 << 16;
 /// The most entries that one step looks at.
 const MAX_COUNT: usize = 10_000;
-/// Keys that KEYS looks at together.
+/// Keys that RANDOMKEY looks at together.
 const TOGETHER: usize = 4096;
 
 /// What cursors stand for.
@@ -105,8 +106,10 @@ fn show_cursor(call: &mut Call<'_, '_, '_>, next: Option<Vec<u8>>) {
 /// SCAN.
 pub fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let options = options(call, 1)?;
+    // A reply of long keys ends early: the cursor says where it goes on.
+    let bytes = call.shared.options.limits.reply_bytes;
     let listed =
-        call.work.data.keys_after(call.database, options.after.as_deref(), options.count)?;
+        call.work.keys_after(call.database, options.after.as_deref(), (options.count, bytes))?;
     let shown = listed.keys.into_iter().filter(|one| {
         options.kind.is_none_or(|kind| is(kind, one.header.kind.name())) && options.shows(&one.key)
     });
@@ -120,7 +123,8 @@ pub fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
 fn scan_members(call: &mut Call<'_, '_, '_>, kind: Kind) -> Outcome {
     let row = call.row(1)?;
     let options = options(call, 2)?;
-    let (mut shown, mut next, mut looked_at) = (Vec::new(), None, 0);
+    let (mut shown, mut next, mut looked_at, mut bytes) = (Vec::new(), None, 0, 0);
+    let limit_bytes = call.shared.options.limits.reply_bytes;
     if let Some((_, collection)) = call.collection(&row, kind)? {
         let id = collection.id;
         let from = match &options.after {
@@ -132,6 +136,7 @@ fn scan_members(call: &mut Call<'_, '_, '_>, kind: Kind) -> Outcome {
         call.work.scan(ends, Direction::Forward, |row, value| {
             let name = &row[prefix..];
             if options.shows(name) {
+                bytes += name.len() + value.len();
                 shown.push(name.to_vec());
                 match kind {
                     Kind::Hash => shown.push(value.to_vec()),
@@ -142,7 +147,7 @@ fn scan_members(call: &mut Call<'_, '_, '_>, kind: Kind) -> Outcome {
                 }
             }
             looked_at += 1;
-            if looked_at < options.count {
+            if looked_at < options.count && bytes < limit_bytes {
                 return ControlFlow::Continue(());
             }
             next = Some(name.to_vec());
@@ -170,12 +175,12 @@ pub fn zscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     scan_members(call, Kind::SortedSet)
 }
 
-fn all_keys(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+fn all_keys(call: &Call<'_, '_, '_>) -> Outcome<Vec<Vec<u8>>> {
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
-        let listed = call.work.data.keys_after(call.database, after.as_deref(), TOGETHER)?;
-        let names = listed.keys.into_iter().map(|one| one.key);
-        keys.extend(names.filter(|key| glob::matches(pattern, key)));
+        let some = (TOGETHER, usize::MAX);
+        let listed = call.work.keys_after(call.database, after.as_deref(), some)?;
+        keys.extend(listed.keys.into_iter().map(|one| one.key));
         match listed.next {
             Some(next) => after = Some(next),
             None => return Ok(keys),
@@ -185,15 +190,12 @@ fn all_keys(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome<Vec<Vec<u8>>> {
 
 /// KEYS.
 pub fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let keys = all_keys(call, call.args[1])?;
-    call.reply.array(keys.len());
-    keys.iter().for_each(|key| call.reply.bulk(key));
-    Ok(())
+    call.rows(Rows::keys(call.database, call.args[1], call.live()))
 }
 
 /// RANDOMKEY.
 pub fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let keys = all_keys(call, b"*")?;
+    let keys = all_keys(call)?;
     match keys.len() {
         0 => call.reply.null(),
         count => {

@@ -11,7 +11,7 @@ use crate::data::DATABASES;
 
 /// DBSIZE: reads all keys.
 pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let keys = call.work.data.count_keys(call.database)?;
+    let (keys, _) = call.work.count_keys(call.database)?;
     call.reply.integer(keys as i64);
     Ok(())
 }
@@ -22,9 +22,7 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<u8>) -> Outcome
         [how] if is(how, "ASYNC") || is(how, "SYNC") => {}
         _ => return Err(SYNTAX.into()),
     }
-    for database in databases {
-        call.work.data.flush(database)?;
-    }
+    call.work.flush(databases)?;
     call.reply.ok();
     Ok(())
 }
@@ -102,7 +100,7 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("maxmemory", "0".to_owned()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("proto-max-bulk-len", limits.value_bytes.to_string()),
-        ("timeout", "0".to_owned()),
+        ("timeout", call.shared.options.idle_seconds().to_string()),
     ]
 }
 
@@ -213,9 +211,10 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     if wanted("Keyspace") {
         let mut lines = Vec::new();
         for database in 0..DATABASES {
-            let keys = shared.data.count_keys(database)?;
+            let (keys, expire) = call.work.count_keys(database)?;
             if keys > 0 {
-                lines.push((format!("db{database}"), format!("keys={keys},expires=0,avg_ttl=0")));
+                let line = format!("keys={keys},expires={expire},avg_ttl=0");
+                lines.push((format!("db{database}"), line));
             }
         }
         let lines: Vec<_> = lines.iter().map(|(name, line)| (&name[..], line.clone())).collect();

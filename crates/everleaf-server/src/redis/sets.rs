@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, check_length};
+use super::call::{Call, Failure, Outcome, SYNTAX, check_length};
+use super::long::{Rows, Show};
 use crate::data::{Kind, Part, part_row};
 
 type Members = BTreeSet<Vec<u8>>;
@@ -75,13 +76,15 @@ pub fn sismember(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// SMISMEMBER.
 pub fn smismember(call: &mut Call<'_, '_, '_>) -> Outcome {
     let row = call.row(1)?;
-    let there = call
-        .rest(2)
-        .iter()
-        .map(|member| has(call, &row, member))
-        .collect::<Outcome<Vec<bool>>>()?;
-    call.reply.array(there.len());
-    there.into_iter().for_each(|there| call.reply.flag(there));
+    let set = call.collection(&row, Kind::Set)?.map(|(_, set)| set.id);
+    call.reply.array(call.args.len() - 2);
+    for member in call.rest(2) {
+        let there = match set {
+            Some(id) => call.work.show(&part_row(id, Part::Member, member), |_| ())?.is_some(),
+            None => false,
+        };
+        call.reply.flag(there);
+    }
     Ok(())
 }
 
@@ -103,9 +106,9 @@ fn show(call: &mut Call<'_, '_, '_>, members: &Members) {
 
 /// SMEMBERS.
 pub fn smembers(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let all = members(call, &call.row(1)?)?;
-    show(call, &all);
-    Ok(())
+    let set = call.collection(&call.row(1)?, Kind::Set)?;
+    let (id, members) = set.map_or((0, 0), |(_, set)| (set.id, set.members));
+    call.rows(Rows::all(id, Part::Member, members, Show::Members))
 }
 
 /// SMOVE.
@@ -227,7 +230,7 @@ pub fn spop(call: &mut Call<'_, '_, '_>) -> Outcome {
             usize::try_from(call.integer(2)?)
                 .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
         ),
-        _ => return Err(super::call::SYNTAX.into()),
+        _ => return Err(SYNTAX.into()),
     };
     let popped = drawn(call, &row, count.unwrap_or(1))?;
     remove(call, &row, &popped.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
@@ -244,6 +247,9 @@ pub fn spop(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// SRANDMEMBER.
 pub fn srandmember(call: &mut Call<'_, '_, '_>) -> Outcome {
     let row = call.row(1)?;
+    if call.args.len() > 3 {
+        return Err(SYNTAX.into());
+    }
     if call.args.len() == 2 {
         let drawn = drawn(call, &row, 1)?;
         call.reply.maybe(drawn.first());
@@ -251,7 +257,6 @@ pub fn srandmember(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     let count = call.integer(2)?;
     // A negative count draws that many times, and may draw a member again.
-    let mut picked = if count >= 0 { drawn(call, &row, count as usize)? } else { Vec::new() };
     if count < 0 {
         const LIMIT: u64 = 1 << 20;
         if count.unsigned_abs() > LIMIT {
@@ -259,10 +264,13 @@ pub fn srandmember(call: &mut Call<'_, '_, '_>) -> Outcome {
         }
         let all: Vec<Vec<u8>> = members(call, &row)?.into_iter().collect();
         let draws = if all.is_empty() { 0 } else { count.unsigned_abs() };
+        call.reply.array(draws as usize);
         for _ in 0..draws {
-            picked.push(all[call.shared.random_below(all.len() as u64) as usize].clone());
+            call.reply.bulk(&all[call.shared.random_below(all.len() as u64) as usize]);
         }
+        return Ok(());
     }
+    let picked = drawn(call, &row, count as usize)?;
     call.reply.array(picked.len());
     picked.iter().for_each(|member| call.reply.bulk(member));
     Ok(())

@@ -264,6 +264,9 @@ pub fn zrevrank(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
+    if call.args.len() > 3 {
+        return Err(SYNTAX.into());
+    }
     let row = call.row(1)?;
     let counted = call.args.len() > 2;
     let count = match counted {

@@ -1,8 +1,9 @@
 //! Commands about strings.
 
 use super::call::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, is, slice};
+use super::long::{More, show_string};
 use super::number::{float, integer, show};
-use crate::data::{HEADER_BYTES, Header, Kind};
+use crate::data::{HEADER_BYTES, Header, Kind, Source};
 
 const INVALID_EXPIRE: &str = "ERR invalid expire time in";
 
@@ -28,10 +29,10 @@ fn is_expiry(option: &[u8]) -> bool {
 /// GET.
 pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
     let row = call.row(1)?;
-    let (data, database, now_ms) = (call.work.data, call.database, call.work.now_ms);
+    let live = call.live();
     let reply = &mut call.reply;
     let found = call.work.show(&row, |value| {
-        let header = Header::read(value).filter(|h| data.is_live(database, h, now_ms))?;
+        let header = Header::read(value).filter(|header| live.shows(header))?;
         let string = header.kind == Kind::String;
         if string {
             reply.bulk(&value[HEADER_BYTES..]);
@@ -48,15 +49,16 @@ pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// MGET: what is no string is not there.
 pub fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let rows = call.rest(1).iter().map(|key| call.row_of(key)).collect::<Outcome<Vec<_>>>()?;
-    call.reply.array(rows.len());
-    for row in rows {
-        let found = call.string(&row);
-        match found {
-            Ok(found) => call.reply.maybe(found.map(|(_, body)| body)),
-            Err(Failure::Said(_)) => call.reply.null(),
-            Err(error) => return Err(error),
+    call.rest(1).iter().try_for_each(|key| super::call::check_length(key))?;
+    call.reply.array(call.args.len() - 1);
+    let live = call.live();
+    for (at, key) in call.args.iter().enumerate().skip(1) {
+        if call.is_full() {
+            call.more = Some(More::Strings(at));
+            break;
         }
+        let row = call.row_of(key)?;
+        show_string(Source::Work(call.work), &row, live, &mut call.reply)?;
     }
     Ok(())
 }

@@ -205,12 +205,10 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     Some(&COMMANDS[at])
 }
 
-impl Command {
-    /// Whether it may have so many arguments, its name included.
-    pub fn takes(&self, arguments: usize) -> bool {
-        let needed = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { arguments >= needed } else { arguments == needed }
-    }
+/// Whether a command of this arity may have so many arguments, its name included.
+pub fn takes(arity: i8, arguments: usize) -> bool {
+    let needed = usize::from(arity.unsigned_abs());
+    if arity < 0 { arguments >= needed } else { arguments == needed }
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use everleaf::Clock;
 use everleaf_server::{Address, Limits, ServeError, ServeOptions, Server};
 
-use crate::common::{Client, PATIENCE, Served, options};
+use crate::common::{Client, PATIENCE, Served, options, tcp};
 
 #[test]
 fn the_binary_protocol_and_endless_lines_close_the_connection() {
@@ -17,6 +18,107 @@ fn the_binary_protocol_and_endless_lines_close_the_connection() {
     let mut client = served.memcached();
     client.send("x".repeat(3000));
     assert_eq!(client.rest(), b"CLIENT_ERROR line too long\r\n");
+}
+
+/// Options that speak both protocols.
+fn both() -> ServeOptions {
+    ServeOptions { redis: vec!["127.0.0.1:0".parse().unwrap()], ..options() }
+}
+
+/// A client of each protocol.
+fn each(served: &Served) -> [Client; 2] {
+    [served.memcached(), Client::connect(tcp(&served.server.redis_addresses()[0]))]
+}
+
+#[test]
+fn a_page_of_the_web_writes_nothing() {
+    let served = Served::with(both(), Clock::system());
+    served.memcached().ask("set kept 0 0 1\r\nx\r\n", "STORED\r\n");
+    let commands = "flush_all\r\nset a 0 0 1\r\nx\r\nFLUSHALL\r\nSET b 1\r\n";
+    let headers = "Host: localhost\r\nContent-Type: text/plain\r\n\r\n";
+    for method in ["POST", "PUT", "GET", "OPTIONS", "post"] {
+        for mut client in each(&served) {
+            client.send(format!("{method} /x HTTP/1.1\r\n{headers}{commands}"));
+            // Redis' GET has too many arguments; the next line closes.
+            let said = String::from_utf8(client.rest()).unwrap();
+            assert!(said.is_empty() || method == "GET" && said.starts_with("-ERR wrong"), "{said}");
+        }
+    }
+    for line in ["POST\r\n", "hOST: a\r\n", "x HTTP/2\r\n", "*1\r\n$4\r\nPOST\r\n"] {
+        let [_, mut redis] = each(&served);
+        redis.send(format!("{line}{commands}"));
+        assert_eq!(redis.rest(), b"", "{line}");
+    }
+    let get = "get kept a b\r\n";
+    served.memcached().ask(get, "VALUE kept 0 1\r\nx\r\nEND\r\n");
+    // Words of a command that is known are its own.
+    let [_, mut redis] = each(&served);
+    redis.ask("ECHO HTTP/1.1\r\n", "$8\r\nHTTP/1.1\r\n");
+    redis.ask("SELECT HTTP/1.1\r\n", "-ERR value is not an integer or out of range\r\n");
+}
+
+#[test]
+fn a_page_of_the_web_guesses_no_password() {
+    let redis_password = Some(b"secret".to_vec());
+    let served = Served::with(ServeOptions { redis_password, ..both() }, Clock::system());
+    let [_, mut redis] = each(&served);
+    redis.send("POST / HTTP/1.1\r\nHost: a\r\n\r\nAUTH secret\r\nFLUSHALL\r\n");
+    assert_eq!(redis.rest(), b"");
+}
+
+#[test]
+fn half_a_request_does_not_hold_its_connection_for_ever() {
+    let idle = Some(Duration::from_millis(200));
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let served = Served::with(ServeOptions { idle, limits, ..both() }, Clock::system());
+    let halves = ["", "get a", "set a 0 0 10\r\nabc", "*2\r\n$3\r\nGET\r\n"];
+    let clients = each(&served).into_iter().chain(each(&served));
+    let mut clients: Vec<Client> = clients.collect();
+    for (client, half) in clients.iter_mut().zip(halves) {
+        client.send(half);
+    }
+    clients.iter_mut().for_each(|client| assert_eq!(client.rest(), b""));
+    // Their places are free again.
+    let mut again = served.memcached();
+    while again.stream.write_all(b"mn\r\n").is_err() || again.rest_of_line() != "MN" {
+        again = served.memcached();
+    }
+    assert_eq!(served.server.shared().counters.idle_connections.get(), 4);
+}
+
+#[test]
+fn who_reads_slowly_is_not_idle() {
+    let idle = Some(Duration::from_millis(50));
+    let served = Served::with(ServeOptions { idle, ..both() }, Clock::system());
+    let value = "v".repeat(1_000_000);
+    let mut client = served.memcached();
+    client.ask(format!("set big 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    let mut slow = served.memcached();
+    slow.send(format!("get{}\r\n", " big".repeat(64)));
+    std::thread::sleep(Duration::from_millis(500));
+    slow.expect(format!("VALUE big 0 1000000\r\n{value}\r\n").repeat(64));
+    slow.expect("END\r\n");
+    assert_eq!(slow.rest(), b"", "then it is idle");
+}
+
+#[test]
+fn the_system_asks_after_clients_that_say_nothing() {
+    let served = Served::with(both(), Clock::system());
+    for client in each(&served) {
+        let (ours, theirs) = (client.stream.peer_addr().unwrap(), client.stream.local_addr());
+        let ports = format!("{:04X} 0100007F:{:04X} 01", ours.port(), theirs.unwrap().port());
+        let is_asked_after = || {
+            let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            let line = table.lines().find(|line| line.contains(&ports)).unwrap_or_default();
+            // The sixth word is the timer that runs: 02 is that of keepalive.
+            line.split_whitespace().nth(5).is_some_and(|timer| timer.starts_with("02:"))
+        };
+        let begun = Instant::now();
+        while !is_asked_after() {
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 
 mod cases;
 mod common;
+mod flush;
 mod limits;
 mod memcached;
 mod noise;
+mod parts;
 mod redis;
 mod restart;
 mod stock;

@@ -138,6 +138,48 @@ fn a_transaction_that_watches_a_changed_key_does_nothing() {
 }
 
 #[test]
+fn a_watched_key_that_expires_or_is_flushed_has_changed() {
+    let clock = Clock::manual(1_700_000_000_000);
+    let served = Served::with(redis_options(), clock.clone());
+    let address = tcp(&served.server.redis_addresses()[0]);
+    let (mut one, mut two) = (Redis::connect(address), Redis::connect(address));
+    one.ask("SET w 1 EX 10");
+    for (watched, change, outcome) in [
+        ("w", "PING", "*1\r\n+PONG\r\n"),
+        ("w absent", "EXPIRE", "*-1\r\n"),
+        ("w absent", "FLUSHALL", "*1\r\n+PONG\r\n"),
+        ("w absent", "SET w 1", "*-1\r\n"),
+        ("w absent", "SELECT 1", "*1\r\n+PONG\r\n"),
+        ("w absent", "FLUSHDB", "*1\r\n+PONG\r\n"),
+        ("absent w", "FLUSHALL", "*-1\r\n"),
+    ] {
+        one.ask(&format!("WATCH {watched}"));
+        if change == "EXPIRE" {
+            clock.advance(Duration::from_secs(10));
+        } else {
+            two.ask(change);
+        }
+        one.ask("MULTI");
+        one.ask("PING");
+        assert_eq!(one.ask("EXEC"), outcome, "{watched} {change}");
+    }
+}
+
+#[test]
+fn a_flush_in_a_transaction_that_fails_empties_nothing() {
+    let served = Served::sized(redis_options(), Clock::system(), 1 << 20, 1 << 20);
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    redis.ask("SET here 1");
+    redis.ask("MULTI");
+    redis.ask("FLUSHALL");
+    let long = "v".repeat(50_000);
+    (0..40).for_each(|at| drop(redis.ask(&format!("SET long{at} {long}"))));
+    let outcome = redis.ask("EXEC");
+    assert!(outcome.starts_with("-OOM"), "{outcome}");
+    assert_eq!(redis.ask("GET here"), "$1\r\n1\r\n");
+}
+
+#[test]
 fn deleted_collections_give_their_room_back() {
     let (served, address) = serve();
     let mut redis = Redis::connect(address);

@@ -1,0 +1,101 @@
+//! The store as it was at one moment, for a reply that is sent in parts: what is written between
+//! two parts changes nothing of it.
+//!
+//! Writers copy what they replace into memory meanwhile. All moments share a limit of that memory;
+//! the next one may have half of what is left, so that many readers who are slow take little from
+//! one who comes later. A moment whose part is used up is lost, and its reply ends with an error.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use everleaf::{Direction, Error, Key, Scan, Snapshot, View};
+
+use super::database::Database;
+use super::work::Work;
+use crate::shared::{Part, Room};
+
+/// The least memory that a moment may have, whatever the others have.
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// A range of rows.
+pub type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The store as it was at one moment.
+pub struct Moment {
+    view: View,
+    _snapshot: Snapshot,
+    _room: Part,
+}
+
+impl Database {
+    /// The store as it is now. Who holds the lock of a key has read the same of it.
+    ///
+    /// # Errors
+    /// As a write: it waits until what was written is durable.
+    pub fn moment(&self, room: &Arc<Room>) -> Result<Moment, Error> {
+        let bytes = (room.left() / 2).max(LEAST_BYTES);
+        let mut part = room.part();
+        // The least part is given in any case.
+        let _ = part.set(bytes);
+        let snapshot = self.store.snapshot_with_limit(bytes)?;
+        Ok(Moment { view: snapshot.of(&self.tree)?, _snapshot: snapshot, _room: part })
+    }
+}
+
+/// Where rows are read.
+#[derive(Clone, Copy)]
+pub enum Source<'s, 'd> {
+    /// In the store as it is, with what is to be written.
+    Work(&'s Work<'d>),
+    /// In the store as it was.
+    Moment(&'s Moment),
+}
+
+impl Source<'_, '_> {
+    /// Shows the value of a row.
+    ///
+    /// # Errors
+    /// Damage, a moment that is lost.
+    pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+        match self {
+            Self::Work(work) => work.show(row, show),
+            Self::Moment(moment) => moment.view.get_with(row, show),
+        }
+    }
+
+    /// Visits rows of a range in order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// Damage, a moment that is lost.
+    pub fn scan(
+        &self,
+        ends: Ends,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let moment = match self {
+            Self::Work(work) => return work.scan(ends, direction, visit),
+            Self::Moment(moment) => moment,
+        };
+        moment.view.scan_with(scan_of(ends, direction), |row, value| match row {
+            Key::Bytes(row) => visit(row, value),
+            Key::U64(_) => ControlFlow::Break(()),
+        })
+    }
+}
+
+impl Moment {
+    /// Number of rows of a range.
+    ///
+    /// # Errors
+    /// Damage, a moment that is lost.
+    pub fn count(&self, ends: Ends) -> Result<u64, Error> {
+        self.view.count_in(scan_of(ends, Direction::Forward))
+    }
+}
+
+fn scan_of(ends: Ends, direction: Direction) -> Scan {
+    let mut scan = Scan::of(ends);
+    scan.direction = direction;
+    scan
+}

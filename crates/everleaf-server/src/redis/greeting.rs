@@ -1,0 +1,161 @@
+//! Commands about the connection: who the client is, and what it has selected.
+
+use std::sync::atomic::Ordering;
+
+use super::call::{Call, Failure, Outcome, SYNTAX, is, wrong_number};
+use super::reply::Reply;
+use super::server::unknown_subcommand;
+use super::session::Session;
+use super::{VERSION, number};
+use crate::data::{DATABASES, Work};
+use crate::memcached::same_bytes;
+
+/// Their names, and numbers of arguments as the table of commands has them. In a transaction they
+/// wait for EXEC like the others.
+const COMMANDS: &[(&str, i8)] =
+    &[("AUTH", -2), ("CLIENT", -2), ("HELLO", -1), ("SELECT", 2), ("UNWATCH", 1)];
+
+/// Number of arguments of one of them.
+pub fn arity(name: &[u8]) -> Option<i8> {
+    COMMANDS.iter().find(|(word, _)| is(name, word)).map(|(_, arity)| *arity)
+}
+
+impl Session {
+    /// Does one of them.
+    pub(super) fn greet(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
+        match args[0] {
+            name if is(name, "AUTH") => self.auth(&args[1..]).map(|()| reply.ok()),
+            name if is(name, "HELLO") => self.hello(args, reply),
+            name if is(name, "SELECT") => self.select(args).map(|()| reply.ok()),
+            name if is(name, "UNWATCH") => {
+                self.watched.clear();
+                reply.ok();
+                Ok(())
+            }
+            _ => self.client(args, reply),
+        }
+    }
+
+    fn select(&mut self, args: &[&[u8]]) -> Outcome {
+        let [_, index] = args else { return Err(wrong_number(args[0])) };
+        let index = number::integer(index).ok_or(Failure::Said(super::call::NOT_INTEGER))?;
+        match u8::try_from(index) {
+            Ok(index) if index < DATABASES => {
+                self.database = index;
+                Ok(())
+            }
+            _ => Err("ERR DB index is out of range".into()),
+        }
+    }
+
+    fn auth(&mut self, words: &[&[u8]]) -> Outcome {
+        let (user, password) = match words {
+            [password] => (&b"default"[..], password),
+            [user, password] => (*user, password),
+            _ => return Err(wrong_number(b"auth")),
+        };
+        let Some(secret) = &self.shared.options.redis_password else {
+            let sentence = "ERR AUTH <password> called without any password configured for the \
+                            default user. Are you sure your configuration is correct?";
+            return Err(sentence.into());
+        };
+        self.shared.counters.authentications.add(1);
+        if !same_bytes(secret, password) || user != b"default" {
+            self.shared.counters.refused_authentications.add(1);
+            let sentence = "WRONGPASS invalid username-password pair or user is disabled.";
+            return Err(sentence.into());
+        }
+        self.authenticated = true;
+        Ok(())
+    }
+
+    fn hello(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
+        let three = match args.get(1).copied() {
+            None => self.three,
+            Some(b"2") => false,
+            Some(b"3") => true,
+            Some(version) if number::integer(version).is_some() => {
+                return Err("NOPROTO unsupported protocol version".into());
+            }
+            Some(_) => {
+                let sentence = "ERR Protocol version is not an integer or out of range";
+                return Err(sentence.into());
+            }
+        };
+        let mut at = 2;
+        while let Some(option) = args.get(at) {
+            match (option, args.get(at + 1), args.get(at + 2)) {
+                (o, Some(user), Some(password)) if is(o, "AUTH") => {
+                    self.auth(&[user, password])?;
+                    at += 3;
+                }
+                (o, Some(name), _) if is(o, "SETNAME") => {
+                    self.name = name.to_vec();
+                    at += 2;
+                }
+                _ => return Err(SYNTAX.into()),
+            }
+        }
+        if !self.authenticated {
+            let sentence = "NOAUTH HELLO must be called with the client already authenticated, \
+                            otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                            authenticate the client and select the RESP protocol version at the \
+                            same time";
+            return Err(sentence.into());
+        }
+        self.three = three;
+        reply.three = three;
+        reply.map(7);
+        for (name, value) in
+            [("server", "redis"), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
+        {
+            reply.bulk(name);
+            reply.bulk(value);
+        }
+        reply.bulk("proto");
+        reply.integer(if three { 3 } else { 2 });
+        reply.bulk("id");
+        reply.integer(self.number as i64);
+        reply.bulk("modules");
+        reply.array(0);
+        Ok(())
+    }
+
+    fn client(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
+        match &args[1..] {
+            [what] if is(what, "ID") => reply.integer(self.number as i64),
+            [what] if is(what, "GETNAME") => {
+                reply.maybe(Some(&self.name).filter(|name| !name.is_empty()))
+            }
+            [what, name] if is(what, "SETNAME") => {
+                if name.iter().any(|byte| !byte.is_ascii_graphic()) {
+                    let sentence = "ERR Client names cannot contain spaces, newlines or special \
+                                    characters.";
+                    return Err(sentence.into());
+                }
+                self.name = name.to_vec();
+                reply.ok();
+            }
+            [what, _, _] if is(what, "SETINFO") => reply.ok(),
+            [what, _] if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => reply.ok(),
+            [what, ..] if is(what, "INFO") || is(what, "LIST") => {
+                let open = self.shared.open_connections.load(Ordering::Relaxed);
+                let (name, db) = (self.name.escape_ascii(), self.database);
+                let resp = if self.three { 3 } else { 2 };
+                let id = self.number;
+                reply.text(&format!("id={id} name={name} db={db} resp={resp} open={open}\n"));
+            }
+            _ => {
+                let data = &self.shared.data;
+                let mut work = Work::new(data, data.now_ms());
+                let mut out = Vec::new();
+                let reply = Reply::to(&mut out, self.three);
+                let (shared, database) = (&*self.shared, self.database);
+                let (work, part_bytes, more) = (&mut work, None, None);
+                let call = Call { work, args, reply, database, shared, part_bytes, more };
+                return Err(unknown_subcommand(&call));
+            }
+        }
+        Ok(())
+    }
+}
