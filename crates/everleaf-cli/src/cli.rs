@@ -1,12 +1,13 @@
 //! The command line: its names are a contract.
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     cas, check, completions, copy, count, create, del, drop, dump, get, incr, info, load, man, put,
     restore, scan, serve, shell, tour, trees, ttl,
 };
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::lab;
 
 /// An ordered key-value store for persistent memory that restarts in milliseconds and loses
@@ -88,7 +89,27 @@ pub fn run() -> Outcome {
         let InternalCommand::TourWriter(args) = Internal::parse().command;
         return tour::run_writer(args);
     }
-    Cli::parse().run()
+    match Cli::try_parse() {
+        Ok(cli) => cli.run(),
+        Err(error) if asks_among_keys(&error) => Err(Failure::usage(
+            "help and version are asked for directly behind the command; write `--` before keys \
+            and values that begin with `-`",
+        )),
+        Err(error) => error.exit(),
+    }
+}
+
+/// Whether the help or the version was asked for where a key or a value is expected: a script that
+/// stores a key `-h` must not take a printed help for success.
+fn asks_among_keys(error: &clap::Error) -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let (name, next) = (arguments.next(), arguments.next().unwrap_or_default());
+    let command = name.and_then(|name| Cli::command().find_subcommand(name).cloned());
+    let takes_keys = command.is_some_and(|command| {
+        command.get_positionals().any(|argument| argument.get_id() == "key")
+    });
+    let asks = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    takes_keys && asks && !["-h", "--help", "-V", "--version"].iter().any(|word| next == *word)
 }
 
 impl Cli {
@@ -127,7 +148,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_consistent() {

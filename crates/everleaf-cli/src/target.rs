@@ -127,13 +127,13 @@ impl Target {
 #[derive(Debug, clap::Args)]
 pub struct KeyRangeArguments {
     /// Only keys that begin with P (byte keys only).
-    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub prefix: Option<OsString>,
     /// Only keys from A on, A included.
-    #[arg(long, value_name = "A", allow_hyphen_values = true)]
+    #[arg(long, value_name = "A", allow_negative_numbers = true)]
     pub from: Option<OsString>,
     /// Only keys below B, B excluded.
-    #[arg(long, value_name = "B", allow_hyphen_values = true)]
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
     pub to: Option<OsString>,
 }
 

@@ -18,13 +18,13 @@ pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// What the value must be.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     old: OsString,
     /// What it becomes.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     new: OsString,
     #[command(flatten)]
     target: Target,

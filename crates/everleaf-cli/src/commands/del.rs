@@ -23,7 +23,7 @@ pub struct Args {
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(
-        allow_hyphen_values = true,
+        allow_negative_numbers = true,
         required_unless_present_any = ["prefix", "from", "to"],
         conflicts_with_all = ["prefix", "from", "to"]
     )]

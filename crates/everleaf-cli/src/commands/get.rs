@@ -20,7 +20,7 @@ pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     #[command(flatten)]
     target: Target,

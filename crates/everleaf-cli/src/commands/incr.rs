@@ -23,7 +23,7 @@ pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// What is added.
     #[arg(default_value = "1", allow_negative_numbers = true)]

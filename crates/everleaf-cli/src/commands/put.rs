@@ -23,10 +23,10 @@ pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// The value: any bytes.
-    #[arg(allow_hyphen_values = true, required_unless_present = "value_from")]
+    #[arg(allow_negative_numbers = true, required_unless_present = "value_from")]
     value: Option<OsString>,
     /// Take the value from a file (`-` is standard input) instead: all of its bytes.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]

@@ -198,7 +198,7 @@ fn the_shell_does_line_after_line() {
         ("cas nosuch a b", "there is no such key"),
         ("cas leaf a b", "the value is another one"),
         ("incr leaf", "is no whole number"),
-        ("scan a --limit x", "`x` is no number of entries"),
+        ("scan a --limit x", "`x` is not a number of entries"),
         ("read nosuch", "nosuch cannot be read"),
         ("get 'leaf", "a quote is not closed"),
         ("commit", "no batch was begun"),

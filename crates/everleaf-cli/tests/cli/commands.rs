@@ -35,15 +35,6 @@ fn keys_and_values_are_any_bytes() {
 }
 
 #[test]
-fn keys_and_values_may_begin_with_a_hyphen() {
-    let bench = Bench::with_pool();
-    bench.ok(["put", "p", "-5", "-x"]);
-    assert_eq!(bench.ok(["get", "p", "-5"]), "-x\n");
-    bench.ok(["put", "p", "--", "--help", "--json"]);
-    assert_eq!(bench.ok(["get", "p", "--", "--help"]), "--json\n");
-}
-
-#[test]
 fn values_come_from_files_too() {
     let bench = Bench::with_pool();
     let long: Vec<u8> = (0..300_000u32).map(|i| (i * 7 % 251) as u8).collect();

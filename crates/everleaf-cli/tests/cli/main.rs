@@ -8,8 +8,10 @@ mod inspect;
 mod kill;
 mod laboratory;
 mod load;
+mod options;
 mod scan;
 mod signals;
+mod terminal;
 mod tour;
 mod trees;
 

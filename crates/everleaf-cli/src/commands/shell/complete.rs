@@ -10,7 +10,7 @@ use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-use super::words::COMMANDS;
+use super::words::{COMMANDS, looks_like_option};
 
 /// Keys that are offered at most.
 const OFFERED: usize = 50;
@@ -33,6 +33,12 @@ impl<'s> Completion<'s> {
 
     /// What the last of the words may become.
     fn offers(&self, words: &[&str], begun: &str) -> Vec<String> {
+        // Behind `--` a word may begin with a hyphen.
+        let (words, any) = match words {
+            [words @ .., "--"] => (words, true),
+            words => (words, false),
+        };
+        let can_stand = |word: &String| any || !looks_like_option(word);
         match words {
             [] => COMMANDS
                 .iter()
@@ -42,7 +48,7 @@ impl<'s> Completion<'s> {
             ["use" | "drop"] => {
                 let names = self.store.tree_names().unwrap_or_default();
                 let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
-                names.filter(|name| name.starts_with(begun)).collect()
+                names.filter(|name| name.starts_with(begun)).filter(can_stand).collect()
             }
             ["get" | "put" | "update" | "cas" | "incr" | "ttl" | "del" | "scan" | "prefix"]
                 if self.tree.key_type() == KeyType::Bytes =>
@@ -53,7 +59,8 @@ impl<'s> Completion<'s> {
                     Key::U64(number) => Some(number.to_string()),
                 };
                 // Damage is told by the command itself.
-                entries.filter_map(Result::ok).filter_map(|(key, _)| text(key.as_ref())).collect()
+                let keys = entries.filter_map(Result::ok).filter_map(|(key, _)| text(key.as_ref()));
+                keys.filter(can_stand).collect()
             }
             _ => Vec::new(),
         }

@@ -29,9 +29,10 @@ Examples:
   everleaf shell words.pool
   printf 'put leaf \"a blade of a plant\"\\nget leaf\\n' | everleaf shell words.pool
 
-`help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell. \
-A line that fails says so on stderr, and the shell goes on; Ctrl-C ends a command, and not the \
-shell; it exits 1 if the lines came from a file or pipe and one failed.")]
+`help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell, \
+and write `--` before keys and values that begin with `-`. A line that fails says so on stderr, \
+and the shell goes on; Ctrl-C ends a command, and not the shell; \
+it exits 1 if the lines came from a file or pipe and one failed.")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -80,7 +81,7 @@ fn talk(store: &Store, session: &mut Session<'_>, no_history: bool) -> Result<Af
         .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
     loop {
         match editor.readline(&session.prompt()) {
-            Ok(line) if do_line(session, &line, 0)? == After::Quit => break,
+            Ok(lines) if do_lines(session, &lines)? == After::Quit => break,
             Ok(_) | Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(unusable(error)),
@@ -91,6 +92,16 @@ fn talk(store: &Store, session: &mut Session<'_>, no_history: bool) -> Result<Af
     }
     if let Some(history) = &history {
         let _ = editor.save_history(history); // A line less to remember is no failure.
+    }
+    Ok(After::GoOn)
+}
+
+/// Lines of a terminal: one, or several that were pasted.
+fn do_lines(session: &mut Session<'_>, lines: &str) -> Result<After, Failure> {
+    for line in lines.split('\n') {
+        if do_line(session, line, 0)? == After::Quit {
+            return Ok(After::Quit);
+        }
     }
     Ok(After::GoOn)
 }

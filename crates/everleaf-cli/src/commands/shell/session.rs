@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf::{Batch, Entry, Error, Key, KeyType, Scan, Store, Tree};
 
-use super::words::{Shown, help, usage};
+use super::words::{Shown, help, usage, without_options};
 use crate::commands::incr::add;
 use crate::commands::ttl::display_life;
 use crate::escape::write_escaped;
@@ -96,9 +96,11 @@ impl<'s> Session<'s> {
             *first = first.strip_prefix('.').unwrap_or(first);
         }
         self.interrupted.store(false, Ordering::Relaxed);
+        if words.first().is_none_or(|word| word.starts_with('#')) {
+            return Ok(After::GoOn);
+        }
+        let (words, shown) = without_options(&words)?;
         match words[..] {
-            [] => {}
-            [word, ..] if word.starts_with('#') => {}
             ["quit" | "exit"] => return Ok(After::Quit),
             ["help"] => output.extend_from_slice(help().as_bytes()),
             ["read", file] => return Ok(After::Read(file.into())),
@@ -110,7 +112,7 @@ impl<'s> Session<'s> {
             }
             ["use" | "trees" | "drop", ..] => self.trees(&words, output)?,
             ["sweep" | "copy" | "info" | "check", ..] => return self.whole(&words, output),
-            _ => self.read(&words, output)?,
+            _ => self.read(&words, shown, output)?,
         }
         Ok(After::GoOn)
     }
@@ -168,7 +170,7 @@ impl<'s> Session<'s> {
         .map_err(say)
     }
 
-    fn read(&self, words: &[&str], output: &mut Vec<u8>) -> Result<(), Sentence> {
+    fn read(&self, words: &[&str], shown: Shown, output: &mut Vec<u8>) -> Result<(), Sentence> {
         let absent = || "there is no such key".to_owned();
         match *words {
             ["get", key] => {
@@ -179,9 +181,8 @@ impl<'s> Session<'s> {
                 let expiry = self.tree.expiry(self.key(key)?.as_key()).map_err(say)?;
                 line(output, &display_life(expiry.ok_or_else(absent)?));
             }
-            ["scan", ref rest @ ..] => {
-                let (bounds, shown) = Shown::take(rest)?;
-                let scan = match bounds[..] {
+            ["scan", ref bounds @ ..] => {
+                let scan = match *bounds {
                     [] => Scan::all(),
                     [from] => Scan::all().starting_at(self.key(from)?.as_key()),
                     [from, to] => Scan::all()
@@ -191,9 +192,7 @@ impl<'s> Session<'s> {
                 };
                 self.scan(scan, shown, output)?;
             }
-            ["prefix", ref rest @ ..] => {
-                let (prefixes, shown) = Shown::take(rest)?;
-                let [prefix] = prefixes[..] else { return Err(usage("prefix")) };
+            ["prefix", prefix] => {
                 self.scan(Scan::all().with_prefix(prefix), shown, output)?;
             }
             ["first"] => show_entry(output, self.tree.first().map_err(say)?),

@@ -33,9 +33,46 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("check", "", "check everything"),
     ("read", "FILE", "do the lines of a file"),
     ("timer", "on|off", "say on stderr how long each line takes"),
-    ("help", "", "this list"),
+    ("help", "", "this list; `--` stands before words that begin with `-`"),
     ("quit", "", "leave"),
 ];
+
+/// Whether a word looks like an option: a hyphen with something behind it that is not a number.
+pub fn looks_like_option(word: &str) -> bool {
+    let Some(rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else { return false };
+    !(rest.starts_with(|first: char| first.is_ascii_digit()) && rest.parse::<f64>().is_ok())
+}
+
+/// The words of a line without their options, which stand before the first `--`. Behind it every
+/// word is a key or a value.
+pub fn without_options<'w>(words: &[&'w str]) -> Result<(Vec<&'w str>, Shown), String> {
+    let mut shown = Shown { reverse: false, limit: SHOWN, asked: false };
+    let mut others = Vec::new();
+    let scans = matches!(words.first(), Some(&("scan" | "prefix")));
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--" => {
+                others.extend(words);
+                break;
+            }
+            "--reverse" if scans => shown.reverse = true,
+            "--limit" if scans => {
+                let number = words.next().ok_or("--limit needs a number")?;
+                shown.asked = true;
+                shown.limit =
+                    number.parse().map_err(|_| format!("`{number}` is not a number of entries"))?;
+            }
+            word if looks_like_option(word) => {
+                return Err(format!(
+                    "`{word}` is not an option here; write `--` before words that begin with `-`"
+                ));
+            }
+            word => others.push(word),
+        }
+    }
+    Ok((others, shown))
+}
 
 /// Entries that a scan shows if nothing else is said.
 const SHOWN: usize = 100;
@@ -61,7 +98,7 @@ pub fn help() -> String {
     text
 }
 
-/// What is behind the bounds of a scan.
+/// The options of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
     reverse: bool,
@@ -72,27 +109,6 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Takes `--reverse` and `--limit N` from the words; the others, which are bounds.
-    pub fn take<'w>(words: &[&'w str]) -> Result<(Vec<&'w str>, Self), String> {
-        let mut shown = Self { reverse: false, limit: SHOWN, asked: false };
-        let mut others = Vec::new();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match *word {
-                "--reverse" => shown.reverse = true,
-                "--limit" => {
-                    let number = words.next().ok_or("--limit wants a number")?;
-                    shown.asked = true;
-                    shown.limit = number
-                        .parse()
-                        .map_err(|_| format!("`{number}` is no number of entries"))?;
-                }
-                word => others.push(word),
-            }
-        }
-        Ok((others, shown))
-    }
-
     /// The scan in the direction that was asked for.
     pub fn turn(self, scan: Scan) -> Scan {
         if self.reverse { scan.backward() } else { scan }
@@ -105,10 +121,25 @@ mod tests {
 
     #[test]
     fn options_stand_anywhere_among_the_bounds() {
-        let (bounds, shown) = Shown::take(&["a", "--limit", "5", "b", "--reverse"]).unwrap();
-        assert_eq!(bounds, ["a", "b"]);
+        let line = ["scan", "a", "--limit", "5", "b", "--reverse"];
+        let (words, shown) = without_options(&line).unwrap();
+        assert_eq!(words, ["scan", "a", "b"]);
         assert_eq!(shown, Shown { reverse: true, limit: 5, asked: true });
-        assert!(Shown::take(&["--limit"]).is_err() && Shown::take(&["--limit", "x"]).is_err());
+        for wrong in [&["scan", "--limit"][..], &["prefix", "--limit", "x"], &["get", "--limit"]] {
+            assert!(without_options(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_a_single_hyphen_are_not_options() {
+        for word in ["", "-", "-5", "-0", "-1.5", "-2e10", "a-b", "5"] {
+            assert!(!looks_like_option(word), "{word}");
+        }
+        for word in ["-h", "--", "--5", "-inf", "-nan", "-e5", "-1x", "-1e", "-.", "-5-"] {
+            assert!(looks_like_option(word), "{word}");
+        }
+        let (words, _) = without_options(&["put", "--", "-h", "--"]).unwrap();
+        assert_eq!(words, ["put", "-h", "--"]);
     }
 
     #[test]
