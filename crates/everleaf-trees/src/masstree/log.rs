@@ -5,7 +5,13 @@
 //! the epoch: stores to one line become durable in their order, so a line with the right last word
 //! is whole, and an entry with six of them. Nothing has to say how long the log is.
 //!
+//! The memory of a new segment may hold anything, the number of an epoch too. So each of its lines
+//! is made one of no epoch. It is not enough to do that with the first line of an entry: that one
+//! may become durable alone when the entry is written, and old bytes in the others would count.
+//!
 //! ```text
+//! X0  a new segment: each line of no epoch       flush each; the pool fences and publishes
+//!     Crash: the segment is free memory.
 //! X1  the six lines, in each the epoch last      flush each, fence
 //!     Crash: the entry is left out, or applied to a node that has not been changed since.
 //! X2  the node may change
@@ -62,8 +68,10 @@ impl Segment {
         let run = worker.alloc_run(LOG_KIND, doubled.min(LARGEST_SEGMENT), |pool, run| {
             for at in (run.offset..).step_by(ENTRY as usize).take((run.bytes / ENTRY) as usize) {
                 let Some(entry) = pool.media().region().at::<Logged>(at) else { continue };
-                pool.media().store(&entry.lines[0][LOGGED_WORDS], 0);
-                pool.media().flush(site!("masstree.log.X0.line"), &entry.lines[0][0]);
+                for line in &entry.lines {
+                    pool.media().store(&line[LOGGED_WORDS], 0);
+                    pool.media().flush(site!("masstree.log.X0.line"), &line[0]);
+                }
             }
             Ok(())
         })?;

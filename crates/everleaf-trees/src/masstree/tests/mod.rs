@@ -3,6 +3,7 @@
 mod crash;
 mod durable;
 mod edges;
+mod log;
 mod model;
 mod threads;
 
