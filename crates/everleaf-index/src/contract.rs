@@ -44,7 +44,8 @@ pub trait EpochPart: Send + Sync {
 ///
 /// An epoch waits for its guards, so a guard is held for one operation: never while user code runs,
 /// nor while its thread waits for a lock under which user code runs. A thread that holds a guard
-/// may pin once more; both guards are of the same epoch. A guard stays with its thread.
+/// does not ask for another one, which might wait for the end of the epoch. A guard stays with its
+/// thread.
 #[must_use = "the epoch may end as soon as the guard is dropped"]
 pub struct EpochGuard<'e> {
     pinned: Option<(&'e dyn Epochs, u64)>,

@@ -17,6 +17,8 @@ use crate::{Pool, PoolError, Worker};
 /// What is taken for the size of a thread's stack. If it is wrong, a thread gets a worker that
 /// another one has used.
 const STACK_BYTES: usize = 2 << 20;
+/// More than the calls of one operation take of a stack.
+const CALL_BYTES: usize = 64 << 10;
 
 /// A place for a worker, on lines of its own.
 type LeaseSlot<M> = CachePadded<Mutex<Option<Worker<M>>>>;
@@ -42,9 +44,25 @@ pub fn slot_of_thread<M: Media>(media: &M, slots: usize) -> usize {
         return 0;
     }
     let on_stack = 0_u8;
-    let stack = (&raw const on_stack).addr() / STACK_BYTES;
-    // Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
-    let spread = (stack as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    slot_of_address((&raw const on_stack).addr(), slots)
+}
+
+/// All slots that [`slot_of_thread`] gives this thread within one operation: a stack may cross the
+/// border between two of them.
+pub fn slots_of_thread<M: Media>(media: &M, slots: usize) -> [usize; 2] {
+    if media.is_repeatable() {
+        return [0; 2];
+    }
+    let on_stack = 0_u8;
+    let address = (&raw const on_stack).addr();
+    [address.saturating_sub(CALL_BYTES), address.saturating_add(CALL_BYTES)]
+        .map(|address| slot_of_address(address, slots))
+}
+
+/// Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
+#[inline(always)]
+const fn slot_of_address(address: usize, slots: usize) -> usize {
+    let spread = ((address / STACK_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((spread * slots as u64) >> 32) as usize
 }
 

@@ -39,7 +39,7 @@ use std::time::Instant;
 use crossbeam_utils::{Backoff, CachePadded};
 use everleaf_index::{EpochGuard, EpochStatistics, Epochs as Unpin, IndexError};
 use everleaf_pmem::{Media, PCell, site};
-use everleaf_pool::{Pool, slot_of_thread};
+use everleaf_pool::{Pool, slot_of_thread, slots_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::layout::{Anchor, ENDED, FAILED_RANGES};
@@ -52,10 +52,6 @@ const CLOSED: u64 = 1 << 63;
 const PINNED: u64 = 1;
 /// What a thread adds that holds a guard: itself, and the guard.
 const GUARDED: u64 = 1 << 32 | PINNED;
-/// How often a thread looks at a closed gate before it joins a guard behind one.
-const PATIENCE: u32 = 1 << 10;
-/// The same where threads are scheduled by the media.
-const PATIENCE_SCHEDULED: u32 = 2;
 /// With fewer places for ranges than this left, all nodes are recovered and the ranges forgotten.
 const RANGES_LEFT: usize = 8;
 
@@ -72,6 +68,8 @@ pub(super) struct Epochs<M: Media> {
     gates: Box<[CachePadded<AtomicU64>]>,
     recovery: Box<[CachePadded<Mutex<()>>]>,
     closing: Mutex<()>,
+    /// Looks at closed gates.
+    waits: CachePadded<AtomicU64>,
     /// An epoch could not be ended.
     is_stuck: AtomicBool,
     /// Of the ends of epochs in this run.
@@ -205,6 +203,7 @@ impl<M: Media> Epochs<M> {
             gates: (0..GATES).map(|_| CachePadded::default()).collect(),
             recovery: (0..GATES).map(|_| CachePadded::default()).collect(),
             closing: Mutex::new(()),
+            waits: CachePadded::default(),
             is_stuck: AtomicBool::new(false),
             ended: AtomicU64::new(0),
             longest_stall_ns: AtomicU64::new(0),
@@ -250,9 +249,7 @@ impl<M: Media> Epochs<M> {
 
     #[cold]
     fn wait_to_enter(&self, own: usize, adds: u64) -> usize {
-        let patience = if M::SCHEDULED { PATIENCE_SCHEDULED } else { PATIENCE };
         let backoff = Backoff::new();
-        let mut looks = 0;
         loop {
             let seen = self.gates[own].load(Ordering::Relaxed);
             if seen & CLOSED == 0 {
@@ -261,18 +258,30 @@ impl<M: Media> Epochs<M> {
                 }
                 continue;
             }
-            looks += 1;
-            if looks > patience {
-                // The end of the epoch waits for this gate: it may be passed behind the guard.
-                for (number, gate) in self.gates.iter().enumerate() {
-                    let seen = gate.load(Ordering::Relaxed);
-                    if has_guard(seen) && Self::add(gate, seen, adds) {
-                        return number;
-                    }
-                }
+            if adds == PINNED
+                && let Some(number) = self.join_guard()
+            {
+                return number;
             }
+            self.waits.fetch_add(1, Ordering::Relaxed);
             self.wait(&backoff);
         }
+    }
+
+    /// Passes the gate behind which this thread holds a guard; none if it holds none.
+    fn join_guard(&self) -> Option<usize> {
+        slots_of_thread(self.pool.media(), GATES).into_iter().find(|number| {
+            let gate = &self.gates[*number];
+            loop {
+                let seen = gate.load(Ordering::Relaxed);
+                if !has_guard(seen) {
+                    return false;
+                }
+                if Self::add(gate, seen, PINNED) {
+                    return true;
+                }
+            }
+        })
     }
 
     /// One turn of a loop that waits for another thread.
@@ -298,6 +307,11 @@ impl<M: Media> Epochs<M> {
             return Err(IndexError::EpochNotEnded);
         }
         Ok(EpochGuard::new(self, self.enter(GUARDED) as u64))
+    }
+
+    /// Looks at closed gates in this run.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Whether a caller holds a guard: then a thread may not wait for the epoch's end.
@@ -415,5 +429,70 @@ impl<M: Media> Epochs<M> {
 impl<M: Media> Unpin for Epochs<M> {
     fn unpin(&self, number: u64) {
         self.gates[number as usize % GATES].fetch_sub(GUARDED, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pool::{Format, KeyType};
+
+    use super::*;
+
+    fn epochs() -> Epochs<Hardware> {
+        let format =
+            Format { engine: "masstree".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        let region = Region::anonymous(64 << 10, 1 << 20).unwrap();
+        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+        let left = Left::of(&pool).unwrap();
+        Epochs::begin(&pool, left)
+    }
+
+    /// Ends the first epoch while `body` runs under a guard of this thread; all gates are closed
+    /// when it begins.
+    fn while_ending(epochs: &Epochs<Hardware>, body: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let guard = epochs.guard().unwrap();
+            let epoch = epochs.current();
+            scope.spawn(move || epochs.end(epoch, |_| Ok(Sizes::EMPTY), || Ok(())).unwrap());
+            while epochs.gates.iter().any(|gate| gate.load(Ordering::Relaxed) & CLOSED == 0) {
+                std::thread::yield_now();
+            }
+            body();
+            assert_eq!(epochs.current(), epoch, "the guard keeps the epoch from ending");
+            drop(guard);
+        });
+    }
+
+    #[test]
+    fn a_thread_with_a_guard_waits_at_no_gate_while_the_epoch_ends() {
+        let epochs = epochs();
+        while_ending(&epochs, || (0..1000).for_each(|_| drop(epochs.pin())));
+        assert_eq!(epochs.waits(), 0, "looks at closed gates, of 1000 operations");
+        assert_eq!(epochs.statistics().ended, 1);
+    }
+
+    #[test]
+    fn guards_that_come_while_the_epoch_ends_are_of_the_next_one() {
+        let epochs = epochs();
+        let first = epochs.current();
+        std::thread::scope(|scope| {
+            let mut others = Vec::new();
+            while_ending(&epochs, || {
+                for _ in 0..3 {
+                    let epochs = &epochs;
+                    others.push(scope.spawn(|| {
+                        let _guard = epochs.guard().unwrap();
+                        epochs.current()
+                    }));
+                }
+                // Each of them looks often, and none comes in.
+                while epochs.waits() < 3 * 2000 && !others.iter().any(|other| other.is_finished()) {
+                    std::thread::yield_now();
+                }
+            });
+            let of_others = others.into_iter().map(|other| other.join().unwrap());
+            assert_eq!(of_others.collect::<Vec<_>>(), [first + 1; 3]);
+        });
     }
 }

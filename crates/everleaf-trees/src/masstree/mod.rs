@@ -396,6 +396,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
             dram_bytes: self.memory.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),
+                waits: self.memory.epochs.waits(),
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,
