@@ -72,8 +72,12 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     fn check_node(&self, found: &mut Found, task: &Task) -> Result<(), IndexError> {
         let media = self.pool.media();
         let at = At { node: self.memory.node(task.offset)?, offset: task.offset };
-        if DURABLE && self.is_unseen(&at.node.stamp) {
-            self.recover_node(at)?;
+        if DURABLE
+            && self.is_unseen(at.node)
+            && let Err(error) = self.recover_node(at)
+        {
+            found.violation(1, at.offset, &error.to_string());
+            return Ok(());
         }
         let version = media.load(&at.node.version);
         if version.is_locked() || version.is_changing() || version.is_deleted() {

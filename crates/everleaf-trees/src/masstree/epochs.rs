@@ -32,6 +32,7 @@
 //!     Crash: the first epoch of this run has failed as well.
 //! ```
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -42,7 +43,7 @@ use everleaf_pmem::{Media, PCell, site};
 use everleaf_pool::{Pool, slot_of_thread, slots_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::layout::{Anchor, ENDED, FAILED_RANGES};
+use super::layout::{Anchor, ENDED, FAILED_RANGES, Run};
 
 /// Gates, and recovery locks.
 const GATES: usize = 64;
@@ -64,6 +65,8 @@ pub(super) struct Epochs<M: Media> {
     current: CachePadded<AtomicU64>,
     /// The first one of this run: what has an earlier stamp was not looked at since.
     first: u64,
+    /// This run, as no file names it.
+    run: Run,
     failed: Vec<Range>,
     gates: Box<[CachePadded<AtomicU64>]>,
     recovery: Box<[CachePadded<Mutex<()>>]>,
@@ -199,6 +202,12 @@ impl<M: Media> Epochs<M> {
             pool: Arc::clone(pool),
             current: CachePadded::new(AtomicU64::new(left.next)),
             first: left.next,
+            // Drawn, where runs need not repeat: so a file cannot hold it, whoever made the file.
+            run: Run::new(if pool.media().is_repeatable() {
+                left.next
+            } else {
+                RandomState::new().hash_one(left.next)
+            }),
             failed: left.failed,
             gates: (0..GATES).map(|_| CachePadded::default()).collect(),
             recovery: (0..GATES).map(|_| CachePadded::default()).collect(),
@@ -221,6 +230,12 @@ impl<M: Media> Epochs<M> {
     #[inline(always)]
     pub fn first(&self) -> u64 {
         self.first
+    }
+
+    /// This run.
+    #[inline(always)]
+    pub fn run(&self) -> Run {
+        self.run
     }
 
     /// Whether what was done in an epoch is to be undone.

@@ -85,7 +85,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     pub(super) fn put_entry(&self, locked: &Locked<'_, M>, position: usize, entry: NewEntry) {
         let (media, node) = (self.pool.media(), locked.node());
         let perm = media.load(&node.perm);
-        let slot = perm.slot(perm.count());
+        let slot = perm.slot(perm.count()).min(Self::SLOTS - 1);
         locked.mark_if_recycled();
         media.store(node.key(slot), entry.slice);
         if !K::ONE_SLICE {

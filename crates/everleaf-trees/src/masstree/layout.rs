@@ -297,7 +297,21 @@ impl Node {
     }
 }
 
-/// The lock of a node and the count of its changes.
+/// One opening of a tree, as versions name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run(u64);
+
+impl Run {
+    /// What is in a node that no opening has looked at.
+    pub const NONE: Self = Self(0);
+
+    /// By the low bits of a number.
+    pub const fn new(number: u64) -> Self {
+        Self(number << Version::RUN & Version::OF_RUN)
+    }
+}
+
+/// The lock of a node, the run that it is of, and the count of its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
@@ -309,15 +323,22 @@ impl Version {
     const RECYCLED: u64 = 4;
     const BORDER: u64 = 8;
     const DELETED: u64 = 16;
-    const ONE: u64 = 1 << 8;
+    const RUN: u32 = 8;
+    const OF_RUN: u64 = 0xffff << Self::RUN;
+    const ONE: u64 = 1 << 24;
 
     /// Of a node that no thread has seen.
-    pub const fn fresh(border: bool) -> Self {
-        Self(if border { Self::BORDER } else { 0 })
+    pub const fn fresh(border: bool, run: Run) -> Self {
+        Self(run.0 | if border { Self::BORDER } else { 0 })
     }
     /// Of a node in memory that was a node before: other than all that were seen there.
-    pub const fn reborn(self, border: bool) -> Self {
-        Self((self.0 & !(Self::ONE - 1)).wrapping_add(Self::ONE) | Self::fresh(border).0)
+    pub const fn reborn(self, border: bool, run: Run) -> Self {
+        Self((self.0 & !(Self::ONE - 1)).wrapping_add(Self::ONE) | Self::fresh(border, run).0)
+    }
+    /// Whether it was written in this run. Where it was not, nobody has the lock that it shows.
+    #[inline(always)]
+    pub const fn is_of(self, run: Run) -> bool {
+        (self.0 ^ run.0) & Self::OF_RUN == 0
     }
     #[inline(always)]
     pub const fn is_locked(self) -> bool {
@@ -358,7 +379,7 @@ impl Version {
     /// Of the other kind.
     #[must_use]
     pub const fn of_kind(self, border: bool) -> Self {
-        Self(self.0 & !Self::BORDER | Self::fresh(border).0)
+        Self(self.0 & !Self::BORDER | Self::fresh(border, Run::NONE).0)
     }
     /// Unlocked; a change counts.
     #[must_use]
@@ -678,7 +699,12 @@ mod tests {
             prop_assert!(!seen.locked().released().differs(seen));
             prop_assert!(seen.locked().changing().differs(seen));
             prop_assert!(seen.locked().changing().released().differs(seen));
-            prop_assert!(seen.deleted().released().is_deleted() && seen.reborn(true).differs(seen));
+            let run = Run::new(word >> 32);
+            prop_assert!(seen.deleted().released().is_deleted());
+            prop_assert!(seen.reborn(true, run).differs(seen) && seen.reborn(true, run).is_of(run));
+            prop_assert!(seen.reborn(true, run).locked().changing().released().is_of(run));
+            let other = Run::new((word >> 32) ^ 1 << (word % 16));
+            prop_assert!(!Version::fresh(true, run).is_of(other));
             prop_assert!(!seen.changing().is_recycled() && seen.of_kind(true).is_border());
         }
     }

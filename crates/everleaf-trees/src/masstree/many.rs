@@ -7,7 +7,7 @@ use everleaf_pmem::Media;
 use super::Masstree;
 use super::node::{Halt, Step};
 use super::record::behind;
-use super::search::{Look, Seen};
+use super::search::{Look, MAX_LEVELS, Seen};
 use crate::support::key::slices::{SLICE, SliceKey};
 
 /// Keys that go down together.
@@ -20,6 +20,8 @@ struct Stand<'t> {
     /// The child of that node which is read next, asked for already; 0: the node itself is.
     child: u64,
     depth: usize,
+    /// Nodes that it has passed in its layer.
+    levels: usize,
 }
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
@@ -42,8 +44,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         keys: &[K::Ref<'_>],
         values: &mut [Option<u64>],
     ) -> Result<(), IndexError> {
-        let from = self.top()?;
-        let mut stands = [Some(Stand { from, child: 0, depth: 0 }); GROUP];
+        let from = loop {
+            match self.top() {
+                Ok(from) => break from,
+                Err(Halt::Retry) => self.restarted(),
+                Err(Halt::Failed(error)) => return Err(error),
+            }
+        };
+        let mut stands = [Some(Stand { from, child: 0, depth: 0, levels: 0 }); GROUP];
         let mut on_the_way = keys.len();
         while on_the_way > 0 {
             on_the_way = 0;
@@ -69,23 +77,22 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         key: K::Ref<'_>,
     ) -> Step<Result<Stand<'t>, Option<u64>>> {
         let media = self.pool.media();
-        let Stand { mut from, child, depth } = stand;
+        let Stand { mut from, child, depth, levels } = stand;
         if child != 0 {
-            let at = self.reach(from, child)?;
-            let version = at.stable(media);
+            let below = self.reach(from, child)?;
             if !from.at.is_current(media, from.version) {
                 return Err(Halt::Retry);
             }
-            from = Seen { at, version };
+            from = below;
         }
-        if from.version.is_deleted() {
-            return Err(Halt::Retry);
+        if from.version.is_deleted() || levels > MAX_LEVELS {
+            return Err(Halt::Retry); // A search for this key alone finds out what is the matter.
         }
         let (slice, code) = K::slice(key, depth);
         if from.version.is_border() {
             return Ok(match self.look(from, slice, code, behind(K::rest(key, depth)))? {
                 Look::Found(found) => Err(found),
-                Look::Layer(from) => Ok(Stand { from, child: 0, depth: depth + SLICE }),
+                Look::Layer(from) => Ok(Stand { from, child: 0, depth: depth + SLICE, levels: 0 }),
             });
         }
         let keys = media.load(&from.at.node.meta).keys();
@@ -93,6 +100,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let child = media.load(from.at.node.child(index)).offset();
         let next = self.enter(child);
         next.map_err(|error| from.at.judge(media, from.version, error))?;
-        Ok(Ok(Stand { from, child, depth }))
+        Ok(Ok(Stand { from, child, depth, levels: levels + 1 }))
     }
 }

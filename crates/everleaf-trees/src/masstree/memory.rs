@@ -43,7 +43,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::epochs::{Epochs, Left, Sizes, store_ended};
 use super::layout::{
     Anchor, Arena, Block, FreeList, Fresh, KIND, Meta, NODE_BYTES, NODE_LINES, Node, Permutation,
-    RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
+    Run as RunOfTree, RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
 };
 use super::log::{self, Segment};
 
@@ -137,7 +137,8 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let run = worker.alloc_run(KIND, root + NODE_BYTES, |pool, run| {
             clear(pool, run.offset, root + NODE_BYTES);
             if let Some(node) = pool.media().region().get::<Node>(PPtr::at(run.offset + root)) {
-                write_empty_border::<M, DURABLE>(pool.media(), node, Version::fresh(true));
+                let version = Version::fresh(true, RunOfTree::NONE);
+                write_empty_border::<M, DURABLE>(pool.media(), node, version);
                 pool.media().flush_object(site!("masstree.create.N1.root"), node);
             }
             Ok(())
@@ -161,10 +162,18 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
                 words.iter().for_each(|[word, undo]| media.store(word, media.load(undo)));
             }
         };
+        let runs = self.pool.runs(KIND)?;
         for slot in &self.slots {
-            let arena = self.arena(&slot.lock())?;
+            let slot = slot.lock();
+            let arena = self.arena(&slot)?;
             let fresh = &arena.fresh;
             undo(&fresh.stamp, &[[&fresh.at, &fresh.at_undo], [&fresh.end, &fresh.end_undo]]);
+            let (at, end) = (media.load(&fresh.at), media.load(&fresh.end));
+            let holds = |run: &Run| run.offset <= at && at <= end && end <= run.offset + run.bytes;
+            if at != end && !runs.iter().any(holds) {
+                let what = "memory that was never handed out is in no run";
+                return Err(IndexError::Corrupt { offset: slot.arena, what });
+            }
             for list in &arena.lists {
                 let (head, pending) = (&list.head, &list.pending);
                 let words = [
@@ -175,7 +184,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
                 undo(&list.stamp, &words);
             }
         }
-        for run in self.pool.runs(KIND)? {
+        for run in runs {
             self.bytes.fetch_add(run.bytes, Ordering::Relaxed);
             if run.offset != base {
                 let head = self.pool.node::<RunHead>(PPtr::at(run.offset))?;
@@ -191,6 +200,11 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// Bytes taken from the pool.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// More nodes than this there cannot be at one time.
+    pub fn most_nodes(&self) -> u64 {
+        self.bytes() / NODE_BYTES + 1
     }
 
     /// Bytes of DRAM.
@@ -245,7 +259,9 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let fresh = &arena.fresh;
         self.touch_fresh(&mut slot, fresh);
         let (mut at, mut end) = (media.load(&fresh.at), media.load(&fresh.end));
-        if end - at < SIZES[class] {
+        let what = "the rest of its run is less than nothing";
+        let rest = end.checked_sub(at).ok_or(IndexError::Corrupt { offset: slot.arena, what })?;
+        if rest < SIZES[class] {
             self.list_rest(&mut slot, arena, at, end)?;
             let run = self.new_run(&mut slot, SIZES[class]);
             // What is left of the old run is listed; it must not be handed out again.
@@ -259,7 +275,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
         media.store(&fresh.at, at + SIZES[class]);
         let block = self.block(at)?;
-        media.store(&block.version, Version::fresh(false));
+        media.store(&block.version, Version::fresh(false, self.epochs.run()));
         media.store(&block.stamp, Stamp::of(0));
         self.handed_out(&mut slot, at, block, bytes);
         Ok(at)
@@ -310,7 +326,8 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     ) -> Result<(), IndexError> {
         while let Some(class) = SIZES.partition_point(|size| *size <= end - at).checked_sub(1) {
             let block = self.block(at)?;
-            self.pool.media().store(&block.version, Version::fresh(false));
+            let version = Version::fresh(false, self.epochs.run());
+            self.pool.media().store(&block.version, version);
             self.pool.media().store(&block.stamp, Stamp::of(0));
             self.push(slot, arena, class, at)?;
             at += SIZES[class];
@@ -372,7 +389,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     pub fn alloc_border(&self) -> Result<u64, IndexError> {
         let offset = self.alloc(NODE_BYTES)?;
         let (node, media) = (self.node(offset)?, self.pool.media());
-        let version = media.load(&node.version).reborn(true);
+        let version = media.load(&node.version).reborn(true, self.epochs.run());
         write_empty_border::<M, DURABLE>(media, node, version);
         Ok(offset)
     }
@@ -382,7 +399,8 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let offset = self.alloc(NODE_BYTES)?;
         let (node, media) = (self.node(offset)?, self.pool.media());
         media.store(&node.meta, Meta::inner(0));
-        media.store(&node.version, media.load(&node.version).reborn(false));
+        let version = media.load(&node.version).reborn(false, self.epochs.run());
+        media.store(&node.version, version);
         Ok(offset)
     }
 
@@ -557,8 +575,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// Makes room in the external log for the changes of so many keys: of each its node, and the
     /// one above. A node is logged once in an epoch, so there are never more entries than nodes.
     pub fn reserve_log(&self, changes: usize) -> Result<(), IndexError> {
-        let nodes = self.bytes() / NODE_BYTES + 1;
-        let entries = (LOGGED_OF_CHANGE * changes as u64).min(nodes);
+        let entries = (LOGGED_OF_CHANGE * changes as u64).min(self.most_nodes());
         loop {
             let room: u64 = self.segments.lock().iter().map(Segment::room).sum();
             if room >= entries {

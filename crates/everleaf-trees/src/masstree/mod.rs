@@ -179,6 +179,8 @@ struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {
     keys: Count,
     border_nodes: AtomicU64,
     inner_nodes: AtomicU64,
+    /// Border nodes that came in this run, those that went again too.
+    made: AtomicU64,
     /// Operations that began again.
     restarts: CachePadded<AtomicU64>,
     key_kind: PhantomData<fn() -> K>,
@@ -209,6 +211,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             keys: Count::new(sizes.keys),
             border_nodes: AtomicU64::new(sizes.border_nodes),
             inner_nodes: AtomicU64::new(sizes.inner_nodes),
+            made: AtomicU64::new(0),
             restarts: CachePadded::default(),
             key_kind: PhantomData,
         };
@@ -235,6 +238,10 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Nodes came, or went.
     fn count_nodes(&self, border_nodes: i64, inner_nodes: i64) {
         self.border_nodes.fetch_add(border_nodes as u64, Ordering::Relaxed);
+        if border_nodes > 0 {
+            // The root that is split gives way to two, and stays.
+            self.made.fetch_add(2 * border_nodes as u64, Ordering::Relaxed);
+        }
         self.inner_nodes.fetch_add(inner_nodes as u64, Ordering::Relaxed);
     }
 

@@ -64,18 +64,6 @@ impl<'t> At<'t> {
         }
     }
 
-    /// Its version, once no thread is changing it.
-    #[inline(always)]
-    pub fn stable<M: Media>(self, media: &M) -> Version {
-        loop {
-            let version = media.load(&self.node.version);
-            if !version.is_changing() {
-                return version;
-            }
-            media.relax();
-        }
-    }
-
     /// Whether nothing was changed since it was seen.
     #[inline(always)]
     pub fn is_current<M: Media>(self, media: &M, seen: Version) -> bool {

@@ -41,7 +41,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     pub(super) fn own_record(&self, offset: u64) -> Result<Record<'_>, IndexError> {
         if DURABLE {
             let block = self.memory.block(offset)?;
-            if self.is_unseen(&block.stamp) {
+            if self.is_unseen_record(block) {
                 self.recover_record(offset, block)?;
             }
         }

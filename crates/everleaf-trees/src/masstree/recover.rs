@@ -1,6 +1,8 @@
 //! What a crash left of a node or a record is brought back when a thread first looks at it, under
 //! one of some locks that are chosen by its place: its own lock means nothing after a crash. The
-//! stamp of what was looked at is of this run, so that is asked with the first word of a look.
+//! stamp and the version of what was looked at are of this run, so that is asked with the first
+//! words of a look. The first look also tells a damaged node: what can be seen of one node alone is
+//! right from then on, and whoever waits for its lock waits for a thread of this run.
 //!
 //! ```text
 //! state of a border node                    action
@@ -17,12 +19,12 @@
 //! whose epoch has failed as well and whose undo words say the same.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, site};
+use everleaf_pmem::{Media, site};
 use everleaf_pool::Pool;
 
 use super::Masstree;
 use super::epochs::Left;
-use super::layout::{Block, LONGER, Onward, Stamp, ValueUndo, Version};
+use super::layout::{Block, LONGER, Node, Onward, Stamp, ValueUndo, Version};
 use super::log;
 use super::node::At;
 use crate::support::key::slices::SliceKey;
@@ -39,25 +41,32 @@ pub(super) fn take_over<M: Media>(pool: &Pool<M>, crashed: bool) -> Result<Left,
 }
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
-    /// Whether something was not looked at in this run.
+    /// Whether a node was not looked at in this run. Its version says so too: where the stamp alone
+    /// is of this run, it is damaged.
     #[inline(always)]
-    pub(super) fn is_unseen(&self, stamp: &PCell<Stamp>) -> bool {
-        self.pool.media().load(stamp).epoch() < self.memory.epochs.first()
+    pub(super) fn is_unseen(&self, node: &Node) -> bool {
+        let (media, epochs) = (self.pool.media(), &self.memory.epochs);
+        media.load(&node.stamp).epoch() < epochs.first()
+            || !media.load(&node.version).is_of(epochs.run())
     }
 
-    /// Brings a node back, see the page of this file.
+    /// The same of a record.
+    #[inline(always)]
+    pub(super) fn is_unseen_record(&self, record: &Block) -> bool {
+        self.pool.media().load(&record.stamp).epoch() < self.memory.epochs.first()
+    }
+
+    /// Brings a node back, see the page of this file. Nothing has been written if it is damaged.
     #[cold]
     #[inline(never)]
     pub(super) fn recover_node(&self, at: At<'_>) -> Result<(), IndexError> {
         let (media, node, epochs) = (self.pool.media(), at.node, &self.memory.epochs);
         let _locked = epochs.recovery_lock(at.offset);
-        let (stamp, epoch) = (media.load(&node.stamp), epochs.current());
-        if stamp.epoch() >= epochs.first() {
+        if !self.is_unseen(node) {
             return Ok(());
         }
-        let is_border = media.load(&node.meta).is_border();
-        let what = "a node is of no kind";
-        let is_border = is_border.ok_or(IndexError::Corrupt { offset: at.offset, what })?;
+        let (stamp, epoch) = (media.load(&node.stamp), epochs.current());
+        let is_border = self.inspect(at, stamp)?;
         let crosses = is_border && !ValueUndo::in_common(stamp.epoch(), epoch);
         if is_border {
             if epochs.has_failed(stamp.epoch()) {
@@ -74,11 +83,38 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             media.store(&node.perm_undo, media.load(&node.perm));
             media.order(site!("masstree.recover.R2.order"));
         }
-        media.store(&node.version, Version::fresh(is_border));
+        media.store(&node.version, Version::fresh(is_border, epochs.run()));
         let new = Stamp::of(epoch).with_line(3).with_line(4);
         media.store(&node.stamp, if crosses { new.crossed() } else { new });
         self.memory.note(at.offset, 0);
         Ok(())
+    }
+
+    /// Whether a node that is to be recovered is a border node.
+    ///
+    /// # Errors
+    /// It is nothing that an end of an epoch leaves: it is of an epoch that is still to come, of no
+    /// kind, or its keys do not ascend. What is seen in this run needs no such look any more.
+    fn inspect(&self, at: At<'_>, stamp: Stamp) -> Result<bool, IndexError> {
+        let (media, node) = (self.pool.media(), at.node);
+        let damaged = |what| IndexError::Corrupt { offset: at.offset, what };
+        if stamp.epoch() >= self.memory.epochs.first() {
+            return Err(damaged("a node is of an epoch that has not begun"));
+        }
+        let is_border =
+            media.load(&node.meta).is_border().ok_or(damaged("a node is of no kind"))?;
+        if !is_border {
+            let ascends = self.contents(at).0.is_sorted_by(|a, b| a < b);
+            return if ascends { Ok(false) } else { Err(damaged("keys of a node do not ascend")) };
+        }
+        let failed = self.memory.epochs.has_failed(stamp.epoch());
+        let perm = media.load(if failed { &node.perm_undo } else { &node.perm });
+        if !perm.is_sound(Self::SLOTS) {
+            return Err(damaged("a permutation names a slot twice, or one that there is not"));
+        }
+        let keys: Vec<_> = self.entries_in(at, perm).iter().map(|e| (e.slice, e.code)).collect();
+        let ascend = keys.is_sorted_by(|a, b| a < b) && keys.iter().all(|key| key.1 <= LONGER);
+        if ascend { Ok(true) } else { Err(damaged("keys of a node do not ascend")) }
     }
 
     /// Brings back the value of an undo entry; whether there was one.
@@ -102,7 +138,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let (media, epochs) = (self.pool.media(), &self.memory.epochs);
         let _locked = epochs.recovery_lock(offset);
         let (stamp, epoch) = (media.load(&record.stamp), epochs.current());
-        if stamp.epoch() >= epochs.first() {
+        if !self.is_unseen_record(record) {
             return Ok(());
         }
         if epochs.has_failed(stamp.epoch()) {
@@ -119,10 +155,12 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// ended. No other operation may run meanwhile.
     pub(super) fn recover_all(&self) -> Result<(), IndexError> {
         let media = self.pool.media();
-        let mut nodes = vec![self.root];
+        let (mut nodes, mut left) = (vec![self.root], self.memory.most_nodes());
         while let Some(offset) = nodes.pop() {
+            let what = "there are more nodes than there is memory for";
+            left = left.checked_sub(1).ok_or(IndexError::Corrupt { offset, what })?;
             let at = At { node: self.memory.node(offset)?, offset };
-            if self.is_unseen(&at.node.stamp) {
+            if self.is_unseen(at.node) {
                 self.recover_node(at)?;
             }
             if media.load(&at.node.meta).is_border() != Some(true) {

@@ -118,7 +118,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let mut locks: Vec<Locked<'t, M>> = Vec::new();
         let mut child = border.offset;
         let (parent, index, keys) = loop {
-            let (parent, index) = self.lock_parent(empty.root, child, slice)?;
+            let held = |offset| locks.iter().any(|locked| locked.at.offset == offset);
+            let (parent, index) = self.lock_parent(empty.root, child, slice, held)?;
             let keys = media.load(&parent.node().meta).keys();
             if keys > 0 || parent.at.offset == empty.root.offset {
                 break (parent, index, keys);
@@ -155,13 +156,13 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Locks the left neighbour of an empty border node; none if it is the first.
     fn lock_left<'t>(&'t self, empty: &Empty<'t, M>, slice: u64) -> Step<Option<Locked<'t, M>>> {
         let media = self.pool.media();
-        let root = || Seen { at: empty.root, version: empty.root.stable(media) };
-        let here = self.descend(root(), slice)?;
+        let root = || Step::Ok(Seen { at: empty.root, version: self.stable(empty.root)? });
+        let here = self.descend(root()?, slice)?;
         if here.border.at.offset != empty.locked.at.offset {
             return Err(Halt::Retry);
         }
         let Some(below) = here.low.checked_sub(1) else { return Ok(None) };
-        let left = self.descend(root(), below)?.border.at;
+        let left = self.descend(root()?, below)?.border.at;
         let locked = left.try_lock(media).ok_or(Halt::Retry)?;
         if media.load(&left.node.next).offset() != empty.locked.at.offset {
             return Err(Halt::Retry);

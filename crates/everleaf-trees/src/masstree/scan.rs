@@ -8,8 +8,9 @@
 //! again behind the last key that it has shown.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering;
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, IndexError, MAX_KEY_BYTES, Visit};
 use everleaf_pmem::Media;
 
 use super::Masstree;
@@ -81,6 +82,19 @@ struct Scan<'s, 't, 'v, K: SliceKey, M: Media, const DURABLE: bool> {
     /// The entry that the scan of the layer is at.
     passed: (u64, u8),
     frames: Vec<Frame<'t>>,
+    entered: Entered,
+}
+
+/// Border nodes that a scan has entered. Each is entered once, unless the scan begins again: so
+/// they are no more than there were at first, and those that were made since.
+struct Entered {
+    nodes: u64,
+    /// When it is to be found out whether there may be so many.
+    enough: u64,
+    /// Nodes that had been made when the scan began.
+    made_before: u64,
+    /// Nodes that are entered once more because the scan began again.
+    again: u64,
 }
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
@@ -102,6 +116,12 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             showing: None,
             passed: (0, 0),
             frames: Vec::new(),
+            entered: Entered {
+                nodes: 0,
+                enough: 0,
+                made_before: self.made.load(Ordering::Relaxed),
+                again: 0,
+            },
         };
         loop {
             let behind = scan.shown.take();
@@ -116,6 +136,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 Ok(()) => return Ok(()),
                 Err(Halt::Failed(error)) => return Err(error),
                 Err(Halt::Retry) => {
+                    scan.entered.again += scan.frames.len() as u64 + 2;
                     scan.keep_shown();
                     scan.shown = scan.shown.take().or(behind);
                     self.restarted();
@@ -199,6 +220,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
     ) -> Step<(Stand<'t, M>, Option<usize>)> {
         let media = self.tree.pool.media();
         let Spot { border, low } = self.tree.descend(root, edge.slice)?;
+        self.enter(border.at.offset)?;
         let locked = border.at.lock(media, border.version)?;
         let perm = media.load(&locked.node().perm);
         let (less, slot) = self.tree.rank_in(locked.at, perm, edge.slice, edge.code);
@@ -210,6 +232,26 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         };
         self.passed = (edge.slice, edge.code);
         Ok((Stand { locked, root, perm, position, low }, slot.filter(|_| !skips)))
+    }
+
+    /// Counts a border node that is entered.
+    #[inline(always)]
+    fn enter(&mut self, offset: u64) -> Step<()> {
+        self.entered.nodes += 1;
+        if self.entered.nodes > self.entered.enough { self.count_anew(offset) } else { Ok(()) }
+    }
+
+    /// How many nodes there may be by now.
+    #[cold]
+    fn count_anew(&mut self, offset: u64) -> Step<()> {
+        let (tree, entered) = (self.tree, &mut self.entered);
+        let made = tree.made.load(Ordering::Relaxed).wrapping_sub(entered.made_before);
+        entered.enough = tree.memory.most_nodes() + made + entered.again;
+        if entered.nodes > entered.enough {
+            let what = "a scan meets more nodes than there can be";
+            return Err(IndexError::Corrupt { offset, what }.into());
+        }
+        Ok(())
     }
 
     /// The position of the entry that comes next, if there is one.
@@ -281,15 +323,19 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
             if next.is_null() {
                 return Ok(Next::End);
             }
-            let here = stand.locked.at;
-            let from = Seen { at: here, version: media.load(&here.node.version) };
-            let at = tree.reach(from, next.offset())?;
-            return Ok(Next::Border(Seen { at, version: at.stable(media) }));
+            let right = tree.reach_held(stand.locked.at, next.offset())?;
+            if !right.version.is_border() {
+                let what = "a border node has an inner one to its right";
+                return Err(IndexError::Corrupt { offset: next.offset(), what }.into());
+            }
+            return Ok(Next::Border(right));
+        }
+        if stand.low == 0 {
+            return Ok(Next::End);
         }
         // The root of a layer stays while a node of the layer is locked.
         let at = stand.root.at;
-        let is_first = stand.low == 0;
-        Ok(if is_first { Next::End } else { Next::Border(Seen { at, version: at.stable(media) }) })
+        Ok(Next::Border(Seen { at, version: tree.stable(at)? }.living()?))
     }
 
     /// Locks the node that comes next: this one, or backwards the one below `low` in the layer with
@@ -302,6 +348,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
             let spot = self.tree.descend(seen, low - 1)?;
             (spot.border, seen, spot.low)
         };
+        self.enter(border.at.offset)?;
         let locked = border.at.lock(media, border.version)?;
         let perm = media.load(&locked.node().perm);
         // A node that took over what an empty neighbour covered may have keys that were passed.
@@ -320,10 +367,11 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
     /// Goes on to the layer behind the entry that comes next.
     fn enter_layer(&mut self, mut stand: Stand<'t, M>, slice: u64, offset: u64) -> Step<Seen<'t>> {
         let media = self.tree.pool.media();
-        let here = stand.locked.at;
-        let from = Seen { at: here, version: media.load(&here.node.version) };
-        let at = self.tree.reach(from, offset)?;
-        let next = Seen { at, version: at.stable(media) };
+        let next = self.tree.reach_held(stand.locked.at, offset)?;
+        if self.prefix + SLICE >= MAX_KEY_BYTES {
+            let what = "layers are deeper than any key";
+            return Err(IndexError::Corrupt { offset, what }.into());
+        }
         self.step(&mut stand);
         let (border, perm) = (stand.locked.at, stand.perm);
         let border = Seen { at: border, version: media.load(&border.node.version) };

@@ -17,13 +17,26 @@ use crate::support::key::slices::SliceKey;
 /// How often the levels are counted while other threads change them.
 const ATTEMPTS: usize = 16;
 /// More levels than this a layer does not have.
-const MAX_LEVELS: usize = 64;
+pub(super) const MAX_LEVELS: usize = 64;
 
 /// A node as it was seen.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'t> {
     pub at: At<'t>,
     pub version: Version,
+}
+
+impl Seen<'_> {
+    /// A node that another one leads to, which did when this one had its version already. One that
+    /// is deleted is unlocked only when nothing leads to it any more: then the tree is damaged.
+    #[inline(always)]
+    pub fn living(self) -> Step<Self> {
+        if self.version.is_deleted() {
+            let what = "a node leads to one that is deleted";
+            return Err(IndexError::Corrupt { offset: self.at.offset, what }.into());
+        }
+        Ok(self)
+    }
 }
 
 /// A border node that covers a slice while its version holds.
@@ -61,20 +74,43 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         Ok(at)
     }
 
-    /// The same of a node that one leads to which was seen like this. Recovers it, if this is the
-    /// first look at it in this run.
+    /// The version of a node, once no thread is changing it. None does if the version is of another
+    /// run.
     #[inline(always)]
-    pub(super) fn reach<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<At<'t>> {
+    pub(super) fn stable(&self, at: At<'_>) -> Step<Version> {
+        let media = self.pool.media();
+        loop {
+            let version = media.load(&at.node.version);
+            if !version.is_changing() {
+                return Ok(version);
+            }
+            if DURABLE && !version.is_of(self.memory.epochs.run()) {
+                return Err(Halt::Retry);
+            }
+            media.relax();
+        }
+    }
+
+    /// A node that one leads to which was seen like this. Recovers it, if this is the first look at
+    /// it in this run. Whether the one still leads to it is to be asked next.
+    #[inline(always)]
+    pub(super) fn reach<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<Seen<'t>> {
         let media = self.pool.media();
         let at = self.enter(offset).map_err(|error| from.at.judge(media, from.version, error))?;
-        if DURABLE && self.is_unseen(&at.node.stamp) {
+        if DURABLE && self.is_unseen(at.node) {
             // What no node leads to any more may be anything by now.
             if !from.at.is_current(media, from.version) {
                 return Err(Halt::Retry);
             }
             self.recover_node(at)?;
         }
-        Ok(at)
+        Ok(Seen { at, version: self.stable(at)? })
+    }
+
+    /// What a locked node leads to, which stays while that node is locked: not deleted.
+    pub(super) fn reach_held<'t>(&'t self, from: At<'t>, offset: u64) -> Step<Seen<'t>> {
+        let version = self.pool.media().load(&from.node.version);
+        self.reach(Seen { at: from, version }, offset)?.living()
     }
 
     /// Recovers a record, if this is the first look at it in this run. As in
@@ -85,7 +121,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         if DURABLE {
             let block = self.memory.block(offset);
             let block = block.map_err(|error| from.at.judge(media, from.version, error))?;
-            if self.is_unseen(&block.stamp) {
+            if self.is_unseen_record(block) {
                 if !from.at.is_current(media, from.version) {
                     return Err(Halt::Retry);
                 }
@@ -97,12 +133,12 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// The root of the first layer.
     #[inline(always)]
-    pub(super) fn top(&self) -> Result<Seen<'_>, IndexError> {
+    pub(super) fn top(&self) -> Step<Seen<'_>> {
         let at = self.enter(self.root)?;
-        if DURABLE && self.is_unseen(&at.node.stamp) {
+        if DURABLE && self.is_unseen(at.node) {
             self.recover_node(at)?;
         }
-        Ok(Seen { at, version: at.stable(self.pool.media()) })
+        Seen { at, version: self.stable(at)? }.living()
     }
 
     /// The child that an inner node leads to, and the greatest key that is at most the slice.
@@ -112,12 +148,11 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let meta = media.load(&node.meta);
         let index = from.at.child_for(media, meta.keys(), slice);
         let low = if index > 0 { media.load(node.key(index - 1)) } else { 0 };
-        let at = self.reach(from, media.load(node.child(index)).offset())?;
-        let version = at.stable(media);
-        if !from.at.is_current(media, from.version) || version.is_deleted() {
+        let below = self.reach(from, media.load(node.child(index)).offset())?;
+        if !from.at.is_current(media, from.version) {
             return Err(Halt::Retry);
         }
-        Ok((Seen { at, version }, low))
+        Ok((below.living()?, low))
     }
 
     /// Levels of the first layer, border nodes included; none while other threads change it.
@@ -151,14 +186,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             }
         }
         Ok(Spot { border, low })
-    }
-
-    /// The root of the layer that a word leads to, which an entry of a node holds while that node
-    /// has been seen like this, or is locked. Whether the entry still holds it is to be asked next.
-    #[inline]
-    pub(super) fn layer<'t>(&'t self, from: Seen<'t>, offset: u64) -> Step<Seen<'t>> {
-        let at = self.reach(from, offset)?;
-        Ok(Seen { at, version: at.stable(self.pool.media()) })
     }
 
     /// The value of a key.
@@ -216,12 +243,11 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                     Look::Found(same.then(|| record.value(media)))
                 })
             }
-            Onward::Layer(offset) => self.layer(border, offset).map(Look::Layer).or_else(|halt| {
-                match halt {
-                    Halt::Failed(error) => Err(error),
-                    Halt::Retry => Ok(Look::Found(None)), // It is no longer current.
-                }
-            }),
+            Onward::Layer(offset) => match self.reach(border, offset) {
+                Ok(root) => Ok(Look::Layer(root)),
+                Err(Halt::Failed(error)) => Err(error),
+                Err(Halt::Retry) => return Err(Halt::Retry),
+            },
         };
         // A record was freed, or a layer left, only after the entry changed.
         let same =
@@ -229,7 +255,10 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         if !same || !at.is_current(media, version) {
             return Err(Halt::Retry);
         }
-        Ok(seen?)
+        match seen? {
+            Look::Layer(root) => Ok(Look::Layer(root.living()?)),
+            found => Ok(found),
+        }
     }
 
     /// Locks the border node of a key.
@@ -320,7 +349,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
         let media = self.pool.media();
         match Onward::of(media.load(place.locked.node().value::<DURABLE>(slot))) {
-            Onward::Layer(_) => Err(Halt::Retry), // It came before the lock did.
+            Onward::Layer(_) => {
+                // It came before the lock did, or the slice has two entries.
+                let (at, perm) = (place.locked.at, media.load(&place.locked.node().perm));
+                let same = self.slot_in(at, perm, place.slice, place.code) == Some(slot);
+                let what = "a slice has two entries that go on";
+                let twice = IndexError::Corrupt { offset: at.offset, what };
+                Err(if same { Halt::Retry } else { twice.into() })
+            }
             Onward::Record(offset) => {
                 let same = self.own_record(offset)?.is(media, place.behind);
                 Ok(if same { Entry::Record(offset) } else { Entry::Other(slot, offset) })

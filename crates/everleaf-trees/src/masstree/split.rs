@@ -10,9 +10,9 @@ use everleaf_pmem::{Media, PPtr};
 
 use super::Masstree;
 use super::insert::NewEntry;
-use super::layout::{FANOUT, Meta, NODE_BYTES, Onward, WIDTH};
+use super::layout::{FANOUT, Meta, NODE_BYTES, Onward, Permutation, WIDTH};
 use super::node::{At, Halt, Locked, Step};
-use super::search::{Place, Seen};
+use super::search::{MAX_LEVELS, Place, Seen};
 use crate::support::key::slices::SliceKey;
 
 /// A locked inner node that gets a child more.
@@ -43,6 +43,10 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let appends = place.position + 1 == entries.len() && media.load(&node.next).is_null();
         let Some(cut) = cut(&entries, appends) else {
             // All entries have one slice. There are no more than ten of them, so there is room.
+            if entries.len() > Self::SLOTS {
+                let what = "a slice has more entries than there are lengths";
+                return Err(IndexError::Corrupt { offset: place.locked.at.offset, what }.into());
+            }
             self.touch_free_slot(place.locked.at, media.load(&node.perm))?;
             self.put_entry(&place.locked, place.position, entry);
             return Ok(());
@@ -61,8 +65,13 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// The entries of a locked border node, in their order.
     pub(super) fn entries(&self, at: At<'_>) -> Vec<NewEntry> {
+        self.entries_in(at, self.pool.media().load(&at.node.perm))
+    }
+
+    /// The same of a border node that has this permutation.
+    pub(super) fn entries_in(&self, at: At<'_>, perm: Permutation) -> Vec<NewEntry> {
         let media = self.pool.media();
-        let (perm, meta) = (media.load(&at.node.perm), media.load(&at.node.meta));
+        let meta = media.load(&at.node.meta);
         let mut entries = Vec::with_capacity(WIDTH + 1);
         entries.extend((0..perm.count()).map(|position| {
             let slot = perm.slot(position).min(WIDTH - 1);
@@ -155,7 +164,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let mut levels: Vec<Level<'t, M>> = Vec::new();
         let mut child = place.locked.at.offset;
         loop {
-            let (locked, index) = self.lock_parent(place.root, child, place.slice)?;
+            let held = |offset| levels.iter().any(|level| level.locked.at.offset == offset);
+            let (locked, index) = self.lock_parent(place.root, child, place.slice, held)?;
             let full = self.pool.media().load(&locked.node().meta).keys() >= self.inner_keys;
             let is_root = locked.at.offset == place.root.offset;
             let mut new = [0; 2];
@@ -174,16 +184,21 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Locks the inner node above a locked one, and says which child that is. The child stays under
-    /// some parent while it is locked; a descent finds under which.
+    /// some parent while it is locked; a descent finds under which. Of the nodes that this thread
+    /// holds none is above: it would wait for itself.
     pub(super) fn lock_parent<'t>(
         &'t self,
         root: At<'t>,
         child: u64,
         slice: u64,
+        is_held: impl Fn(u64) -> bool,
     ) -> Step<(Locked<'t, M>, usize)> {
         let media = self.pool.media();
-        let mut above = Seen { at: root, version: root.stable(media) };
-        while !above.version.is_border() {
+        let mut above = Seen { at: root, version: self.stable(root)? };
+        for _ in 0..=MAX_LEVELS {
+            if above.version.is_border() || is_held(above.at.offset) {
+                break;
+            }
             let keys = media.load(&above.at.node.meta).keys();
             let index = above.at.child_for(media, keys, slice);
             if media.load(above.at.node.child(index)).offset() == child {

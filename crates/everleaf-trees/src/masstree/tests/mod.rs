@@ -1,6 +1,7 @@
 //! Tests of the module: against the model, with several threads, at the edges of slices.
 
 mod crash;
+mod damage;
 mod durable;
 mod edges;
 mod log;

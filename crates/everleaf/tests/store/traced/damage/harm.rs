@@ -73,7 +73,7 @@ fn harm_once(words: &mut Vec<u64>, random: &mut StdRng) -> String {
 }
 
 /// A word that says something: most of a pool is free, where damage means nothing.
-fn used(words: &[u64], random: &mut StdRng) -> usize {
+pub fn used(words: &[u64], random: &mut StdRng) -> usize {
     let start = random.random_range(0..words.len());
     (start..words.len())
         .chain(0..start)
