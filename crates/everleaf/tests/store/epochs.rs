@@ -339,3 +339,56 @@ fn a_panic_of_the_caller_leaves_the_epoch_as_it_was() {
     store.sync().unwrap();
     assert_eq!(content(&killed(&path)).len(), 2);
 }
+
+/// How long syncs take beside threads that write batches and transactions all the time. What makes
+/// them long is tested in the engine, by counting.
+#[test]
+#[ignore = "a minute, and it prints times: by name, with --ignored --nocapture"]
+fn syncs_beside_batches_and_transactions() {
+    let folder = folder();
+    let options = options(KeyType::U64).max_size_bytes(1 << 30);
+    let store = options.create(folder.path().join("a.pool")).unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    let is_over = || std::time::Instant::now() >= end;
+    std::thread::scope(|scope| {
+        let batches = scope.spawn(|| {
+            let mut batches = 0u64;
+            while !is_over() {
+                let mut batch = store.batch();
+                for n in 0..100 {
+                    batch.put((batches + n * 7919) % 20_000, b"in a batch").unwrap();
+                }
+                batch.commit().unwrap();
+                batches += 1;
+            }
+            batches
+        });
+        let transactions = scope.spawn(|| {
+            let mut done = 0u64;
+            while !is_over() {
+                let keys = (0..10).map(|n| (done + n * 104_729) % 20_000);
+                let put = store.transaction(|tx| {
+                    for key in keys.clone() {
+                        let seen = tx.get(key)?;
+                        tx.put(key, seen.map_or(1, |seen| seen.len()).to_le_bytes())?;
+                    }
+                    Ok::<(), Error>(())
+                });
+                match put {
+                    Ok(()) => done += 1,
+                    Err(error) => assert!(matches!(error, Error::Conflict), "{error}"),
+                }
+            }
+            done
+        });
+        let (mut syncs, mut worst) = (0u64, Duration::ZERO);
+        while !is_over() {
+            let begun = std::time::Instant::now();
+            store.sync().unwrap();
+            (syncs, worst) = (syncs + 1, worst.max(begun.elapsed()));
+        }
+        let (batches, done) = (batches.join().unwrap(), transactions.join().unwrap());
+        println!("{syncs} syncs, the worst {worst:?}; {batches} batches, {done} transactions");
+    });
+    assert!(store.check().unwrap().ok);
+}
