@@ -17,7 +17,7 @@
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
 //! `durability` (the operations, and what of them can fail) · `hardware` (the media of users) ·
 //! `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
-//! (names for what is counted) · `source` (for tests: which files import which).
+//! (names for what is counted).
 #![warn(missing_docs)]
 
 #[cfg(not(target_os = "linux"))]
@@ -41,7 +41,6 @@ mod ranks;
 mod region;
 mod simd;
 mod site;
-mod source;
 mod transaction;
 
 pub use cell::{Line, PCell, Persistent, Word};
@@ -58,8 +57,7 @@ pub use pointer::PPtr;
 pub use ranks::{MOST_RANKED, ranks};
 pub use region::{MAX_REGION_BYTES, MapError, Mapping, Region, length_of, read_start};
 pub use simd::{DramLine, prefetch, prefetch_to_write};
-pub use site::{Site, count_sites, find_sites, undeclared_sites};
-pub use source::{ModulePath, Sources};
+pub use site::Site;
 pub use transaction::{
     AbortCause, Aborted, Attempt, InjectedAborts, Simulation, TransactionCounts,
     TransactionalMemory, Transactions,

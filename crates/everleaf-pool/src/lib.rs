@@ -34,7 +34,6 @@ mod pool;
 mod record;
 mod recover;
 mod roots;
-mod sites;
 mod word;
 mod worker;
 
@@ -56,5 +55,4 @@ pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use recover::PendingLink;
 pub use roots::RootName;
-pub use sites::SITES;
 pub use worker::Worker;

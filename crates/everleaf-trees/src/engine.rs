@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use everleaf_index::{Contract, Index, IndexError};
-use everleaf_pmem::{Media, Site, Transactions};
+use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::support::key::TreeKey;
@@ -110,8 +110,9 @@ pub struct EngineEntry {
     pub concurrent: bool,
     /// Words that a value may have.
     pub most_value_words: usize,
-    /// Every barrier of its index, without those of the pool.
-    pub sites: &'static [Site],
+    /// The folders below `src` in whose files, and not in those of a folder within, its barriers
+    /// stand.
+    pub folders: &'static [&'static str],
     /// The barriers that not every configuration can execute, by how their names begin.
     pub needs: &'static [(&'static str, Needs)],
 }

@@ -115,7 +115,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            sites: fptree::sites(fptree::Variant::FpTree),
+            folders: &["fptree", "fptree/serial"],
             needs: fptree::engine::NEEDS,
         }
         /// FPTree for many writers (selective concurrency).
@@ -126,7 +126,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 14,
-            sites: fptree::sites(fptree::Variant::Concurrent),
+            folders: &["fptree", "fptree/concurrent"],
             needs: fptree::engine::NEEDS,
         }
         /// PTree: FPTree without fingerprints, keys and values apart.
@@ -137,7 +137,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            sites: fptree::sites(fptree::Variant::PTree),
+            folders: &["fptree", "fptree/serial"],
             needs: fptree::engine::PTREE_NEEDS,
         }
         /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
@@ -148,7 +148,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            sites: nvtree::sites(nvtree::Variant::Serial),
+            folders: &["nvtree"],
             needs: nvtree::engine::NEEDS,
         }
         /// Circ-Tree: sorted circular nodes.
@@ -159,7 +159,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: sorted::sites(sorted::Variant::CircTree),
+            folders: &["sorted", "sorted/ring"],
             needs: sorted::engine::NEEDS,
         }
         /// Circ-Tree with linear search through the whole node.
@@ -170,7 +170,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: sorted::sites(sorted::Variant::Linear),
+            folders: &["sorted", "sorted/ring"],
             needs: sorted::engine::NEEDS,
         }
         /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
@@ -181,7 +181,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: sorted::sites(sorted::Variant::FastFair),
+            folders: &["sorted", "sorted/shifted"],
             needs: sorted::engine::NEEDS,
         }
         /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs.
@@ -192,7 +192,7 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
-            sites: masstree::SITES,
+            folders: &["masstree"],
             needs: masstree::engine::NEEDS,
         }
         /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
@@ -203,7 +203,7 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
-            sites: masstree::SITES,
+            folders: &["masstree"],
             needs: masstree::engine::NEEDS_LOGGING,
         }
         /// A standard B+-tree in DRAM: sorted arrays.
@@ -214,7 +214,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: sorted::sites(sorted::Variant::Array),
+            folders: &["sorted", "sorted/ring"],
             needs: sorted::engine::NEEDS,
         }
         /// A circular B+-tree in DRAM.
@@ -225,7 +225,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: sorted::sites(sorted::Variant::CircTree),
+            folders: &["sorted", "sorted/ring"],
             needs: sorted::engine::NEEDS,
         }
         /// Masstree in DRAM: a trie of B+-trees.
@@ -236,7 +236,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            sites: masstree::SITES,
+            folders: &["masstree"],
             needs: &[],
         }
     }
@@ -249,7 +249,7 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            sites: &[],
+            folders: &[],
             needs: &[],
         }
     }
@@ -318,9 +318,10 @@ impl Engine {
         self.entry().most_value_words
     }
 
-    /// Every barrier of its index, without those of the pool.
-    pub const fn sites(self) -> &'static [Site] {
-        self.entry().sites
+    /// The folders below `src` in whose files, and not in those of a folder within, its barriers
+    /// stand.
+    pub const fn folders(self) -> &'static [&'static str] {
+        self.entry().folders
     }
 
     /// What a barrier of its index needs beside the engine, as far as the table says.
@@ -475,16 +476,5 @@ mod tests {
             assert!(engine.pack(&chosen, engine.most_value_words() + 1).is_err(), "{engine}");
         }
         assert!(Engine::BTreeMap.pack(&EngineParameters::default(), 1).is_err());
-    }
-
-    #[test]
-    fn what_barriers_need_is_said_of_barriers_that_there_are() {
-        for engine in Engine::ALL {
-            for (name, _) in engine.entry().needs {
-                let of_family = |other: &Engine| other.entry().sites.iter();
-                let known = Engine::ALL.iter().flat_map(of_family);
-                assert!(known.into_iter().any(|site| site.name().starts_with(name)), "{name}");
-            }
-        }
     }
 }

@@ -11,8 +11,5 @@ pub mod nvtree;
 pub mod sorted;
 pub mod support;
 
-#[cfg(test)]
-mod tests;
-
 pub use engine::{EngineEntry, EngineParameters, Needs, Opening, Residence};
 pub use engines::{DEFAULT_ENGINE, Engine, EngineError};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Media, Site, Transactions};
+use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::EngineError;
 pub use everleaf_trees::{Needs, Opening};
@@ -134,9 +134,4 @@ fn of_pool(error: EngineError, format: &Format) -> Error {
 pub fn parameters_of(format: &Format) -> EngineParameters {
     let engine = format.engine.parse::<Engine>();
     engine.and_then(|engine| engine.unpack(format.parameters)).unwrap_or_default()
-}
-
-/// Every barrier of an engine's index, without those of the pool. None for what does not persist.
-pub fn sites(engine: Engine) -> &'static [Site] {
-    engine.sites()
 }

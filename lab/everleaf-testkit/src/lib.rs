@@ -9,6 +9,7 @@ mod conformance;
 pub mod linearizability;
 mod lines;
 mod script;
+mod sites;
 mod subject;
 mod suite;
 mod torture;
@@ -17,6 +18,7 @@ pub use allocator::{ALLOCATOR_PATHS, Action, AllocatorOperation, AllocatorSubjec
 pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
+pub use sites::{POOL_SITES, TREE_SITES, engine_sites};
 use subject::holds_a_pool;
 pub use subject::{EngineSubject, Level, PATHS, Path, PathTaken, Target, WIDE_PATHS};
 pub use suite::{

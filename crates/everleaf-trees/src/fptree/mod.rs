@@ -141,6 +141,6 @@ mod update;
 
 pub use format::layouts;
 pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};
-pub use parameters::{Parameters, Variant, create, open, open_with, sites};
+pub use parameters::{Parameters, Variant, create, open, open_with};
 
 pub use crate::engine::Opening;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError, Serialized};
-use everleaf_pmem::{Media, Site};
+use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
-use super::concurrent::{self, ConcurrentFpTree};
+use super::concurrent::ConcurrentFpTree;
 use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
-use super::serial::{self, FpTree};
+use super::serial::FpTree;
 use crate::engine::Opening;
 use crate::support::key::TreeKey;
 
@@ -29,14 +29,6 @@ pub enum Variant {
     PTree,
     /// With fingerprints, for many threads.
     Concurrent,
-}
-
-/// Every barrier of a tree, in the order of the code.
-pub const fn sites(variant: Variant) -> &'static [Site] {
-    match variant {
-        Variant::FpTree | Variant::PTree => serial::SITES,
-        Variant::Concurrent => concurrent::SITES,
-    }
 }
 
 /// Sizes, fixed when the pool is created.

@@ -147,7 +147,7 @@ use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, EpochPart, Index,
     IndexError, IndexStatistics, Visit,
 };
-use everleaf_pmem::{Media, Site, declared_sites};
+use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, PoolError};
 
 pub use engine::Variant;
@@ -160,10 +160,6 @@ use epochs::Sizes;
 use layout::{DURABLE_WIDTH, WIDTH};
 use memory::Memory;
 use node::{Halt, Step};
-
-/// Every barrier of the index.
-pub const SITES: &[Site] =
-    declared_sites!["epochs.rs", "log.rs", "memory.rs", "recover.rs", "undo.rs"];
 
 /// A Masstree that many threads share.
 struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Media, Site};
+use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-use super::SITES;
 use super::parameters::{Parameters, open};
 use crate::engine::{EngineParameters, Needs, Opening, TreeFamily};
 use crate::support::key::TreeKey;
@@ -27,13 +26,6 @@ pub const NEEDS: &[(&str, Needs)] = &[
 pub enum Variant {
     /// For one thread at a time.
     Serial,
-}
-
-/// Every barrier of a tree, in the order of the code.
-pub const fn sites(variant: Variant) -> &'static [Site] {
-    match variant {
-        Variant::Serial => SITES,
-    }
 }
 
 impl TreeFamily for Variant {

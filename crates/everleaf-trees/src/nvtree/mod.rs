@@ -114,21 +114,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
-use everleaf_pmem::{Media, Site, declared_sites};
+use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
 use crate::support::key::TreeKey;
 use groups::Groups;
 use inner::Inner;
 
-pub use engine::{Variant, sites};
+pub use engine::Variant;
 pub use format::layouts;
 pub use layout::{Fill, Kind, LeafHead, ListHead, Mark, Shape};
 pub use parameters::{Parameters, open};
-
-/// Every barrier of the tree.
-const SITES: &[Site] =
-    declared_sites!["groups.rs", "insert.rs", "split.rs", "retire.rs", "recover.rs"];
 
 /// An NV-Tree for one thread at a time; [`open`] puts it behind a lock.
 pub struct NvTree<K: TreeKey, M: Media> {

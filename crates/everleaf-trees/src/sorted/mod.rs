@@ -85,7 +85,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use format::layouts;
 use layout::{Anchor, Shape, node_bytes};
-pub use parameters::{Parameters, Variant, create, open, sites};
+pub use parameters::{Parameters, Variant, create, open};
 
 use crate::support::count::Count;
 use crate::support::key::TreeKey;

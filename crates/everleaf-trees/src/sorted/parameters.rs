@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Media, Site};
+use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::SortedTree;
 use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
-use super::{ring, shifted};
+use super::shifted;
 use crate::support::key::TreeKey;
 
 /// How nodes are searched and kept.
@@ -23,14 +23,6 @@ pub enum Variant {
     Array,
     /// Shifted arrays with a terminator ([`shifted`](super::shifted)).
     FastFair,
-}
-
-/// Every barrier of a tree, in the order of the code.
-pub const fn sites(variant: Variant) -> &'static [Site] {
-    match variant {
-        Variant::CircTree | Variant::Linear | Variant::Array => ring::SITES,
-        Variant::FastFair => shifted::SITES,
-    }
 }
 
 /// Sizes, fixed when the pool is created.

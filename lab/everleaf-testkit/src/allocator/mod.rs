@@ -132,7 +132,7 @@ impl Subject for AllocatorSubject {
         let elsewhere =
             ["pool.batch.", "pool.recover.batch.", "pool.epoch.", "pool.recover.epoch."];
         let is_here = |site: &&Site| !elsewhere.iter().any(|part| site.name().starts_with(part));
-        everleaf_pool::SITES.iter().filter(is_here).copied().collect()
+        crate::POOL_SITES.iter().filter(is_here).copied().collect()
     }
 
     fn operation_of(&self, site: Site) -> Option<&'static str> {

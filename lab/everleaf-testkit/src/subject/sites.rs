@@ -5,7 +5,7 @@ use everleaf::{Contract, EngineParameters};
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};
-use crate::ScriptKeys;
+use crate::{POOL_SITES, ScriptKeys, engine_sites};
 
 /// Only where something is allocated that is no run: keys, values, or leaves one by one.
 const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool.recover."];
@@ -53,11 +53,8 @@ const LINKS: &[&str] = &[
 impl EngineSubject {
     /// The barriers that this engine, with these keys and values, can execute.
     pub(super) fn reachable_sites(&self) -> Vec<Site> {
-        let of_index = self
-            .engine
-            .sites()
-            .iter()
-            .filter(|site| self.engine.needs_of(**site).all(|needs| self.has(needs)));
+        let of_index = engine_sites(self.engine)
+            .filter(|site| self.engine.needs_of(*site).all(|needs| self.has(needs)));
         let groups = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let records = bytes || self.level == Level::Store;
@@ -77,8 +74,8 @@ impl EngineSubject {
         let names =
             |list: &[&str], site: &Site| list.iter().any(|name| site.name().starts_with(name));
         let possible =
-            |site: &&Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
-        of_index.chain(everleaf_pool::SITES).filter(possible).copied().collect()
+            |site: &Site| !excluded.iter().any(|(list, excluded)| *excluded && names(list, site));
+        of_index.chain(POOL_SITES.iter().copied()).filter(possible).collect()
     }
 
     /// Whether a barrier that needs this can be executed.

@@ -15,8 +15,9 @@ mod run;
 mod sorted;
 
 use everleaf::Engine;
-use everleaf::internal::registry;
 use everleaf_crash::Mutant;
+
+use crate::{POOL_SITES, engine_sites};
 
 pub use case::{Case, CaseKind, CaseSubject};
 pub use report::{Coverage, SuiteReport};
@@ -75,7 +76,7 @@ pub fn argument(mutant: Mutant) -> Option<&'static str> {
 
 /// Every mutant that an engine, or the pool beneath it, can have, and some that it cannot.
 pub fn every_mutant(engine: Engine) -> impl Iterator<Item = Mutant> {
-    let sites = registry::sites(engine).iter().chain(everleaf_pool::SITES).copied();
+    let sites = engine_sites(engine).chain(POOL_SITES.iter().copied());
     sites.flat_map(|site| {
         [Mutant::Without(site), Mutant::SwappedStores(site), Mutant::SwappedGroups(site)]
     })

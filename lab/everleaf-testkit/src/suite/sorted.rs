@@ -3,15 +3,15 @@
 //! after each of them was cut.
 
 use everleaf::Engine;
-use everleaf::internal::registry;
 
 use super::case::Case;
 use super::directed::{inserts, lines, removes};
 use crate::ScriptKeys::{Bytes, U64};
+use crate::engine_sites;
 
 /// Whether an engine has barriers of this family or operation.
 pub(super) fn has_barriers(engine: Engine, of: &str) -> bool {
-    registry::sites(engine).iter().any(|site| site.name().starts_with(of))
+    engine_sites(engine).any(|site| site.name().starts_with(of))
 }
 
 /// Whether the nodes of an engine are sorted.

@@ -3,7 +3,7 @@
 
 use everleaf::Engine;
 use everleaf_crash::{Mutant, Options, Report, explore};
-use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys};
+use everleaf_testkit::{EngineSubject, Level, POOL_SITES, Scenario, ScriptKeys};
 
 fn explored(engine: Engine, scenario: Scenario, options: &Options) -> Report {
     let subject =
@@ -62,7 +62,7 @@ fn every_barrier_of_a_batch_is_needed() {
     }
     let of_batches =
         |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
-    let sites = everleaf_pool::SITES.iter().map(|site| site.name()).filter(of_batches);
+    let sites = POOL_SITES.iter().map(|site| site.name()).filter(of_batches);
     let survivors: Vec<&str> = sites.filter(|name| !killed.contains(name)).collect();
     assert_eq!(survivors, Vec::<&str>::new());
 }

@@ -9,8 +9,8 @@ use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys, UNKNOWING};
 fn trees() -> impl Iterator<Item = Engine> {
     let mut seen = Vec::new();
     Engine::available().filter(move |engine| {
-        let is_new = !seen.contains(&engine.sites());
-        seen.push(engine.sites());
+        let is_new = !seen.contains(&engine.folders());
+        seen.push(engine.folders());
         is_new
     })
 }

@@ -189,7 +189,7 @@ impl ConcurrentSubject for Program {
             site!("testkit.index.doubt.slot"),
             site!("testkit.index.doubt.end"),
         ];
-        everleaf_pool::SITES.iter().copied().chain(index).collect()
+        everleaf_testkit::POOL_SITES.iter().copied().chain(index).collect()
     }
     fn describe_operation(&self, operation: usize) -> String {
         format!("{:?}", self.threads.iter().flatten().nth(operation))

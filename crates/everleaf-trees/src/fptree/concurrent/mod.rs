@@ -119,7 +119,7 @@ use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
     LinkSteps, Links, Visit,
 };
-use everleaf_pmem::{Media, Site, declared_sites};
+use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Workers};
 
 use super::layout::{Shape, WorkerLog, WorkerLogs};
@@ -129,17 +129,6 @@ use crate::support::key::TreeKey;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
 use nodes::SharedNodes;
-
-/// Every barrier of the tree, and those of PTree's leaves.
-pub(super) const SITES: &[Site] = declared_sites![
-    "../insert.rs",
-    "split.rs",
-    "../update.rs",
-    "../remove.rs",
-    "../link.rs",
-    "recover.rs",
-    "../recover.rs",
-];
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
 /// values.

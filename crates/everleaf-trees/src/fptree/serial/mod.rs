@@ -22,7 +22,7 @@ use std::sync::Arc;
 use everleaf_index::{
     CheckReport, Direction, IndexError, IndexStatistics, LinkSteps, Links, SerialIndex, Visit,
 };
-use everleaf_pmem::{Media, Site, declared_sites};
+use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
 use super::inner::InnerNodes;
@@ -30,19 +30,6 @@ use super::layout::Shape;
 use super::link::links_of;
 use crate::support::key::TreeKey;
 use groups::Groups;
-
-/// Every barrier of the tree.
-pub(super) const SITES: &[Site] = declared_sites![
-    "groups.rs",
-    "insert.rs",
-    "../insert.rs",
-    "split.rs",
-    "../update.rs",
-    "../remove.rs",
-    "../link.rs",
-    "recover.rs",
-    "../recover.rs",
-];
 
 /// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`](super::create)
 /// and [`open`](super::open) put it behind a lock.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
-use everleaf_pmem::Site;
 use everleaf_pool::{Audit, Format, KeyType, Pool, Shutdown};
 
-use super::super::{Parameters, SITES, open};
+use super::super::{Parameters, open};
 use super::model::TestKey;
 
 /// What is done.
@@ -214,9 +213,6 @@ impl<K: TestKey> Subject for Program<K> {
         opened.check().map_err(|e| format!("an epoch later: {e}"))?;
         let found = opened.content(&numbers)?;
         if found == ended { Ok(()) } else { Err(format!("{found:?} instead of {ended:?}")) }
-    }
-    fn sites(&self) -> Vec<Site> {
-        SITES.to_vec()
     }
     fn describe_operation(&self, operation: usize) -> String {
         format!("{:?}", self.acts[operation])

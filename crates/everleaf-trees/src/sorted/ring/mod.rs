@@ -122,24 +122,8 @@ mod remove;
 mod shift;
 mod split;
 
-use everleaf_pmem::{Site, declared_sites};
-
 pub(super) use insert::insert_entry;
 pub(super) use merge::open_dead_slots;
 pub(super) use recover::{end_step, resolved};
 pub(super) use remove::remove_entry;
 pub(super) use split::{truncate, truncate_again};
-
-/// Every barrier of the index.
-pub(super) const SITES: &[Site] = declared_sites![
-    "shift.rs",
-    "insert.rs",
-    "remove.rs",
-    "split.rs",
-    "merge.rs",
-    "recover.rs",
-    "../update.rs",
-    "../split.rs",
-    "../merge.rs",
-    "../recover.rs",
-];

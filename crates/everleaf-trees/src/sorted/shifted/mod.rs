@@ -120,23 +120,8 @@ mod recover;
 mod remove;
 mod split;
 
-use everleaf_pmem::{Site, declared_sites};
-
 pub(super) use insert::{insert_entry, terminate};
 pub(super) use merge::{commit_taken, has_absorbed};
 pub(super) use recover::{begin_session, end_step, resolved};
 pub(super) use remove::remove_entry;
 pub(super) use split::{truncate, truncate_again};
-
-/// Every barrier of the index.
-pub(super) const SITES: &[Site] = declared_sites![
-    "insert.rs",
-    "remove.rs",
-    "split.rs",
-    "merge.rs",
-    "recover.rs",
-    "../update.rs",
-    "../split.rs",
-    "../merge.rs",
-    "../recover.rs",
-];

@@ -1,4 +1,4 @@
-//! What the source files of a crate say of each other: for tests of the crate's own structure.
+//! What the source files of a crate say of each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
