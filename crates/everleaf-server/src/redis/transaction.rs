@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::call::{Failure, Outcome, TOO_LONG, is, wrong_number};
+use super::call::{Failure, Outcome, is, wrong_number};
 use super::reply::Reply;
 use super::session::{Asked, Session, failed};
 use crate::data::{Work, key_row};
@@ -120,11 +120,9 @@ impl Session {
                     failed(failure, &mut Reply::to(out, self.three));
                 }
             }
-            if out.len() > end {
-                return Err(TOO_LONG.into());
-            }
+            // Here, so that what has no room is not made to its end.
+            self.take_room(out.len(), start)?;
         }
-        self.take_room(out.len(), start)?;
         Ok(work.commit()?)
     }
 

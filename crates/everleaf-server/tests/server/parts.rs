@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everleaf::{Clock, CreateOptions};
+use everleaf::{Clock, CreateOptions, DurabilityMode};
 use everleaf_server::{Database, Limits, ServeOptions, Shared, Then, memcached, redis};
 use tempfile::TempDir;
 
@@ -27,8 +27,9 @@ struct Pool {
 fn pool() -> Pool {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::manual(1_700_000_000_000);
-    let create =
-        CreateOptions::new().size_bytes(32 << 20).max_size_bytes(1 << 30).clock(clock.clone());
+    let create = CreateOptions::new().size_bytes(32 << 20).max_size_bytes(1 << 30);
+    // Nothing here depends on what is durable.
+    let create = create.clock(clock.clone()).durability(DurabilityMode::Process);
     let store = create.create(folder.path().join("a.pool")).unwrap();
     let data = Arc::new(Database::over(store, clock.clone()).unwrap());
     let limits = Limits {
