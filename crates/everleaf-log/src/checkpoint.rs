@@ -72,7 +72,7 @@ impl Core {
         }
         let (number, clean) = (control.number + 1, last);
         let next = Control { number, redo, stamp, clean, ..*control };
-        next.write(&*self.control_file)?; // C6
+        next.write(&*self.control_file, self.weak)?; // C6
         *control = next;
         self.redo_bytes.store(redo_bytes, Relaxed);
         self.checkpoints.fetch_add(1, Relaxed);

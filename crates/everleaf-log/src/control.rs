@@ -1,11 +1,18 @@
 //! The control file: where the log begins.
 //!
-//! Two blocks of 4096 bytes that are written in turn, so a torn write leaves the one before. Both
-//! carry a checksum; the valid one with the greater number counts.
+//! Two slots that are written in turn, so that a torn write leaves the one before. A slot has two
+//! blocks of 4096 bytes with the same content, written at once; a disk that damages one of them
+//! damages no other. Each block carries a number and a checksum, within one sector: so after a power
+//! failure each is what it was or what was written, and of a slot the greater number counts.
+//!
+//! Both slots are written when the log is made. One of which neither block can be read is damage:
+//! it may be the newer one, and its segments may be the only ones that are left.
 
 use std::io;
 
 use crate::disk::{BLOCK, Disk, DiskFile};
+use crate::segment::{FIRST, LIMIT};
+use crate::weak::{Weak, Weakness};
 use crate::{Damage, LogError};
 
 /// Its name in the folder of the log.
@@ -13,9 +20,13 @@ pub(crate) const NAME: &str = "control";
 /// The first eight bytes of a control block, "ELlogctl".
 const MAGIC: u64 = u64::from_le_bytes(*b"ELlogctl");
 /// Version of the log's format.
-const VERSION: u64 = 1;
-/// Words of a block, its checksum being the last.
+const VERSION: u64 = 2;
+/// Words of a block, its checksum being the last, in each version.
 const WORDS: usize = 18;
+/// Bytes of a slot.
+const SLOT: u64 = 2 * BLOCK;
+/// Greater numbers are none that a log can reach.
+const MAX_NUMBER: u64 = 1 << 62;
 
 /// A place between two groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +60,6 @@ pub(crate) struct Control {
     pub previous_session: u64,
     /// Where replay begins.
     pub redo: Place,
-    /// Length of the redo point's segment.
-    pub segment_bytes: u64,
     /// What the file of the pool bears, durably; none while that is being settled.
     pub stamp: Option<Stamp>,
     /// Nothing follows the redo point: the session was closed.
@@ -73,11 +82,11 @@ impl Control {
             self.redo.offset,
             self.redo.number,
             u64::from(self.redo.before),
-            self.segment_bytes,
             stamp.session,
             stamp.number,
             u64::from(stamp.checksum),
             flags,
+            0,
             0,
         ];
         let mut block = [0; BLOCK as usize];
@@ -99,15 +108,17 @@ impl Control {
         }
         let words = bytes.as_chunks::<8>().0;
         let word = |i: usize| u64::from_le_bytes(words[i]);
+        let supported = VERSION;
         match (word(0), word(1)) {
             (MAGIC, VERSION) => {}
-            (MAGIC, found) => {
-                return Some(Err(LogError::NewerVersion { found, supported: VERSION }));
+            (MAGIC, found) if found < supported => {
+                return Some(Err(LogError::OlderVersion { found, supported }));
             }
+            (MAGIC, found) => return Some(Err(LogError::NewerVersion { found, supported })),
             _ => return None,
         }
-        let stamp = Stamp { session: word(12), number: word(13), checksum: word(14) as u32 };
-        Some(Ok(Self {
+        let stamp = Stamp { session: word(11), number: word(12), checksum: word(13) as u32 };
+        let control = Self {
             number: word(2),
             uuid: u128::from(word(3)) | u128::from(word(4)) << 64,
             session: word(5),
@@ -118,45 +129,82 @@ impl Control {
                 number: word(9),
                 before: word(10) as u32,
             },
-            segment_bytes: word(11),
-            stamp: (word(15) & 2 != 0).then_some(stamp),
-            clean: word(15) & 1 != 0,
-        }))
+            stamp: (word(14) & 2 != 0).then_some(stamp),
+            clean: word(14) & 1 != 0,
+        };
+        control.is_sane().then_some(Ok(control))
     }
 
-    /// Writes the block in place of the older one, and syncs it.
-    pub(crate) fn write(&self, file: &dyn DiskFile) -> Result<(), LogError> {
+    /// Whether a log can state this: what no log has reached could only be counted beyond.
+    fn is_sane(&self) -> bool {
+        let Place { segment, offset, number, .. } = self.redo;
+        (1..MAX_NUMBER).contains(&number)
+            && self.number < MAX_NUMBER
+            && segment < MAX_NUMBER
+            && offset.is_multiple_of(BLOCK)
+            && (FIRST..=LIMIT).contains(&offset)
+    }
+
+    fn offset(&self) -> u64 {
+        self.number % 2 * SLOT
+    }
+
+    /// The first of a new log: both slots, of which the older one has the same content. The control
+    /// block that counts.
+    pub(crate) fn create(self, file: &dyn DiskFile, weak: Weakness) -> Result<Self, LogError> {
+        let next = Self { number: self.number + 1, ..self };
+        self.write(file, weak)?;
+        next.write(file, weak)?;
+        Ok(next)
+    }
+
+    /// Writes both blocks of the older slot, and syncs them.
+    ///
+    /// Crash before the sync: each block is the one before it in the slot, or this one, and nothing
+    /// has been done that needs this one.
+    pub(crate) fn write(&self, file: &dyn DiskFile, weak: Weakness) -> Result<(), LogError> {
+        let block = self.encode();
+        let blocks = [block, if weak.is(Weak::ControlOnce) { [0; BLOCK as usize] } else { block }];
         let write = || -> io::Result<()> {
-            file.write(self.number % 2 * BLOCK, &self.encode())?;
-            file.sync()
+            file.write(self.offset(), blocks.as_flattened())?;
+            if weak.is(Weak::ControlNotSynced) { Ok(()) } else { file.sync() }
         };
         write().map_err(LogError::io("writing the log's control file"))
     }
 
-    /// The block that counts.
-    pub(crate) fn read(disk: &dyn Disk) -> Result<Self, LogError> {
-        let damaged = LogError::damaged(Damage::Control, 0);
+    /// The newest in each slot; none in one that cannot be read.
+    fn slots(disk: &dyn Disk) -> Result<[Option<Self>; 2], LogError> {
         let file = match disk.open(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LogError::Missing),
             file => file.map_err(LogError::io("opening the log's control file"))?,
         };
-        let failed = LogError::io("reading the log's control file");
-        match file.length() {
-            Ok(length) if length < 2 * BLOCK => return Err(damaged),
-            Ok(_) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let mut blocks = [0; 2 * BLOCK as usize];
-        file.read(0, &mut blocks).map_err(failed)?;
-        let mut newest: Option<Self> = None;
-        for block in blocks.as_chunks::<{ BLOCK as usize }>().0 {
-            if let Some(found) = Self::decode(block) {
-                let found = found?;
-                if newest.is_none_or(|newest| newest.number < found.number) {
-                    newest = Some(found);
-                }
+        let failed = |source| LogError::io("reading the log's control file")(source);
+        let mut blocks = [0; 2 * SLOT as usize];
+        let there = file.length().map_err(failed)?.min(2 * SLOT) as usize;
+        file.read(0, &mut blocks[..there]).map_err(failed)?;
+        let mut slots: [Option<Self>; 2] = [None; 2];
+        for (i, block) in blocks.as_chunks::<{ BLOCK as usize }>().0.iter().enumerate() {
+            let Some(found) = Self::decode(block) else { continue };
+            let (found, slot) = (found?, &mut slots[i / 2]);
+            let newer = slot.is_none_or(|other| other.number < found.number);
+            if found.offset() == i as u64 / 2 * SLOT && newer {
+                *slot = Some(found);
             }
         }
-        newest.ok_or(damaged)
+        Ok(slots)
+    }
+
+    /// The block that counts.
+    pub(crate) fn read(disk: &dyn Disk, weak: Weakness) -> Result<Self, LogError> {
+        let slots = Self::slots(disk)?;
+        let whole = slots.iter().all(Option::is_some) || weak.is(Weak::ControlFallsBack);
+        let newest = slots.into_iter().flatten().max_by_key(|control| control.number);
+        newest.filter(|_| whole).ok_or(LogError::damaged(Damage::Control, 0))
+    }
+
+    /// The newest that can be read of a damaged control file.
+    pub(crate) fn newest_of_damaged(disk: &dyn Disk) -> Option<Self> {
+        let slots = Self::slots(disk).ok()?;
+        slots.into_iter().flatten().max_by_key(|control| control.number)
     }
 }

@@ -36,6 +36,17 @@ pub enum LogError {
         /// The one that is known.
         supported: u64,
     },
+    /// A log of an earlier release.
+    #[error(
+        "the log has format {found} and this release knows {supported}: copy the pool with the \
+        release that made it"
+    )]
+    OlderVersion {
+        /// Its version.
+        found: u64,
+        /// The one that is known.
+        supported: u64,
+    },
     /// The log is damaged where it was durable.
     #[error("the log is damaged: {what}, in segment {segment}; restore the pool from a backup")]
     Damaged {
@@ -64,7 +75,7 @@ pub enum LogError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Neither control block can be read.
+    /// A control block cannot be read, nor its copy.
     #[error("its control file cannot be read")]
     Control,
     /// A group that was durable is not valid, or a later one knows of it.
@@ -73,7 +84,10 @@ pub enum Damage {
     /// A segment is shorter than it was made.
     #[error("the segment is truncated")]
     Truncated,
-    /// A segment with which the log begins is not there.
+    /// The first block of a segment is not what it was made with.
+    #[error("the header of the segment cannot be read")]
+    SegmentHeader,
+    /// A segment of which the log speaks is not there.
     #[error("the segment is missing")]
     MissingSegment,
     /// A group speaks of what no pool has.

@@ -39,6 +39,8 @@ pub(crate) struct Header {
     pub previous_session: u64,
     /// Whether the control block of this session is durable: so it may have acknowledged writes.
     pub served: bool,
+    /// Whether it is the last one of its segment: the next segment is there, durably.
+    pub closes: bool,
     /// The segment that it stands in.
     pub segment: u64,
     /// One more than that of the group before.
@@ -67,7 +69,7 @@ impl Header {
         put((self.uuid >> 64) as u64);
         put(self.session);
         put(self.previous_session);
-        put(u64::from(self.served));
+        put(u64::from(self.served) | u64::from(self.closes) << 1);
         put(self.segment);
         put(self.number);
         put(self.synced_through);
@@ -88,7 +90,7 @@ impl Header {
             return None;
         }
         let uuid = u128::from(next()?) | u128::from(next()?) << 64;
-        let (session, previous_session, served) = (next()?, next()?, next()? != 0);
+        let (session, previous_session, flags) = (next()?, next()?, next()?);
         let (segment, number, synced_through) = (next()?, next()?, next()?);
         let (payload_bytes, crcs) = (next()?, next()?);
         let (before, payload_crc) = (crcs as u32, (crcs >> 32) as u32);
@@ -96,7 +98,8 @@ impl Header {
             uuid,
             session,
             previous_session,
-            served,
+            served: flags & 1 != 0,
+            closes: flags & 2 != 0,
             segment,
             number,
             before,
@@ -217,6 +220,7 @@ mod tests {
             session: 2,
             previous_session: 3,
             served: true,
+            closes: false,
             segment: 4,
             number: 5,
             before: 6,
@@ -226,6 +230,8 @@ mod tests {
         };
         let (bytes, crc) = header.encode();
         assert_eq!(Header::decode(&bytes), Some((header, crc)));
+        let last = Header { served: false, closes: true, ..header };
+        assert_eq!(Header::decode(&last.encode().0).unwrap().0, last);
         assert_eq!(header.total_bytes(), Some(8192));
         for bit in 0..HEADER * 8 {
             let mut flipped = bytes;

@@ -18,15 +18,17 @@
 //! * I2: the file of the pool holds only what durable groups hold. A checkpoint copies lines that
 //!   have no uncaptured word, and waits for the group that is open afterwards.
 //! * I3: a block of the log that may have been acknowledged is never written again.
-//! * I4: a segment is removed when a durable control block says that the log begins behind it.
+//! * I4: a segment is removed when a durable control block says that the log begins behind it. From
+//!   there on the numbers of the segments have no gap, and each knows its own length.
 //! * I5: nothing is served that exists in the page cache only. Opening copies the valid log into
 //!   segments of a session of its own and syncs them first.
 //! * I6: after the first error nothing more is logged, and nothing more is acknowledged.
 //!
 //! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `simulated` (one
-//! whose power fails) · `error` · `group` (the bytes of a group) · `control` (where the log begins)
-//! · `writer` (segments, appending) · `lines` (what is new in each line) · `core` (captures, group
-//! commit) · `checkpoint` · `recover` · `media` (the media) · `thread` (what happens meanwhile).
+//! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups) ·
+//! `control` (where the log begins) · `writer` (appending) · `reader` (groups one after the other) ·
+//! `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` · `recover` ·
+//! `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -39,7 +41,10 @@ mod folder;
 mod group;
 mod lines;
 mod media;
+mod reader;
 mod recover;
+mod salvage;
+mod segment;
 mod simulated;
 #[cfg(test)]
 mod tests;
@@ -53,6 +58,7 @@ pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder, base_file};
 pub use self::media::{LogOptions, Logged};
 pub use self::recover::{Base, read_only};
+pub use self::salvage::read_damaged;
 pub use self::simulated::{SimulatedDisk, SimulatedFile};
 
 /// A random identity for a pool and its log.

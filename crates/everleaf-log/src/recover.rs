@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A session that was closed is gone on with where it ended: no group follows there, so R2, R4 and
-//! R5 have nothing to do.
+//! R5 have nothing to do. Its last segment keeps its length, whatever that of new ones is.
 //!
 //! The end of the log is the first invalid group. If a later one of the same session knows that it
 //! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not
@@ -28,11 +28,13 @@ use crate::checkpoint::{put_stamp, stamp_in};
 use crate::control::{self, Control, Place, Stamp};
 use crate::core::{Core, Parts};
 use crate::disk::{BLOCK, Disk, DiskFile, PIECE};
-use crate::group::{Capture, HEADER, Header, WORDS, decode_payload};
+use crate::group::{Capture, WORDS, decode_payload};
 use crate::lines::Lines;
 use crate::media::LogOptions;
+use crate::reader::Reader;
+use crate::segment::{Segment, segment_numbers};
 use crate::weak::{Weak, Weakness};
-use crate::writer::{Writer, segment_name, segment_number};
+use crate::writer::Writer;
 use crate::{Damage, LogError};
 
 /// Captures that a recovery writes in one group.
@@ -52,12 +54,50 @@ pub struct Base {
     pub stamp_offset: u64,
 }
 
-/// What the groups of a log have left in memory.
-struct Replayed {
+/// The pool in memory, as its file and groups of the log leave it.
+pub(crate) struct Image {
     hardware: Hardware,
     lines: Lines,
     /// The lines that were captured, in the order of the log.
     captured: Vec<u64>,
+    /// Whether every group was inside the pool.
+    inside: bool,
+}
+
+impl Image {
+    /// The file of the pool, and the stamp in it.
+    pub(crate) fn read(base: &Base) -> Result<(Self, Stamp), LogError> {
+        let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
+        let hardware = memory(bytes, base.max_bytes.max(bytes))?;
+        let stamp = read_base(base, &hardware, bytes)?;
+        let lines = Lines::new(hardware.region().max_len());
+        Ok((Self { hardware, lines, captured: Vec::new(), inside: true }, stamp))
+    }
+
+    /// Sets the words of a group.
+    pub(crate) fn apply(&mut self, payload: &[u8]) {
+        let Self { hardware, lines, captured, inside } = self;
+        *inside &= decode_payload(payload, |capture| {
+            let Some(cells) = hardware.region().cells(capture.line * LINE as u64, WORDS) else {
+                *inside = false;
+                return;
+            };
+            for word in (0..WORDS).filter(|word| capture.mask & 1 << word != 0) {
+                hardware.store(&cells[word], capture.words[word]);
+            }
+            lines.add(capture.line, capture.mask);
+            captured.push(capture.line);
+        });
+    }
+
+    pub(crate) fn into_region(self) -> Region {
+        self.hardware.into_region()
+    }
+}
+
+/// What the groups of a log have left.
+pub(crate) struct Replayed {
+    pub(crate) image: Image,
     /// Where the valid groups end.
     end: Place,
     control: Control,
@@ -68,8 +108,7 @@ struct Replayed {
 /// # Errors
 /// [`LogError`].
 pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
-    let (region, _) = replay(base, disk, Weakness::default())?;
-    Ok(region.hardware.into_region())
+    Ok(replay(base, disk, Weakness::default())?.image.into_region())
 }
 
 /// A new log in an empty folder, for a pool of `bytes` bytes whose file means nothing yet.
@@ -83,23 +122,21 @@ pub(crate) fn create(
     base.file.allocate(bytes).map_err(LogError::io("allocating the pool"))?;
     let hardware = memory(bytes, base.max_bytes)?;
     let control_file = disk.create(control::NAME).map_err(making)?;
-    control_file.allocate(2 * BLOCK).map_err(making)?;
     let session = random_word();
     let place = Place { segment: 0, offset: 0, number: 1, before: 0 };
     let mut writer = Writer::new(Arc::clone(&disk), base.uuid, place, options.segment_bytes);
     (writer.session, writer.served, writer.weak) = (session, true, options.weak);
     writer.next_segment(0).map_err(making)?;
     let control = Control {
-        number: 1,
+        number: 0,
         uuid: base.uuid,
         session,
         previous_session: 0,
         redo: writer.place,
-        segment_bytes: options.segment_bytes,
         stamp: None,
         clean: false,
     };
-    control.write(&*control_file)?;
+    let control = control.create(&*control_file, options.weak)?;
     disk.sync().map_err(making)?;
     Ok(Core::new(Parts {
         lines: Lines::new(hardware.region().max_len()),
@@ -120,21 +157,24 @@ pub(crate) fn open(
     options: LogOptions,
 ) -> Result<Core, LogError> {
     let failed = |source| LogError::io("writing the log of a new session")(source);
-    let (replayed, weak) = (replay(base, &*disk, options.weak)?.0, options.weak); // R1
-    let Replayed { hardware, lines, mut captured, end, control } = replayed;
+    let weak = options.weak;
+    let Replayed { image, end, control } = replay(base, &*disk, weak)?; // R1
+    let Image { hardware, lines, mut captured, .. } = image;
     let control_file = disk.open(control::NAME).map_err(failed)?;
-    let goes_on = control.clean || weak.is(Weak::SessionsAreOne) || weak.is(Weak::ServeTheCache);
-    let last = last_segment(&*disk).map_err(failed)?.max(end.segment);
-    if goes_on {
-        Writer::remove_behind(&*disk, end.segment).map_err(failed)?;
-    }
+    let last = segment_numbers(&*disk)?.last().copied().unwrap_or(0).max(end.segment);
+    let goes_on = control.clean && last == end.segment
+        || weak.is(Weak::SessionsAreOne)
+        || weak.is(Weak::ServeTheCache);
+    Writer::remove_unfinished(&*disk).map_err(failed)?;
     let mut writer = Writer::new(Arc::clone(&disk), base.uuid, end, options.segment_bytes);
     writer.session = if weak.is(Weak::SessionsAreOne) { control.session } else { random_word() };
     (writer.previous_session, writer.weak) = (control.session, weak);
     if goes_on {
-        let file = disk.open(&segment_name(end.segment)).map_err(failed)?;
-        writer.file_bytes = file.length().map_err(failed)?;
-        writer.file = Some(file);
+        let missing = LogError::damaged(Damage::MissingSegment, end.segment);
+        let segment = Segment::open(&*disk, end.segment, base.uuid)?.ok_or(missing)?;
+        let own = weak.is(Weak::SizeOfTheSession);
+        writer.file_bytes = if own { options.segment_bytes } else { segment.bytes };
+        writer.file = Some(segment.file);
     } else {
         writer.place.segment = last; // Those behind the end may hold groups: they are not reused.
         writer.next_segment(0).map_err(failed)?;
@@ -151,12 +191,11 @@ pub(crate) fn open(
         session: writer.session,
         previous_session: control.session,
         redo,
-        segment_bytes: options.segment_bytes,
         stamp: control.stamp.filter(|_| goes_on),
         clean: false,
         ..control
     };
-    served.write(&*control_file)?; // R3
+    served.write(&*control_file, weak)?; // R3
     writer.served = true;
     let control = if goes_on { served } else { settle(base, &served, &writer, &*control_file)? };
     let removed = if goes_on { Ok(()) } else { Writer::remove_before(&*disk, redo.segment) };
@@ -196,7 +235,9 @@ fn copy_log(
         writer.append(&captures)?;
     }
     let (files, place) = writer.take_unsynced();
-    files.iter().try_for_each(|file| file.sync())?;
+    if !writer.weak.is(Weak::CopyNotSynced) {
+        files.iter().try_for_each(|file| file.sync())?;
+    }
     writer.note_synced(place);
     Ok(())
 }
@@ -222,46 +263,31 @@ fn settle(
     };
     write().map_err(LogError::io("writing the file of the pool"))?;
     let settled = Control { number: served.number + 1, stamp: Some(stamp), ..*served };
-    settled.write(control_file)?;
+    settled.write(control_file, writer.weak)?;
     Ok(settled)
 }
 
 /// R1.
-fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<(Replayed, ()), LogError> {
-    let control = Control::read(disk)?;
+pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Replayed, LogError> {
+    let control = Control::read(disk, weak)?;
     if control.uuid != base.uuid {
         return Err(LogError::Foreign);
     }
-    let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
-    let hardware = memory(bytes, base.max_bytes.max(bytes))?;
-    let stamp = read_base(base, &hardware, bytes)?;
-    let lines = Lines::new(hardware.region().max_len());
-    let mut captured = Vec::new();
     let mut log = Reader::new(disk, &control, weak)?;
-    let mut inside = true;
+    let (mut image, stamp) = Image::read(base)?;
     let mut knows_stamp = log.is_at(stamp);
-    while let Some(payload) = log.next()? {
-        inside &= decode_payload(payload, |capture| {
-            let Some(cells) = hardware.region().cells(capture.line * LINE as u64, WORDS) else {
-                inside = false;
-                return;
-            };
-            for word in (0..WORDS).filter(|word| capture.mask & 1 << word != 0) {
-                hardware.store(&cells[word], capture.words[word]);
-            }
-            lines.add(capture.line, capture.mask);
-            captured.push(capture.line);
-        });
+    while log.next()? {
+        image.apply(log.payload());
         knows_stamp |= log.is_at(stamp);
     }
-    if !inside {
+    if !image.inside {
         return Err(LogError::damaged(Damage::Outside, log.end.segment));
     }
     log.check_end()?;
     let end = log.end;
     match control.stamp {
         Some(durable) if durable != stamp && !knows_stamp => Err(LogError::OtherTime),
-        _ => Ok((Replayed { hardware, lines, captured, end, control }, ())),
+        _ => Ok(Replayed { image, end, control }),
     }
 }
 
@@ -293,129 +319,4 @@ fn memory(bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
 
 fn random_word() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0 | 1 // Zero is no session.
-}
-
-fn last_segment(disk: &dyn Disk) -> io::Result<u64> {
-    Ok(disk.names()?.iter().filter_map(|name| segment_number(name)).max().unwrap_or(0))
-}
-
-/// Goes through the groups of a session.
-struct Reader<'d> {
-    disk: &'d dyn Disk,
-    control: &'d Control,
-    /// The segment of `end`.
-    bytes: Vec<u8>,
-    /// Where the next group would be.
-    end: Place,
-    weak: Weakness,
-}
-
-impl<'d> Reader<'d> {
-    fn new(disk: &'d dyn Disk, control: &'d Control, weak: Weakness) -> Result<Self, LogError> {
-        let end = control.redo;
-        let missing = LogError::damaged(Damage::MissingSegment, end.segment);
-        let mut reader = Self { disk, control, bytes: Vec::new(), end, weak };
-        reader.bytes = reader.segment(end.segment)?.ok_or(missing)?;
-        Ok(reader)
-    }
-
-    /// What a segment holds; none if there is none.
-    fn segment(&self, number: u64) -> Result<Option<Vec<u8>>, LogError> {
-        let failed = |source| LogError::io("reading the log")(source);
-        let file = match self.disk.open(&segment_name(number)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(failed)?,
-        };
-        let length = file.length().map_err(failed)?;
-        if length < self.control.segment_bytes {
-            return Err(LogError::damaged(Damage::Truncated, number));
-        }
-        let mut bytes = vec![0; length as usize];
-        file.read(0, &mut bytes).map_err(failed)?;
-        Ok(Some(bytes))
-    }
-
-    /// Whether the groups so far end with the one that a stamp names.
-    fn is_at(&self, stamp: Stamp) -> bool {
-        let here = (self.control.session, self.end.number - 1, self.end.before);
-        (stamp.session, stamp.number, stamp.checksum) == here
-    }
-
-    /// The payload of the next group; none at the end.
-    fn next(&mut self) -> Result<Option<&[u8]>, LogError> {
-        let mut at = self.end.offset;
-        let mut found = self.valid(&self.bytes, self.end.segment, at)?;
-        if found.is_none()
-            && let Some(bytes) = self.segment(self.end.segment + 1)?
-            && let Some(group) = self.valid(&bytes, self.end.segment + 1, 0)?
-        {
-            (self.bytes, self.end.segment, at) = (bytes, self.end.segment + 1, 0);
-            found = Some(group);
-        }
-        let Some((header, checksum)) = found else { return Ok(None) };
-        let payload = at as usize + HEADER;
-        self.end.offset = at + header.total_bytes().unwrap_or(BLOCK);
-        (self.end.number, self.end.before) = (header.number + 1, checksum);
-        Ok(Some(&self.bytes[payload..payload + header.payload_bytes as usize]))
-    }
-
-    /// The header of the next group if it is in `bytes` at `at`, whole.
-    fn valid(
-        &self,
-        bytes: &[u8],
-        segment: u64,
-        at: u64,
-    ) -> Result<Option<(Header, u32)>, LogError> {
-        let Some(group) = bytes.get(at as usize..) else { return Ok(None) };
-        let Some((header, checksum)) = Header::decode(group) else { return Ok(None) };
-        let one = self.weak.is(Weak::SessionsAreOne);
-        let next = header.uuid == self.control.uuid
-            && header.segment == segment
-            && header.number == self.end.number
-            && (one || header.session == self.control.session && header.before == self.end.before);
-        if !next {
-            return Ok(None);
-        }
-        let payload = usize::try_from(header.payload_bytes)
-            .ok()
-            .and_then(|length| group.get(HEADER..)?.get(..length));
-        let Some(payload) = payload else {
-            return Err(LogError::damaged(Damage::Truncated, segment));
-        };
-        let whole = crc32c::crc32c(payload) == header.payload_crc;
-        let whole = whole || self.weak.is(Weak::NoChecksum);
-        Ok(whole.then_some((header, checksum)))
-    }
-
-    /// Whether what looks like the end is one: no later group knows of a durable one there.
-    fn check_end(&self) -> Result<(), LogError> {
-        let mut segment = self.end.segment;
-        self.check_behind(&self.bytes, segment, self.end.offset)?;
-        while let Some(bytes) = self.segment(segment + 1)? {
-            segment += 1;
-            self.check_behind(&bytes, segment, 0)?;
-        }
-        Ok(())
-    }
-
-    fn check_behind(&self, bytes: &[u8], segment: u64, from: u64) -> Result<(), LogError> {
-        for block in bytes.chunks(BLOCK as usize).skip((from / BLOCK) as usize) {
-            let Some((header, _)) = Header::decode(block) else { continue };
-            if header.uuid != self.control.uuid {
-                continue;
-            }
-            let same = header.session == self.control.session;
-            let knows = header.synced_through >= self.end.number;
-            if same && (knows && !self.weak.is(Weak::DamageIsTail))
-                || same && self.weak.is(Weak::TailIsDamage)
-            {
-                return Err(LogError::damaged(Damage::Group, self.end.segment));
-            }
-            let follows = header.previous_session == self.control.session && header.served;
-            if !same && follows {
-                return Err(LogError::damaged(Damage::UnknownSession, segment));
-            }
-        }
-        Ok(())
-    }
 }

@@ -163,6 +163,11 @@ impl SimulatedDisk {
         self.state.lock().cut = Some(cut);
     }
 
+    /// Whether the power has failed.
+    pub fn is_off(&self) -> bool {
+        self.state.lock().is_off()
+    }
+
     /// Lets a sync fail once, after `successes` others.
     pub fn fail_sync_after(&self, successes: u64) {
         self.state.lock().failing_sync = Some(successes);

@@ -135,8 +135,8 @@ fn make_spare(core: &Core) {
         let log = core.log.lock();
         log.wants_spare().then(|| log.spare_parts())
     };
-    if let Some((disk, bytes)) = parts
-        && let Ok(file) = Writer::make_spare(&*disk, bytes)
+    if let Some((disk, says)) = parts
+        && let Ok(file) = Writer::make_spare(&*disk, says)
     {
         core.log.lock().put_spare(file);
     }

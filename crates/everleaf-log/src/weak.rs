@@ -25,6 +25,24 @@ pub(crate) enum Weak {
     BaseNotSynced,
     /// A group's payload is not checked.
     NoChecksum,
+    /// A session that goes on takes the length of its own segments for that of all.
+    SizeOfTheSession,
+    /// A segment that is missing is taken for the end of the log.
+    GapIsEnd,
+    /// A segment is used before its content is durable.
+    SegmentNotSynced,
+    /// The last group of a segment is written before the name of the next one is durable.
+    CloseBeforeName,
+    /// The last group of a segment is not synced with the first of the next.
+    CloseNotSynced,
+    /// A new session does not sync what it has copied before it serves.
+    CopyNotSynced,
+    /// The control block is not synced.
+    ControlNotSynced,
+    /// The control block is written once.
+    ControlOnce,
+    /// A control block that cannot be read is passed over for the one before.
+    ControlFallsBack,
 }
 
 /// What is left out; nothing as a rule.

@@ -1,31 +1,15 @@
 //! Appending groups to segments.
-//!
-//! A segment is made under another name, filled with zeros and synced; then it gets its name, and
-//! the folder is synced; then it is written. So a segment that is too short is damaged.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::control::Place;
-use crate::disk::{Disk, DiskFile, to_block};
+use crate::disk::{BLOCK, Disk, DiskFile, to_block};
 use crate::group::{Capture, HEADER, Header, encode_payload};
+use crate::segment::{
+    FIRST, LIMIT, SPARE, UNFINISHED, bytes_for, make, segment_name, segment_number,
+};
 use crate::weak::{Weak, Weakness};
-
-/// The name of a segment that is being made.
-const UNFINISHED: &str = "segment.new";
-/// The name of a segment that was made ahead of need.
-const SPARE: &str = "segment.spare";
-
-/// The name of a segment.
-pub(crate) fn segment_name(number: u64) -> String {
-    format!("segment-{number:016x}")
-}
-
-/// The number of the segment with this name.
-pub(crate) fn segment_number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("segment-").filter(|digits| digits.len() == 16)?;
-    u64::from_str_radix(digits, 16).ok()
-}
 
 /// Where a session writes.
 pub(crate) struct Writer {
@@ -35,7 +19,7 @@ pub(crate) struct Writer {
     pub(crate) previous_session: u64,
     /// Whether the control block of the session is durable.
     pub(crate) served: bool,
-    /// Length of a new segment, if its first group is not longer.
+    /// Length of a new segment, if its first group has room there.
     pub(crate) segment_bytes: u64,
     /// Where the next group goes.
     pub(crate) place: Place,
@@ -64,7 +48,7 @@ impl Writer {
             session: 0,
             previous_session: 0,
             served: false,
-            segment_bytes,
+            segment_bytes: to_block(segment_bytes.min(LIMIT)).max(bytes_for(BLOCK)),
             place,
             file: None,
             file_bytes: 0,
@@ -80,57 +64,91 @@ impl Writer {
 
     /// Appends a group; it is durable once [`take_unsynced`](Self::take_unsynced) was synced.
     pub(crate) fn append(&mut self, captures: &[Capture]) -> io::Result<()> {
-        self.buffer.clear();
-        self.buffer.resize(HEADER, 0);
-        encode_payload(captures, &mut self.buffer);
-        let end = self.buffer.len();
+        let mut group = std::mem::take(&mut self.buffer);
+        group.clear();
+        group.resize(HEADER, 0);
+        encode_payload(captures, &mut group);
+        let appended = self.append_encoded(&mut group);
+        self.buffer = group;
+        appended
+    }
+
+    /// A group behind room for its header. In its segment there is room for one block more.
+    fn append_encoded(&mut self, group: &mut Vec<u8>) -> io::Result<()> {
+        let end = group.len();
         let total = to_block(end as u64);
-        self.buffer.resize(total as usize, 0);
-        if self.file.is_none() || self.place.offset + total > self.file_bytes {
+        group.resize(total as usize, 0);
+        if self.file.is_none() || self.place.offset + total + BLOCK > self.file_bytes {
             self.next_segment(total)?;
         }
+        self.put(group, end, false)
+    }
+
+    /// Writes a group of whole blocks, `end` bytes of which are of use.
+    fn put(&mut self, group: &mut [u8], end: usize, closes: bool) -> io::Result<()> {
         let Some(file) = self.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
         let header = Header {
             uuid: self.uuid,
             session: self.session,
             previous_session: self.previous_session,
             served: self.served,
+            closes,
             segment: self.place.segment,
             number: self.place.number,
             before: self.place.before,
             synced_through: self.synced_through,
             payload_bytes: (end - HEADER) as u64,
-            payload_crc: crc32c::crc32c(&self.buffer[HEADER..end]),
+            payload_crc: crc32c::crc32c(&group[HEADER..end]),
         };
         let (bytes, checksum) = header.encode();
-        self.buffer[..HEADER].copy_from_slice(&bytes);
-        file.write(self.place.offset, &self.buffer)?;
-        if !self.unsynced.last().is_some_and(|last| Arc::ptr_eq(last, &file)) {
+        group[..HEADER].copy_from_slice(&bytes);
+        file.write(self.place.offset, group)?;
+        let synced = closes && self.weak.is(Weak::CloseNotSynced);
+        if !synced && !self.unsynced.last().is_some_and(|last| Arc::ptr_eq(last, &file)) {
             self.unsynced.push(file);
         }
-        self.place.offset += total;
+        self.place.offset += group.len() as u64;
         self.place.number += 1;
         self.place.before = checksum;
-        self.appended_bytes += total;
+        self.appended_bytes += group.len() as u64;
         Ok(())
     }
 
-    /// Begins the next segment, with room for a group of `least` bytes.
-    pub(crate) fn next_segment(&mut self, least: u64) -> io::Result<()> {
-        let bytes = self.segment_bytes.max(least);
+    /// Begins the next segment, with room for a group of `group` bytes: S1 to S3 of `segment`.
+    pub(crate) fn next_segment(&mut self, group: u64) -> io::Result<()> {
+        let bytes = self.segment_bytes.max(bytes_for(group));
+        if bytes > LIMIT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let number = self.place.segment + 1;
-        let spare = self.spare.take().filter(|_| least <= self.segment_bytes);
+        let spare = self.spare.take().filter(|_| bytes == self.segment_bytes);
         let (file, name) = match spare {
             Some(file) => (file, SPARE),
-            None => (make(&*self.disk, UNFINISHED, bytes)?, UNFINISHED),
+            None => {
+                (make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?, UNFINISHED) // S1
+            }
         };
-        self.disk.rename(name, &segment_name(number))?;
+        if self.weak.is(Weak::CloseBeforeName) {
+            self.close_segment()?;
+        }
+        self.disk.rename(name, &segment_name(number))?; // S2
         if !self.weak.is(Weak::NameNotSynced) {
             self.disk.sync()?;
         }
+        if !self.weak.is(Weak::CloseBeforeName) {
+            self.close_segment()?; // S3
+        }
         (self.file, self.file_bytes) = (Some(file), bytes);
-        (self.place.segment, self.place.offset) = (number, 0);
+        (self.place.segment, self.place.offset) = (number, FIRST);
         Ok(())
+    }
+
+    /// Writes the last group of a segment.
+    fn close_segment(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            return Ok(()); // The session begins with the next one.
+        }
+        self.put(&mut [0; BLOCK as usize], HEADER, true)
     }
 
     /// Whether a segment should be made ahead of need: half of this one is used.
@@ -138,14 +156,14 @@ impl Writer {
         self.spare.is_none() && self.place.offset > self.file_bytes / 2
     }
 
-    /// What makes one, without the writer: its disk and its length.
-    pub(crate) fn spare_parts(&self) -> (Arc<dyn Disk>, u64) {
-        (Arc::clone(&self.disk), self.segment_bytes)
+    /// What makes one, without the writer: its disk, and what its header says.
+    pub(crate) fn spare_parts(&self) -> (Arc<dyn Disk>, (u128, u64)) {
+        (Arc::clone(&self.disk), (self.uuid, self.segment_bytes))
     }
 
     /// A segment made ahead of need, to be given to [`put_spare`](Self::put_spare).
-    pub(crate) fn make_spare(disk: &dyn Disk, bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        make(disk, SPARE, bytes)
+    pub(crate) fn make_spare(disk: &dyn Disk, says: (u128, u64)) -> io::Result<Arc<dyn DiskFile>> {
+        make(disk, SPARE, says, Weakness::default())
     }
 
     pub(crate) fn put_spare(&mut self, file: Arc<dyn DiskFile>) {
@@ -162,8 +180,8 @@ impl Writer {
         (self.synced_through, self.synced_checksum) = (place.number - 1, place.before);
     }
 
-    /// Removes the segments before `first`, and what was left unfinished. A removal that a crash
-    /// undoes is made again by the next opening.
+    /// Removes the segments before `first`. A removal that a crash undoes is made again by the next
+    /// opening.
     pub(crate) fn remove_before(disk: &dyn Disk, first: u64) -> io::Result<()> {
         for name in disk.names()? {
             if segment_number(&name).is_some_and(|number| number < first) {
@@ -173,22 +191,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the segments behind `last`, which no control block speaks of, and the unfinished.
-    pub(crate) fn remove_behind(disk: &dyn Disk, last: u64) -> io::Result<()> {
+    /// Removes what a session before has left unfinished.
+    pub(crate) fn remove_unfinished(disk: &dyn Disk) -> io::Result<()> {
         for name in disk.names()? {
-            let behind = segment_number(&name).is_some_and(|number| number > last);
-            if behind || name == UNFINISHED || name == SPARE {
+            if name == UNFINISHED || name == SPARE {
                 disk.remove(&name)?;
             }
         }
         Ok(())
     }
-}
-
-/// A file of zeros, durable but for its name.
-fn make(disk: &dyn Disk, name: &str, bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-    let file = disk.create(name)?;
-    file.allocate(bytes)?;
-    file.sync()?;
-    Ok(file)
 }

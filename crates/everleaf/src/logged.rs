@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everleaf_log::{
-    Base, Folder, LogError, LogOptions, Logged, NewFolder, base_file, new_uuid, read_only,
+    Base, Folder, LogError, LogOptions, Logged, NewFolder, base_file, new_uuid, read_damaged,
+    read_only,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
@@ -134,10 +135,15 @@ fn held(options: &OpenOptions, format: &Format) -> Result<Held, Error> {
     Ok(Held::of(ground, ground.weakened(mode, options.enough)))
 }
 
-/// What file and log of a damaged pool hold together, in memory, if the log can be read.
-pub(crate) fn open_damaged(path: &Path, locked: LockedFile) -> Result<Region, Error> {
+/// What file and log of a damaged pool hold together, in memory, and why the log is refused, if it
+/// is: of such a one, what stands before the damage.
+pub(crate) fn open_damaged(
+    path: &Path,
+    locked: LockedFile,
+) -> Result<(Region, Option<Error>), Error> {
     let (folder, disk) = open_folder(path, false)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
     let base = base_of(uuid, max_bytes, locked.into_file());
-    read_only(&base, &disk).map_err(failed(&folder))
+    let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
+    Ok((region, why.map(failed(&folder))))
 }

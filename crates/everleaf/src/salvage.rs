@@ -93,11 +93,11 @@ pub fn salvage_with(
     salvage_to(damaged.as_ref(), new.as_ref(), &mut watch)
 }
 
-/// What there is to be read; and, if the log beside the pool cannot be, why not.
+/// What there is to be read; and, if the log beside the pool is refused, why.
 fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
     let without_log = match lock_file(damaged, OpenMode::ReadOnly) {
         Ok(locked) if has_log(locked.format()) => match logged::open_damaged(damaged, locked) {
-            Ok(region) => return Ok((region, None)),
+            Ok(found) => return Ok(found),
             Err(error) => Some(error),
         },
         _ => None,

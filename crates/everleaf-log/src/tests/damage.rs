@@ -3,8 +3,8 @@
 use everleaf_pmem::Media;
 
 use super::*;
-use crate::disk::Disk;
-use crate::writer::segment_number;
+use crate::disk::{Disk, DiskFile};
+use crate::segment::segment_number;
 use crate::{Damage, LogError};
 
 /// A pool that was killed after `steps`, all of them acknowledged, and sealed.
@@ -91,26 +91,168 @@ fn a_truncated_or_missing_segment_is_an_error() {
             assert!(error.contains("truncated"), "{name} {blocks}: {error}");
         }
     }
-    let first = segments(&disk).remove(0);
-    disk.remove(&first).unwrap();
-    let error = outcome(&disk, &program).unwrap_err();
-    assert!(error.contains("missing"), "{error}");
 }
 
 #[test]
-fn a_damaged_control_block_is_noticed_or_harmless() {
-    let (disk, program) = killed_after(19);
-    for block in 0..2 {
-        let copy = disk.after_kill();
-        copy.change("control", |bytes| bytes[block * 4096 + 50] ^= 4).unwrap();
-        match outcome(&copy, &program) {
-            Ok(found) => assert_eq!(found, 19),
-            Err(error) => assert!(!error.contains("SILENT"), "block {block}: {error}"),
+fn a_missing_segment_is_an_error_whichever_it_is() {
+    let mut lost = 0;
+    for (disk, program) in (19..29).map(killed_after) {
+        for name in &segments(&disk) {
+            let copy = disk.after_kill();
+            copy.remove(name).unwrap();
+            let error = outcome(&copy, &program).unwrap_err();
+            assert!(error.contains("missing"), "{name}: {error}");
+            // Without the rule what it held is lost.
+            if let Ok(media) = open(&copy, Some(Weak::GapIsEnd)) {
+                lost += u64::from(program.judge(&media).is_err());
+                media.kill();
+            }
         }
     }
-    disk.change("control", |bytes| (bytes[50], bytes[4146]) = (!bytes[50], !bytes[4146])).unwrap();
-    let error = outcome(&disk, &program).unwrap_err();
-    assert!(error.contains("control"), "{error}");
+    assert!(lost > 0, "nothing is silently lost");
+}
+
+#[test]
+fn segments_that_an_opening_has_left_behind_the_end_are_no_damage() {
+    let (disk, program) = killed_after(19);
+    for cut in 0..40 {
+        let copy = disk.after_kill();
+        copy.cut_before(cut);
+        open(&copy, None).into_iter().for_each(Logged::kill);
+        let again = copy.after_kill();
+        again.cut_before(cut / 2);
+        open(&again, None).into_iter().for_each(Logged::kill);
+        assert_eq!(outcome(&again, &program), Ok(19), "cut {cut}");
+    }
+}
+
+#[test]
+fn damage_to_one_control_block_loses_nothing_and_to_two_is_noticed() {
+    let (disk, program) = killed_after(19);
+    let flip = |disk: &SimulatedDisk, blocks: &[usize]| {
+        let change = |bytes: &mut Vec<u8>| blocks.iter().for_each(|i| bytes[i * 4096 + 50] ^= 4);
+        disk.change("control", change).unwrap();
+    };
+    for block in 0..4 {
+        let copy = disk.after_kill();
+        flip(&copy, &[block]);
+        assert_eq!(outcome(&copy, &program), Ok(19), "block {block}");
+    }
+    for blocks in [&[0, 1][..], &[2, 3], &[0, 1, 2, 3], &[0, 1, 3]] {
+        let copy = disk.after_kill();
+        flip(&copy, blocks);
+        let error = outcome(&copy, &program).unwrap_err();
+        assert!(error.contains("control"), "{error}");
+    }
+}
+
+#[test]
+fn without_a_copy_a_damaged_control_block_loses_the_pool() {
+    let mut refused = 0;
+    for rule in [Weak::ControlOnce, Weak::ControlFallsBack] {
+        let (disk, media) = created(Some(rule));
+        let mut program = Program::default();
+        program.run(&media, 35);
+        media.kill();
+        for slot in 0..2 {
+            let copy = disk.after_kill();
+            copy.change("control", |bytes| bytes[slot * 8192 + 50] ^= 4).unwrap();
+            if rule == Weak::ControlFallsBack {
+                copy.change("control", |bytes| bytes[slot * 8192 + 4146] ^= 4).unwrap();
+            }
+            // What is opened must be whole.
+            let opened = open(&copy, Some(rule)).and_then(|media| program.judge(&media));
+            refused += u64::from(opened.is_err());
+        }
+        assert!(refused > 0, "{rule:?}");
+    }
+}
+
+#[test]
+fn a_control_block_that_states_what_no_log_has_is_an_error() {
+    let (disk, program) = killed_after(19);
+    for word in 2..17 {
+        for value in [0, 1, 4097, 1 << 32, 1 << 50, 1 << 62, u64::MAX] {
+            let copy = disk.after_kill();
+            let forge = |bytes: &mut Vec<u8>| {
+                for block in bytes.chunks_mut(4096) {
+                    block[word * 8..word * 8 + 8].copy_from_slice(&u64::to_le_bytes(value));
+                    let crc = crc32c::crc32c(&block[..17 * 8]);
+                    block[17 * 8..17 * 8 + 4].copy_from_slice(&crc.to_le_bytes());
+                }
+            };
+            copy.change("control", forge).unwrap();
+            // Neither a panic nor an abort; what is not refused can be read.
+            let _ = outcome(&copy, &program);
+            super::salvage::salvaged(&copy);
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_is_longer_than_it_was_made_is_read_as_far_as_it_was() {
+    let (disk, program) = killed_after(19);
+    let huge = Arc::new(Huge(disk.after_kill()));
+    let media = Logged::open(&base(&huge.0), huge.clone(), options(None)).unwrap();
+    assert_eq!(program.judge(&media), Ok(19));
+    media.kill();
+    // One whose header is damaged is refused; to be salvaged it is read as far as it is valid.
+    for name in segments(&disk) {
+        let copy = disk.after_kill();
+        copy.change(&name, |bytes| bytes[9] ^= 1).unwrap();
+        let huge = Huge(copy);
+        let error = crate::read_only(&base(&huge.0), &huge).err().unwrap();
+        assert!(error.to_string().contains("header of the segment"), "{error}");
+        let (region, why) = crate::read_damaged(&base(&huge.0), &huge).unwrap();
+        assert!(why.is_some());
+        assert_eq!(program.judge(&super::salvage::media_of(region)), Ok(19));
+    }
+}
+
+/// A disk whose files say that they have an EiB, zeros behind what was written.
+struct Huge(SimulatedDisk);
+
+struct HugeFile(Arc<dyn DiskFile>);
+
+impl DiskFile for HugeFile {
+    fn length(&self) -> std::io::Result<u64> {
+        Ok(1 << 60)
+    }
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        bytes.fill(0);
+        let there = self.0.length()?.saturating_sub(offset).min(bytes.len() as u64);
+        self.0.read(offset, &mut bytes[..there as usize])
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.write(offset, bytes)
+    }
+    fn allocate(&self, length: u64) -> std::io::Result<()> {
+        self.0.allocate(length)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
+}
+
+impl Disk for Huge {
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        self.0.names()
+    }
+    fn open(&self, name: &str) -> std::io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(HugeFile(self.0.open(name)?)))
+    }
+    fn create(&self, name: &str) -> std::io::Result<Arc<dyn DiskFile>> {
+        self.0.create(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
 }
 
 #[test]
@@ -141,6 +283,20 @@ fn foreign_missing_and_newer_logs_are_recognised() {
     let empty = Arc::new(SimulatedDisk::new());
     let refused = Logged::open(&base(&disk), empty, options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Missing), "{refused}");
+    for version in [1, 3] {
+        let other = disk.after_kill();
+        let change = |bytes: &mut Vec<u8>| {
+            bytes.truncate(8192);
+            for block in bytes.chunks_mut(4096) {
+                block[8] = version;
+                let crc = crc32c::crc32c(&block[..17 * 8]);
+                block[17 * 8..17 * 8 + 4].copy_from_slice(&crc.to_le_bytes());
+            }
+        };
+        other.change("control", change).unwrap();
+        let error = outcome(&other, &program).unwrap_err();
+        assert!(error.contains(&format!("format {version}")), "{error}");
+    }
     assert_eq!(outcome(&disk, &program), Ok(5));
 }
 
@@ -163,7 +319,6 @@ fn a_group_that_leads_outside_the_pool_is_damage() {
     let file = SimulatedDisk::new();
     file.nameless();
     let mut bytes = vec![0; 8192];
-    use crate::disk::DiskFile;
     short.first_file().read(0, &mut bytes).unwrap();
     file.first_file().write(0, &bytes).unwrap();
     let cut = Base { file: file.first_file(), ..base(&short) };

@@ -1,10 +1,13 @@
 //! Histories on the simulated disk, and on a real one.
 //!
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
-//! `histories` (each rule, and what happens without it) · `damage` · `threads`.
+//! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `damage` ·
+//! `salvage` · `threads`.
 
+mod chains;
 mod damage;
 mod histories;
+mod salvage;
 mod threads;
 
 use std::sync::Arc;
@@ -68,11 +71,11 @@ fn open(disk: &SimulatedDisk, weak: Option<Weak>) -> Result<Logged, String> {
         .map_err(|error| format!("not opened: {error}"))
 }
 
-fn cell(media: &Logged, offset: u64) -> &PCell {
+fn cell<M: Media>(media: &M, offset: u64) -> &PCell {
     media.region().at::<PCell>(offset).unwrap()
 }
 
-fn word(media: &Logged, offset: u64) -> u64 {
+fn word(media: &impl Media, offset: u64) -> u64 {
     media.load(cell(media, offset))
 }
 
@@ -120,7 +123,7 @@ impl Program {
 
     /// Whether a pool holds what some prefix of the steps has left, and what was promised. The last
     /// step of which B knows.
-    fn judge(&self, media: &Logged) -> Result<u64, String> {
+    fn judge(&self, media: &impl Media) -> Result<u64, String> {
         let a = word(media, A);
         let b: Vec<u64> = (0..B_LINES).map(|k| word(media, B + k * LINE as u64)).collect();
         let newest = b.iter().copied().max().unwrap_or(0);

@@ -3,6 +3,7 @@
 mod all_calls;
 mod beside_writers;
 mod common;
+mod damaged_log;
 mod epochs;
 mod files;
 mod first_lines;

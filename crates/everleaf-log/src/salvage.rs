@@ -1,0 +1,76 @@
+//! What a log that is refused still holds.
+//!
+//! Groups are taken from the redo point on, as far as they are valid: what they leave is an image
+//! of some moment, and often the last but what is damaged. If the control file is damaged they are
+//! taken from the older redo point that it still states, if its segment is there, or else from the
+//! first segment of those without a gap; and from one session into the next. Words have absolute
+//! values, so going through more of the log than necessary changes nothing at its end.
+
+use everleaf_pmem::Region;
+
+use crate::control::Control;
+use crate::disk::Disk;
+use crate::reader::Reader;
+use crate::recover::{Base, Image, replay};
+use crate::segment::segment_numbers;
+use crate::weak::Weakness;
+use crate::{Damage, LogError};
+
+/// What the file of a pool and its log hold together, in memory that no other process sees, and
+/// why the log is refused, if it is. Nothing is written.
+///
+/// Of a damaged log everything is taken that stands before the damage. Of one that belongs to
+/// another pool or is of another time or format nothing is: the file alone counts.
+///
+/// # Errors
+/// The file cannot be read, or there is no memory.
+pub fn read_damaged(base: &Base, disk: &dyn Disk) -> Result<(Region, Option<LogError>), LogError> {
+    let why = match replay(base, disk, Weakness::default()) {
+        Ok(replayed) => return Ok((replayed.image.into_region(), None)),
+        Err(why) => why,
+    };
+    let (mut image, _) = Image::read(base)?;
+    let takes = matches!(why, LogError::Missing | LogError::Damaged { .. } | LogError::Io { .. });
+    if takes && let Some(log) = beginning(disk, base.uuid, &why) {
+        take(&mut image, log);
+    }
+    Ok((image.into_region(), Some(why)))
+}
+
+/// Where to begin in a damaged log.
+fn beginning<'d>(disk: &'d dyn Disk, uuid: u128, why: &LogError) -> Option<Reader<'d>> {
+    let control = Control::newest_of_damaged(disk).filter(|control| control.uuid == uuid);
+    let known = !matches!(why, LogError::Missing | LogError::Damaged { what: Damage::Control, .. });
+    let first = first_without_gap(&segment_numbers(disk).ok()?)?;
+    match control {
+        Some(control) if known || control.redo.segment >= first => {
+            Reader::of_damaged(disk, &control).ok()
+        }
+        _ => Reader::of_damaged_segment(disk, uuid, first).ok(),
+    }
+}
+
+/// The first of the numbers that lead to the last one without a gap.
+fn first_without_gap(numbers: &[u64]) -> Option<u64> {
+    let descending = numbers.iter().rev().copied();
+    let last = descending.clone().next()?;
+    let together = descending.zip((0..=last).rev()).take_while(|(number, back)| number == back);
+    together.last().map(|(number, _)| number)
+}
+
+/// All that is valid, up to the end of the last session.
+fn take(image: &mut Image, mut log: Reader<'_>) {
+    let mut followed = false;
+    loop {
+        match log.next() {
+            Ok(true) => {
+                image.apply(log.payload());
+                followed = false;
+            }
+            Ok(false) if !followed && log.follow_session().is_ok_and(|follows| follows) => {
+                followed = true;
+            }
+            _ => return,
+        }
+    }
+}

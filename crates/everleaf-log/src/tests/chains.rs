@@ -1,0 +1,295 @@
+//! Sessions in a chain: pools that grow, parameters that change, checkpoints, kills and power
+//! failures between and in all of them.
+//!
+//! Every store has a value of its own, greater than all before, and is flushed at once, in order.
+//! So an image is legal if some store is the newest in it and every word holds what was stored to
+//! it last by then.
+
+use std::collections::BTreeMap;
+
+use everleaf_pmem::Media;
+
+use super::*;
+
+/// Bytes that a pool may grow to.
+const MAX_BYTES: u64 = 40 * 4096;
+/// Sessions of a chain.
+const SESSIONS: usize = 6;
+
+/// What was stored, and what must be there.
+#[derive(Clone, Debug, Default)]
+struct History {
+    /// Where the store of value i + 1 went.
+    offsets: Vec<u64>,
+    /// The stores that nothing takes back.
+    acknowledged: usize,
+}
+
+impl History {
+    /// Stores so many words in neighbouring lines, flushed by one call.
+    fn store(&mut self, media: &Logged, offset: u64, lines: u64) {
+        let lines = (0..lines).map(|i| offset / 64 * 64 + i * 64);
+        for line in lines.clone() {
+            self.offsets.push(line + offset % 64);
+            media.store(cell(media, line + offset % 64), self.offsets.len() as u64);
+        }
+        media.flush_lines(site!("test.chain"), lines);
+        media.fence(site!("test.chain.fence"));
+    }
+
+    /// Whether an image is that of some moment, and of none before what was acknowledged; which.
+    fn judge(&self, load: impl Fn(u64) -> Option<u64>) -> Result<usize, String> {
+        let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (i, offset) in self.offsets.iter().enumerate() {
+            places.entry(*offset).or_default().push(i + 1);
+        }
+        let found = |offset: &u64| load(*offset).unwrap_or(0) as usize; // Not grown so far.
+        let newest = places.keys().map(found).max().unwrap_or(0);
+        if newest > self.offsets.len() {
+            return Err(format!("{newest} of {} was never stored", self.offsets.len()));
+        }
+        if newest < self.acknowledged {
+            return Err(format!("lost: {newest} is there, {} was promised", self.acknowledged));
+        }
+        for (offset, stores) in &places {
+            let expected = stores.iter().rev().find(|i| **i <= newest).copied().unwrap_or(0);
+            if found(offset) != expected {
+                let found = found(offset);
+                return Err(format!("at {offset} {found}, not {expected}; the newest is {newest}"));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// What was served is there from now on, and nothing else.
+    fn serve(&mut self, media: &Logged) -> Result<(), String> {
+        let there = |offset: u64| media.region().at::<PCell>(offset);
+        let newest = self.judge(|offset| there(offset).map(|cell| media.load(cell)))?;
+        self.offsets.truncate(newest);
+        self.acknowledged = newest;
+        Ok(())
+    }
+}
+
+/// Another choice for every session.
+fn any_options(weak: Option<Weak>, chance: &mut Chance) -> LogOptions {
+    let blocks = [3, 4, 5, 8, 13, 30][chance.below(6)];
+    let log_blocks = [6, 15, 50][chance.below(3)];
+    LogOptions { segment_bytes: blocks * 4096, log_bytes: log_blocks * 4096, ..options(weak) }
+}
+
+/// One session: until an operation fails, or to its end.
+fn session(media: &Logged, history: &mut History, chance: &mut Chance) -> Result<(), ()> {
+    for _ in 0..chance.below(40) {
+        let length = media.region().len();
+        let lines = |most: usize, chance: &mut Chance| 1 + chance.below(most) as u64;
+        match chance.below(16) {
+            0 => {
+                let wanted = length + (1 + chance.below(4) as u64) * 4096;
+                if wanted <= MAX_BYTES {
+                    media.grow(wanted).map_err(drop)?;
+                    // At the end of what is new, soon to be captured.
+                    history.store(media, wanted - 64, 1);
+                }
+            }
+            1 => media.checkpoint().map_err(drop)?,
+            2 => media.core.seal().map_err(drop)?,
+            3 => _ = media.core.close_for_checkpoint().map_err(drop)?,
+            4 => {
+                // Now and then more than a segment holds.
+                let lines = lines(200, chance).min((length - 4096) / 64);
+                history.store(media, length - lines * 64, lines);
+            }
+            5..=9 => {
+                let stored = history.offsets.len();
+                let point = media.durable_point();
+                // Who was refused asks again: it must be refused again.
+                media.wait_durable(point).or_else(|_| media.wait_durable(point)).map_err(drop)?;
+                history.acknowledged = stored;
+            }
+            _ => {
+                let words = (length - 4096) / 8 - 8;
+                let offset = 4096 + chance.below(words as usize) as u64 * 8;
+                history.store(media, offset, 1);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open_base(disk: &SimulatedDisk) -> Base {
+    Base { max_bytes: MAX_BYTES, ..base(disk) }
+}
+
+/// Whether what is opened to be read is what is opened to be written.
+fn judge_read_only(disk: &SimulatedDisk, history: &History) -> Result<(), String> {
+    let region = crate::read_only(&open_base(disk), disk).map_err(|error| error.to_string())?;
+    let cell = |offset: u64| region.at::<PCell>(offset);
+    let cpu = everleaf_pmem::Cpu::detect();
+    let fresh = everleaf_pmem::Region::anonymous(4096, 4096).unwrap();
+    let reader = everleaf_pmem::Hardware::new(fresh, &cpu).unwrap();
+    history.judge(|offset| cell(offset).map(|cell| reader.load(cell))).map(drop)
+}
+
+/// A chain. Every session but the first begins with what the one before has left: closed, killed,
+/// or killed by a power failure, at any operation of the disk, its own opening and closing too.
+fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
+    let mut chance = Chance(seed);
+    let chance = &mut chance;
+    let mut disk = SimulatedDisk::new();
+    disk.nameless();
+    let first = any_options(weak, chance);
+    let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, first).unwrap();
+    media.checkpoint().unwrap();
+    let mut history = History::default();
+    let _ = session(&media, &mut history, chance);
+    end(media, chance);
+    for number in 0..SESSIONS {
+        disk = if chance.below(2) == 0 { disk.after_kill() } else { fail_power(&disk, chance) };
+        let at = |error: String| format!("seed {seed}, session {number}: {error}");
+        if chance.below(4) == 0 {
+            judge_read_only(&disk, &history).map_err(|error| at(format!("read only: {error}")))?;
+        }
+        if chance.below(3) == 0 {
+            disk.cut_before(chance.below(20) as u64); // Mostly in the opening.
+        } else if chance.below(3) == 0 {
+            disk.cut_before(chance.below(150) as u64);
+        }
+        let options = any_options(weak, chance);
+        match Logged::open(&open_base(&disk), Arc::new(disk.clone()), options) {
+            Ok(media) => {
+                seen.states += 1;
+                history.serve(&media).map_err(at)?;
+                seen.cuts += u64::from(session(&media, &mut history, chance).is_err());
+                end(media, chance);
+            }
+            Err(_) if disk.is_off() => seen.cuts += 1,
+            Err(error) => return Err(at(format!("not opened: {error}"))),
+        }
+    }
+    Ok(())
+}
+
+fn end(media: Logged, chance: &mut Chance) {
+    if chance.below(2) == 0 {
+        media.kill();
+    }
+}
+
+/// Mostly any outcome; else the least or the most that may be left.
+fn fail_power(disk: &SimulatedDisk, chance: &mut Chance) -> SimulatedDisk {
+    match chance.below(6) {
+        0 => disk.after_power_failure(|_| 0),
+        1 => disk.after_power_failure(|ways| ways - 1),
+        _ => disk.after_power_failure(|ways| chance.below(ways)),
+    }
+}
+
+fn chains(weak: Option<Weak>, seeds: std::ops::Range<u64>) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    for seed in seeds {
+        chain(weak, seed, &mut seen)?;
+    }
+    Ok(seen)
+}
+
+#[test]
+fn no_chain_of_sessions_loses_anything_or_ends_in_a_log_that_is_refused() {
+    let seen = chains(None, 0..1000).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{seen:?}");
+    assert!(seen.cuts > 500 && seen.states > 3000, "{seen:?}");
+}
+
+/// `cargo test -p everleaf-log --lib --release -- --ignored --nocapture many_chains`
+#[test]
+#[ignore = "takes minutes"]
+fn many_chains_of_sessions_lose_nothing() {
+    let seen = chains(None, 1_000_000..1_200_000).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{seen:?}");
+}
+
+/// What chains find when a rule is left out.
+fn broken_without(rule: Weak) -> String {
+    let violation = chains(Some(rule), 0..4000).err().unwrap_or_else(|| panic!("nothing breaks"));
+    println!("{rule:?}: {violation}");
+    violation
+}
+
+#[test]
+fn a_segment_keeps_its_length_in_a_session_with_another() {
+    broken_without(Weak::SizeOfTheSession);
+}
+
+#[test]
+fn a_segment_is_durable_before_it_has_its_name() {
+    broken_without(Weak::SegmentNotSynced);
+    broken_without(Weak::NameNotSynced);
+}
+
+#[test]
+fn the_last_group_of_a_segment_speaks_of_one_that_is_there() {
+    let violation = broken_without(Weak::CloseBeforeName);
+    assert!(violation.contains("missing"), "{violation}");
+}
+
+#[test]
+fn the_last_group_of_a_segment_is_durable_with_the_first_of_the_next() {
+    broken_without(Weak::CloseNotSynced);
+}
+
+#[test]
+fn what_a_session_has_copied_is_durable_before_it_serves() {
+    broken_without(Weak::CopyNotSynced);
+    broken_without(Weak::ServeTheCache);
+}
+
+#[test]
+fn the_control_block_is_durable_before_segments_are_removed() {
+    broken_without(Weak::ControlNotSynced);
+}
+
+#[test]
+fn chains_break_the_other_rules_too() {
+    for rule in [
+        Weak::TailIsDamage,
+        Weak::SessionsAreOne,
+        Weak::WriteBeforeGroup,
+        Weak::RecycleEarly,
+        Weak::PublishEarly,
+        Weak::BaseNotSynced,
+        Weak::NoChecksum,
+    ] {
+        broken_without(rule);
+    }
+}
+
+/// Found in a pool of 1 MiB that was loaded, closed, opened, written to and killed.
+#[test]
+fn a_pool_that_grew_in_the_session_before_opens_after_a_kill() {
+    for (before, after) in [(5, 13), (13, 5)] {
+        let disk = SimulatedDisk::new();
+        disk.nameless();
+        let open = |blocks: u64| {
+            let options = LogOptions { segment_bytes: blocks * 4096, ..options(None) };
+            Logged::open(&open_base(&disk), Arc::new(disk.clone()), options)
+        };
+        let options = LogOptions { segment_bytes: before * 4096, ..options(None) };
+        let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options);
+        let media = media.unwrap();
+        let mut history = History::default();
+        media.grow(MAX_BYTES).unwrap();
+        history.store(&media, MAX_BYTES - 64 * 200, 200);
+        drop(media);
+        let media = open(after).unwrap();
+        for _ in 0..30 {
+            history.store(&media, MAX_BYTES - 64, 1);
+            media.wait_durable(media.durable_point()).unwrap();
+            history.acknowledged = history.offsets.len();
+        }
+        media.kill();
+        let media = open(after).unwrap();
+        history.serve(&media).unwrap();
+        assert_eq!(history.offsets.len(), 230);
+        media.kill();
+    }
+}
