@@ -151,10 +151,10 @@ impl Control {
 
     /// The first of a new log: both slots, of which the older one has the same content. The control
     /// block that counts.
-    pub(crate) fn create(self, file: &dyn DiskFile, weak: Weakness) -> Result<Self, LogError> {
+    pub(crate) fn create(self, file: &dyn DiskFile) -> Result<Self, LogError> {
         let next = Self { number: self.number + 1, ..self };
-        self.write(file, weak)?;
-        next.write(file, weak)?;
+        self.write(file, Weakness::default())?;
+        next.write(file, Weakness::default())?;
         Ok(next)
     }
 

@@ -136,7 +136,7 @@ pub(crate) fn create(
         stamp: None,
         clean: false,
     };
-    let control = control.create(&*control_file, options.weak)?;
+    let control = control.create(&*control_file)?;
     disk.sync().map_err(making)?;
     Ok(Core::new(Parts {
         lines: Lines::new(hardware.region().max_len()),

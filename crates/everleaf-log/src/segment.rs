@@ -98,24 +98,37 @@ pub(crate) struct Segment {
 impl Segment {
     /// The segment; none if there is none.
     pub(crate) fn open(disk: &dyn Disk, number: u64, uuid: u128) -> Result<Option<Self>, LogError> {
-        let Some((file, length)) = find(disk, number)? else { return Ok(None) };
-        if length < BLOCK {
+        let Some(whole) = Self::find(disk, number)? else { return Ok(None) };
+        if whole.bytes < BLOCK {
             return Err(LogError::damaged(Damage::Truncated, number));
         }
         let mut header = [0; WORDS * 8];
-        file.read(0, &mut header).map_err(LogError::io("reading the log"))?;
+        whole.read(0, &mut header)?;
         let bytes = bytes_in(&header, uuid);
         let bytes = bytes.ok_or(LogError::damaged(Damage::SegmentHeader, number))?;
-        if length < bytes {
+        if whole.bytes < bytes {
             return Err(LogError::damaged(Damage::Truncated, number));
         }
-        Ok(Some(Self { number, file, bytes }))
+        Ok(Some(Self { bytes, ..whole }))
     }
 
     /// As much of a segment as there is.
     pub(crate) fn open_damaged(disk: &dyn Disk, number: u64) -> Result<Option<Self>, LogError> {
-        let found = find(disk, number)?;
-        Ok(found.map(|(file, length)| Self { number, file, bytes: length.min(LIMIT) }))
+        let found = Self::find(disk, number)?;
+        Ok(found.map(|whole| Self { bytes: whole.bytes.min(LIMIT), ..whole }))
+    }
+
+    /// The file, as long as it is.
+    fn find(disk: &dyn Disk, number: u64) -> Result<Option<Self>, LogError> {
+        let failed = |source| LogError::io("reading the log")(source);
+        match disk.open(&segment_name(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => {
+                let file = file.map_err(failed)?;
+                let bytes = file.length().map_err(failed)?;
+                Ok(Some(Self { number, file, bytes }))
+            }
+        }
     }
 
     /// Fills `bytes`, whole or as far as the segment goes; how far.
@@ -123,18 +136,6 @@ impl Segment {
         let there = self.bytes.saturating_sub(offset).min(bytes.len() as u64) as usize;
         let read = self.file.read(offset, &mut bytes[..there]);
         read.map_err(LogError::io("reading the log")).map(|()| there)
-    }
-}
-
-fn find(disk: &dyn Disk, number: u64) -> Result<Option<(Arc<dyn DiskFile>, u64)>, LogError> {
-    let failed = |source| LogError::io("reading the log")(source);
-    match disk.open(&segment_name(number)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => {
-            let file = file.map_err(failed)?;
-            let length = file.length().map_err(failed)?;
-            Ok(Some((file, length)))
-        }
     }
 }
 

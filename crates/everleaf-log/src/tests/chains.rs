@@ -200,6 +200,110 @@ fn no_chain_of_sessions_loses_anything_or_ends_in_a_log_that_is_refused() {
     assert!(seen.cuts > 500 && seen.states > 3000, "{seen:?}");
 }
 
+/// Blocks of a segment in the sessions of the script.
+const SCRIPT: [u64; 5] = [5, 13, 3, 8, 4];
+
+/// Session `number` of a fixed chain: it grows the pool, fills segments, makes a checkpoint.
+fn scripted(media: &Logged, history: &mut History, number: usize) -> Result<(), ()> {
+    let acknowledge = |history: &mut History| {
+        let stored = history.offsets.len();
+        media.wait_durable(media.durable_point()).map_err(drop)?;
+        history.acknowledged = stored;
+        Ok(())
+    };
+    history.store(media, 8192, 1);
+    acknowledge(history)?;
+    let length = media.region().len() + 2 * 4096;
+    media.grow(length).map_err(drop)?;
+    history.store(media, length - 64 * 100, 100);
+    acknowledge(history)?;
+    if number % 2 == 1 {
+        media.checkpoint().map_err(drop)?;
+    }
+    history.store(media, length - 64, 1);
+    media.core.close_for_checkpoint().map_err(drop)?;
+    history.store(media, 4096, 1);
+    acknowledge(history)?;
+    history.store(media, 8192, 1);
+    Ok(())
+}
+
+fn open_scripted(disk: &SimulatedDisk, number: usize) -> Result<Logged, String> {
+    let options = LogOptions { segment_bytes: SCRIPT[number] * 4096, ..options(None) };
+    Logged::open(&open_base(disk), Arc::new(disk.clone()), options).map_err(|e| e.to_string())
+}
+
+/// Session `number` on a disk, to its end or until the power fails.
+fn run_scripted(
+    disk: &SimulatedDisk,
+    history: &mut History,
+    number: usize,
+    closes: bool,
+) -> Result<(), String> {
+    match open_scripted(disk, number) {
+        Ok(media) => {
+            history.serve(&media)?;
+            let _ = scripted(&media, history, number);
+            if closes {
+                drop(media)
+            } else {
+                media.kill()
+            }
+            Ok(())
+        }
+        Err(_) if disk.is_off() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The chain of the script, its sessions closed where `closed` has a bit, cut before each operation
+/// of each session; after each cut two sessions more.
+fn every_cut(closed: u32, chance: &mut Chance, seen: &mut Seen) -> Result<(), String> {
+    let mut disk = SimulatedDisk::new();
+    disk.nameless();
+    let options = LogOptions { segment_bytes: 4 * 4096, ..options(None) };
+    let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
+    media.checkpoint().unwrap();
+    drop(media);
+    let mut history = History::default();
+    for number in 0..3 {
+        let closes = closed & 1 << number != 0;
+        for cut in 0.. {
+            let (copy, mut cut_short) = (disk.after_kill(), history.clone());
+            copy.cut_before(cut);
+            let at = |error: String| format!("{closed:b} session {number} cut {cut}: {error}");
+            run_scripted(&copy, &mut cut_short, number, closes).map_err(at)?;
+            if !copy.is_off() {
+                break;
+            }
+            seen.cuts += 1;
+            let failed = outcomes(&copy, 4, chance);
+            for left in [copy.after_kill()].into_iter().chain(failed) {
+                let mut history = cut_short.clone();
+                run_scripted(&left, &mut history, number + 1, false).map_err(at)?;
+                let left = fail_power(&left, chance);
+                let media = open_scripted(&left, number + 2).map_err(at)?;
+                history.serve(&media).map_err(at)?;
+                media.kill();
+                seen.states += 2;
+            }
+        }
+        run_scripted(&disk, &mut history, number, closes)?;
+        disk = disk.after_kill();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_chain_of_sessions_is_cut_before_each_operation() {
+    let (mut seen, mut chance) = (Seen::default(), Chance(3));
+    for closed in 0..8 {
+        every_cut(closed, &mut chance, &mut seen).unwrap_or_else(|error| panic!("{error}"));
+    }
+    println!("{seen:?}");
+    assert!(seen.cuts > 500 && seen.states > 5000, "{seen:?}");
+}
+
 /// `cargo test -p everleaf-log --lib --release -- --ignored --nocapture many_chains`
 #[test]
 #[ignore = "takes minutes"]
