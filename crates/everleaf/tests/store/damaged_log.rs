@@ -28,7 +28,9 @@ fn killed(path: &Path) -> Option<u32> {
         return None;
     }
     let value = |i: u32| vec![i as u8; 1000];
-    (0..KEYS).for_each(|i| store.put(key(i), value(i)).unwrap());
+    for i in 0..KEYS {
+        store.put(key(i), value(i)).unwrap();
+    }
     copy_both(&live, path); // Nobody writes meanwhile.
     Some(KEYS)
 }
