@@ -2,8 +2,8 @@
 //!
 //! Two slots that are written in turn, so that a torn write leaves the one before. A slot has two
 //! blocks of 4096 bytes with the same content, written at once; a disk that damages one of them
-//! damages no other. Each block carries a number and a checksum, within one sector: so after a power
-//! failure each is what it was or what was written, and of a slot the greater number counts.
+//! damages no other. Each block carries a number and a checksum, within one sector: so after a
+//! power failure each is what it was or what was written, and of a slot the greater number counts.
 //!
 //! Both slots are written when the log is made. One of which neither block can be read is damage:
 //! it may be the newer one, and its segments may be the only ones that are left.

@@ -25,10 +25,11 @@
 //! * I6: after the first error nothing more is logged, and nothing more is acknowledged.
 //!
 //! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `simulated` (one
-//! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups) ·
-//! `control` (where the log begins) · `writer` (appending) · `reader` (groups one after the other) ·
-//! `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` · `recover` ·
-//! `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens meanwhile).
+//! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups)
+//! · `control` (where the log begins) · `writer` (appending) · `reader` (one group after the other)
+//! · `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` ·
+//! `recover` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
+//! meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -19,8 +19,8 @@ use crate::weak::Weakness;
 /// Sizes and times of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// Bytes of a new segment; a group that is longer has one of its own. Rounded up to 4096, and at
-    /// least three times that; at most 4 GiB.
+    /// Bytes of a new segment; a group that is longer has one of its own. Rounded up to 4096, and
+    /// at least three times that; at most 4 GiB.
     pub segment_bytes: u64,
     /// Bytes of the log after which a checkpoint begins. At twice as many writers wait for it.
     pub log_bytes: u64,
