@@ -19,20 +19,24 @@ fn copy_both(from: &Path, to: &Path) {
     }
 }
 
-/// A pool with several segments, as a killed process leaves it; the keys that it had.
+/// A pool with several segments, as a killed process leaves it; how many keys it had.
 fn killed(path: &Path) -> Option<u32> {
-    const KEYS: u32 = 1100;
     let live = path.with_extension("live");
     let store = CreateOptions::new().size_bytes(1 << 20).create(&live).unwrap();
     if store.statistics().unwrap().medium != Medium::PageCache {
         return None;
     }
-    let value = |i: u32| vec![i as u8; 1000];
-    for i in 0..KEYS {
-        store.put(key(i), value(i)).unwrap();
+    let mut keys = 0;
+    let mut put = || {
+        store.put(key(keys), vec![keys as u8; 1000]).unwrap();
+        keys += 1;
+    };
+    while segments(&live).len() < 4 {
+        put(); // Without a checkpoint: that comes after four.
     }
+    (0..9).for_each(|_| put());
     copy_both(&live, path); // Nobody writes meanwhile.
-    Some(KEYS)
+    Some(keys)
 }
 
 fn key(i: u32) -> String {
