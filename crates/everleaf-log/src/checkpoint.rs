@@ -6,30 +6,47 @@
 //! C2  pages are copied line by line, under the latches of the lines; what is new in them is
 //!     captured first
 //! C3  the group that is open then becomes durable    Crash: the file is as it was.
-//! C4  the copies are written, with a stamp           Crash: replay begins where it did, and sets
+//! C4  the copies are written, the first page before the others. Its stamp says that the file needs
+//!     the log from where it begins now, as far as C3
+//!                                                    Crash: replay begins where it did, and sets
 //!                                                    every word that was captured since.
 //! C5  the file is synced                             Crash: as before.
-//! C6  COMMIT the control block, written and synced   Crash: replay begins here or there.
-//! C7  the segments before C1 are removed             Crash: the next opening removes them.
+//! C6  the first page again. Its stamp says that the file needs the log from C1 on; synced
+//!                                                    Crash: replay begins where it did, which is
+//!                                                    early enough for this stamp too.
+//! C7  COMMIT the control block, written and synced   Crash: replay begins here or there.
+//! C8  the segments before C1 are removed             Crash: the next opening removes them.
 //! ```
 //!
 //! C2 to C4 are done for a few pages at a time. Only the latches of lines are taken, for one line
 //! at a time.
+//!
+//! Until C6 the stamp lets the log begin where it began before, and no later. So a copy of the file
+//! whose first page was read before C6 fits the log as it is before C7, and no later one. A copy
+//! whose first page was read after C6 lacks nothing of what stands before C1, however long the rest
+//! of the copying takes.
+//!
+//! Both syncs of the file are needed. Without C5 the stamp may be durable before the pages, and
+//! what a power failure leaves of the file is taken for complete beside a later log. Without C6
+//! the control block may name a beginning that the stamp of the file does not allow.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::{LINE, Media};
 
 use crate::LogError;
-use crate::control::{Control, Stamp};
+use crate::control::{Control, Place, Stamp};
 use crate::core::Core;
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
 use crate::weak::Weak;
 use crate::writer::Writer;
 
-/// Pages that are copied at a time.
-const BATCH: usize = 256;
+/// Pages that are copied at a time; in the tests, whose pools are small, two.
+const BATCH: usize = if cfg!(test) { 2 } else { 256 };
+
+/// The first page as it was copied last.
+type FirstPage = [u8; BLOCK as usize];
 
 impl Core {
     /// Writes what the log holds to the file of the pool.
@@ -54,29 +71,50 @@ impl Core {
     fn write_checkpoint(&self, control: &mut Control, last: bool) -> Result<(), LogError> {
         let mut redo = self.close_for_checkpoint()?; // C1
         let mut redo_bytes = self.appended_bytes.load(Relaxed);
-        let pages = self.lines.take_pages();
-        let mut stamp = control.stamp;
-        for batch in pages.chunks(BATCH) {
-            stamp = Some(self.write_pages(batch)?);
+        let mut pages = self.lines.take_pages();
+        pages.retain(|page| *page != 0); // It is written with each batch.
+        let mut first = [0; BLOCK as usize];
+        let mut batches: Vec<&[u64]> = pages.chunks(BATCH).collect();
+        if batches.is_empty() {
+            batches.push(&[]);
+        }
+        let mut stamp = Stamp::default();
+        for batch in batches {
+            stamp = self.write_pages(batch, &mut first, control.redo)?;
         }
         if last {
             redo = self.close_for_checkpoint()?;
             redo_bytes = self.appended_bytes.load(Relaxed);
             self.wait_for(self.point())?;
+            stamp = self.stamp();
         }
         if self.weak.is(Weak::RecycleEarly) {
             self.remove_before(redo.segment)?;
         }
-        if !self.weak.is(Weak::BaseNotSynced) {
-            self.base.sync().map_err(LogError::io("syncing the file of the pool"))?; // C5
-        }
+        self.sync_base(Weak::PagesNotSynced)?; // C5
+        let stamp = stamp.lacking_from(redo);
+        put_stamp(&mut first, self.stamp_offset, stamp);
+        self.write_page(0, &first)?;
+        self.sync_base(Weak::StampNotSynced)?; // C6
         let (number, clean) = (control.number + 1, last);
         let next = Control { number, redo, stamp, clean, ..*control };
-        next.write(&*self.control_file, self.weak)?; // C6
+        next.write(&*self.control_file, self.weak)?; // C7
         *control = next;
         self.redo_bytes.store(redo_bytes, Relaxed);
         self.checkpoints.fetch_add(1, Relaxed);
-        self.remove_before(redo.segment) // C7
+        self.remove_before(redo.segment) // C8
+    }
+
+    fn sync_base(&self, without: Weak) -> Result<(), LogError> {
+        if self.weak.is(without) || self.weak.is(Weak::BaseNotSynced) {
+            return Ok(());
+        }
+        self.base.sync().map_err(LogError::io("syncing the file of the pool"))
+    }
+
+    fn write_page(&self, page: u64, copy: &[u8]) -> Result<(), LogError> {
+        self.base_bytes.fetch_add(BLOCK, Relaxed);
+        self.base.write(page * BLOCK, copy).map_err(LogError::io("writing the pool"))
     }
 
     fn remove_before(&self, segment: u64) -> Result<(), LogError> {
@@ -84,37 +122,34 @@ impl Core {
         Writer::remove_before(&*disk, segment).map_err(LogError::io("removing old segments"))
     }
 
-    /// C2 to C4, for these pages and the first one, which bears the stamp.
-    fn write_pages(&self, pages: &[u64]) -> Result<Stamp, LogError> {
-        let mut copies = vec![0; (pages.len() + 1) * BLOCK as usize];
-        let (first, others) = copies.split_at_mut(BLOCK as usize);
-        for (page, copy) in pages.iter().zip(others.chunks_exact_mut(BLOCK as usize)) {
+    /// C2 to C4, for these pages and the first one. The log begins at `redo`. The stamp that the
+    /// file has got.
+    fn write_pages(
+        &self,
+        pages: &[u64],
+        first: &mut FirstPage,
+        redo: Place,
+    ) -> Result<Stamp, LogError> {
+        let mut copies = vec![0; pages.len() * BLOCK as usize];
+        for (page, copy) in pages.iter().zip(copies.chunks_exact_mut(BLOCK as usize)) {
             self.copy_page(page * PAGE_LINES, copy);
         }
         self.copy_page(0, first);
         if !self.weak.is(Weak::WriteBeforeGroup) {
             self.wait_for(self.point())?; // C3
         }
-        let stamp = self.stamp();
+        let stamp = self.stamp().lacking_from(redo);
         put_stamp(first, self.stamp_offset, stamp);
-        let write = |page: u64, copy: &[u8]| {
-            self.base_bytes.fetch_add(BLOCK, Relaxed);
-            self.base.write(page * BLOCK, copy).map_err(LogError::io("writing the pool"))
-        };
-        write(0, first)?;
-        for (page, copy) in pages.iter().zip(others.chunks_exact(BLOCK as usize)) {
-            if *page != 0 {
-                write(*page, copy)?;
-            }
+        self.write_page(0, first)?;
+        for (page, copy) in pages.iter().zip(copies.chunks_exact(BLOCK as usize)) {
+            self.write_page(*page, copy)?;
         }
         Ok(stamp)
     }
 
     /// The last group that is durable: replay must come as far.
     fn stamp(&self) -> Stamp {
-        let log = self.log.lock();
-        let (number, checksum) = (log.synced_through, log.synced_checksum);
-        Stamp { session: log.session, number, checksum }
+        self.log.lock().stamp()
     }
 
     /// Lengthens the file, durably, before anything beyond its end is captured.
@@ -140,9 +175,8 @@ impl Core {
 
 /// Writes the stamp into the first page of the file, where the image has zeros.
 pub(crate) fn put_stamp(page: &mut [u8], offset: u64, stamp: Stamp) {
-    let words = [stamp.session, stamp.number, u64::from(stamp.checksum)];
     let places = page[offset as usize..].as_chunks_mut::<8>().0;
-    for (place, word) in places.iter_mut().zip(words) {
+    for (place, word) in places.iter_mut().zip(stamp.words()) {
         *place = word.to_le_bytes();
     }
 }
@@ -151,5 +185,5 @@ pub(crate) fn put_stamp(page: &mut [u8], offset: u64, stamp: Stamp) {
 pub(crate) fn stamp_in(page: &[u8], offset: u64) -> Stamp {
     let words = page[offset as usize..].as_chunks::<8>().0;
     let word = |i: usize| words.get(i).map_or(0, |word| u64::from_le_bytes(*word));
-    Stamp { session: word(0), number: word(1), checksum: word(2) as u32 }
+    Stamp::of_words([word(0), word(1), word(2)])
 }

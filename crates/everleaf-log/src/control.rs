@@ -41,13 +41,42 @@ pub(crate) struct Place {
     pub before: u32,
 }
 
-/// What the file of the pool says of the log: it holds nothing that is not in the groups up to this
-/// one, and needs the log as far as that.
+/// What the file of the pool says of the log: it holds nothing that is not in the groups up to one,
+/// and everything that is in these but for the last few. So a log belongs to it that begins with
+/// these few, or earlier, and leads to that group. In the file: three words, zeros before there was
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub session: u64,
+    /// The number of that group, and its checksum.
     pub number: u64,
     pub checksum: u32,
+    /// How many groups up to that one the file may lack.
+    pub lacking: u32,
+}
+
+impl Stamp {
+    /// Of a file that may lack what the groups from `first` on hold.
+    pub(crate) fn lacking_from(self, first: Place) -> Self {
+        let lacking = (self.number + 1).saturating_sub(first.number);
+        // A log of so many groups has 16 TiB.
+        Self { lacking: u32::try_from(lacking).unwrap_or(u32::MAX), ..self }
+    }
+
+    /// Whether a log of the same session that begins here holds all that the file lacks.
+    pub(crate) fn lets_begin_at(self, redo: Place) -> bool {
+        redo.number.saturating_add(u64::from(self.lacking)) <= self.number.saturating_add(1)
+    }
+
+    /// As it stands in the file.
+    pub(crate) fn words(self) -> [u64; 3] {
+        let last = u64::from(self.checksum) | u64::from(self.lacking) << 32;
+        [self.session, self.number, last]
+    }
+
+    pub(crate) fn of_words([session, number, last]: [u64; 3]) -> Self {
+        Self { session, number, checksum: last as u32, lacking: (last >> 32) as u32 }
+    }
 }
 
 /// A control block.
@@ -60,16 +89,16 @@ pub(crate) struct Control {
     pub previous_session: u64,
     /// Where replay begins.
     pub redo: Place,
-    /// What the file of the pool bears, durably; none while that is being settled.
-    pub stamp: Option<Stamp>,
+    /// The stamp that the file of the pool had when this block was written: of an earlier session
+    /// if this one has not marked the file yet.
+    pub stamp: Stamp,
     /// Nothing follows the redo point: the session was closed.
     pub clean: bool,
 }
 
 impl Control {
     fn encode(&self) -> [u8; BLOCK as usize] {
-        let stamp = self.stamp.unwrap_or_default();
-        let flags = u64::from(self.clean) | u64::from(self.stamp.is_some()) << 1;
+        let stamp = self.stamp.words();
         let words: [u64; WORDS - 1] = [
             MAGIC,
             VERSION,
@@ -82,10 +111,10 @@ impl Control {
             self.redo.offset,
             self.redo.number,
             u64::from(self.redo.before),
-            stamp.session,
-            stamp.number,
-            u64::from(stamp.checksum),
-            flags,
+            stamp[0],
+            stamp[1],
+            stamp[2],
+            u64::from(self.clean),
             0,
             0,
         ];
@@ -117,7 +146,6 @@ impl Control {
             (MAGIC, found) => return Some(Err(LogError::NewerVersion { found, supported })),
             _ => return None,
         }
-        let stamp = Stamp { session: word(11), number: word(12), checksum: word(13) as u32 };
         let control = Self {
             number: word(2),
             uuid: u128::from(word(3)) | u128::from(word(4)) << 64,
@@ -129,8 +157,8 @@ impl Control {
                 number: word(9),
                 before: word(10) as u32,
             },
-            stamp: (word(14) & 2 != 0).then_some(stamp),
-            clean: word(14) & 1 != 0,
+            stamp: Stamp::of_words([word(11), word(12), word(13)]),
+            clean: word(14) != 0,
         };
         control.is_sane().then_some(Ok(control))
     }
@@ -206,5 +234,26 @@ impl Control {
     pub(crate) fn newest_of_damaged(disk: &dyn Disk) -> Option<Self> {
         let slots = Self::slots(disk).ok()?;
         slots.into_iter().flatten().max_by_key(|control| control.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_round_trips_and_lets_a_log_begin_with_what_the_file_lacks() {
+        for (number, lacking) in [(0, 0), (1, 1), (7, 3), (7, 8), (u64::MAX, u32::MAX)] {
+            let stamp = Stamp { session: u64::MAX, number, checksum: u32::MAX, lacking };
+            assert_eq!(Stamp::of_words(stamp.words()), stamp);
+        }
+        let stamp = Stamp { session: 1, number: 9, checksum: 2, lacking: 0 };
+        for first in 1..12 {
+            let stamp = stamp.lacking_from(Place { number: first, ..Place::default() });
+            for begins in 1..12 {
+                let redo = Place { number: begins, ..Place::default() };
+                assert_eq!(stamp.lets_begin_at(redo), begins <= first.min(10), "{first} {begins}");
+            }
+        }
     }
 }

@@ -72,6 +72,8 @@ pub(crate) struct Core {
     busy: Mutex<bool>,
     /// Those who wait for a point, by its parity.
     wake: [Condvar; 2],
+    /// Before `base`, in the order in which they are dropped: the folder is unlocked before the
+    /// pool, so that whoever gets the lock of the pool gets that of the folder.
     pub(crate) log: Mutex<Writer>,
     pub(crate) base: Arc<dyn DiskFile>,
     pub(crate) stamp_offset: u64,

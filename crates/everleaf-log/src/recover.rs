@@ -3,17 +3,25 @@
 //! ```text
 //! R1  the newest valid control block; the file of the pool, and over it the groups from the redo
 //!     point on, as far as they are valid, are read into memory
-//! R2  what they hold is written into new segments, under a new session, and synced
-//!     Crash: no control block speaks of them; they are removed.
-//! R3  COMMIT the control block of the new session, written and synced. Only now the pool is
-//!     served: nothing is in it that another crash takes back.
-//! R4  the file gets the stamp of the new session, is synced, and the control block says so
-//!     Crash: the next opening does not ask for a stamp.
+//! R2  what they hold is written into new segments, under a new session, and synced; so is the
+//!     stamp of the file, as it was read
+//!     Crash: no control block speaks of the segments; they are removed.
+//! R3  COMMIT the control block of the new session, with that stamp, written and synced
+//!     Crash: it is the stamp that the file has.
+//! R4  the file gets the stamp of the new session, and is synced
+//!     Crash: the file has this stamp or the one before, and the control block fits both.
 //! R5  the old segments are removed           Crash: the next opening removes them.
 //! ```
 //!
-//! A session that was closed is gone on with where it ended: no group follows there, so R2, R4 and
-//! R5 have nothing to do. Its last segment keeps its length, whatever that of new ones is.
+//! Only now the pool is served: nothing is in it that another crash takes back. What was read may
+//! have existed in the page cache only; so without the syncs of R2 a crash after R3 may leave a log
+//! without what was served, or a stamp that the control block does not fit. Without the sync of R4
+//! a log of an earlier session, put back, is accepted after a crash, without what this session has
+//! acknowledged.
+//!
+//! A session that was closed is gone on with where it ended: no group follows there, and its stamp
+//! was durable before its control block, so R2 and R5 have nothing to do. Its last segment keeps
+//! its length, whatever that of new ones is.
 //!
 //! The end of the log is the first invalid group. If a later one of the same session knows that it
 //! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not
@@ -101,6 +109,8 @@ pub(crate) struct Replayed {
     /// Where the valid groups end.
     end: Place,
     control: Control,
+    /// What the file bears.
+    stamp: Stamp,
 }
 
 /// The pool as the log leaves it, in memory that no other process sees. Nothing is written.
@@ -133,7 +143,7 @@ pub(crate) fn create(
         session,
         previous_session: 0,
         redo: writer.place,
-        stamp: None,
+        stamp: Stamp::default(), // The file is zeros.
         clean: false,
     };
     let control = control.create(&*control_file)?;
@@ -158,7 +168,7 @@ pub(crate) fn open(
 ) -> Result<Core, LogError> {
     let failed = |source| LogError::io("writing the log of a new session")(source);
     let weak = options.weak;
-    let Replayed { image, end, control } = replay(base, &*disk, weak)?; // R1
+    let Replayed { image, end, control, stamp } = replay(base, &*disk, weak)?; // R1
     let Image { hardware, lines, mut captured, .. } = image;
     let control_file = disk.open(control::NAME).map_err(failed)?;
     let last = segment_numbers(&*disk)?.last().copied().unwrap_or(0).max(end.segment);
@@ -185,19 +195,21 @@ pub(crate) fn open(
     captured.iter().for_each(|line| lines.mark_page(*line));
     if !goes_on {
         copy_log(&hardware, &lines, &captured, &mut writer).map_err(failed)?; // R2
+        write_stamp(base, stamp, !weak.is(Weak::StampOfTheCache))?;
     }
     let served = Control {
         number: control.number + 1,
         session: writer.session,
         previous_session: control.session,
         redo,
-        stamp: control.stamp.filter(|_| goes_on),
+        stamp,
         clean: false,
         ..control
     };
     served.write(&*control_file, weak)?; // R3
     writer.served = true;
-    let control = if goes_on { served } else { settle(base, &served, &writer, &*control_file)? };
+    let stamp = writer.stamp().lacking_from(redo);
+    write_stamp(base, stamp, !weak.is(Weak::SessionNotMarked))?; // R4
     let removed = if goes_on { Ok(()) } else { Writer::remove_before(&*disk, redo.segment) };
     removed.map_err(failed)?; // R5
     Ok(Core::new(Parts {
@@ -206,7 +218,7 @@ pub(crate) fn open(
         writer,
         base: Arc::clone(&base.file),
         stamp_offset: base.stamp_offset,
-        control,
+        control: served,
         control_file,
         options,
     }))
@@ -242,29 +254,16 @@ fn copy_log(
     Ok(())
 }
 
-/// R4. What is written beside the stamp is what the file holds already.
-fn settle(
-    base: &Base,
-    served: &Control,
-    writer: &Writer,
-    control_file: &dyn DiskFile,
-) -> Result<Control, LogError> {
-    let stamp = Stamp {
-        session: writer.session,
-        number: writer.synced_through,
-        checksum: writer.synced_checksum,
-    };
+/// Writes a stamp into the file, beside what the file holds there already, and syncs it.
+fn write_stamp(base: &Base, stamp: Stamp, synced: bool) -> Result<(), LogError> {
     let write = || -> io::Result<()> {
         let mut page = [0; BLOCK as usize];
         base.file.read(0, &mut page)?;
         put_stamp(&mut page, base.stamp_offset, stamp);
         base.file.write(0, &page)?;
-        base.file.sync()
+        if synced { base.file.sync() } else { Ok(()) }
     };
-    write().map_err(LogError::io("writing the file of the pool"))?;
-    let settled = Control { number: served.number + 1, stamp: Some(stamp), ..*served };
-    settled.write(control_file, writer.weak)?;
-    Ok(settled)
+    write().map_err(LogError::io("writing the file of the pool"))
 }
 
 /// R1.
@@ -275,20 +274,21 @@ pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Rep
     }
     let mut log = Reader::new(disk, &control, weak)?;
     let (mut image, stamp) = Image::read(base)?;
-    let mut knows_stamp = log.is_at(stamp);
+    let mut reaches_stamp = log.is_at(stamp);
     while log.next()? {
         image.apply(log.payload());
-        knows_stamp |= log.is_at(stamp);
+        reaches_stamp |= log.is_at(stamp);
     }
     if !image.inside {
         return Err(LogError::damaged(Damage::Outside, log.end.segment));
     }
     log.check_end()?;
     let end = log.end;
-    match control.stamp {
-        Some(durable) if durable != stamp && !knows_stamp => Err(LogError::OtherTime),
-        _ => Ok(Replayed { image, end, control }),
-    }
+    let fits = match stamp.session == control.session {
+        true => reaches_stamp && stamp.lets_begin_at(control.redo),
+        false => stamp == control.stamp,
+    };
+    if fits { Ok(Replayed { image, end, control, stamp }) } else { Err(LogError::OtherTime) }
 }
 
 /// Reads the file into memory, and returns its stamp, for which the image has zeros.

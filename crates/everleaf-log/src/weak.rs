@@ -23,6 +23,14 @@ pub(crate) enum Weak {
     NameNotSynced,
     /// The base is not synced before the control block moves on.
     BaseNotSynced,
+    /// The stamp of a complete checkpoint may be durable before its pages.
+    PagesNotSynced,
+    /// It may be durable after the control block.
+    StampNotSynced,
+    /// A new session names the stamp that it has read, which may be in the page cache only.
+    StampOfTheCache,
+    /// A session serves before its stamp is durable.
+    SessionNotMarked,
     /// A group's payload is not checked.
     NoChecksum,
     /// A session that goes on takes the length of its own segments for that of all.

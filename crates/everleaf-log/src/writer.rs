@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::control::Place;
+use crate::control::{Place, Stamp};
 use crate::disk::{BLOCK, Disk, DiskFile, to_block};
 use crate::group::{Capture, HEADER, Header, encode_payload};
 use crate::segment::{
@@ -178,6 +178,12 @@ impl Writer {
     /// What was appended up to `place` is durable.
     pub(crate) fn note_synced(&mut self, place: Place) {
         (self.synced_through, self.synced_checksum) = (place.number - 1, place.before);
+    }
+
+    /// The stamp of a file that holds all that is durable.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let (number, checksum) = (self.synced_through, self.synced_checksum);
+        Stamp { session: self.session, number, checksum, lacking: 0 }
     }
 
     /// Removes the segments before `first`. A removal that a crash undoes is made again by the next

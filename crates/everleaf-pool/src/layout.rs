@@ -84,7 +84,8 @@ persistent! {
         /// The last epoch that ended durably; 0 if the engine has no epochs.
         pub epoch: PCell<Sealed>,
         /// Zeros. Where a log stands beside the pool, the file has here, and nowhere else, the
-        /// session, number and checksum of a group that the log must know.
+        /// session, number and checksum of a group that the log must lead to, and in the upper half
+        /// of the last word with how many groups up to it the log must begin at the latest.
         pub log_stamp: [PCell; 3],
         /// Of each extent the chunks, its table included (30 bits), and above, if its table has
         /// lines for more, the chunks of that; 0 ends the list.

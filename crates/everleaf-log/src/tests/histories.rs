@@ -63,6 +63,12 @@ fn the_log_is_shortened_after_the_file_is_synced() {
 }
 
 #[test]
+fn the_log_is_shortened_after_the_stamp_is_durable() {
+    let violation = broken_without(Weak::StampNotSynced);
+    assert!(violation.contains("same time"), "{violation}");
+}
+
+#[test]
 fn a_group_that_is_there_in_part_is_not_replayed() {
     broken_without(Weak::NoChecksum);
 }
@@ -70,6 +76,48 @@ fn a_group_that_is_there_in_part_is_not_replayed() {
 #[test]
 fn the_durable_number_is_published_after_the_sync() {
     broken_without(Weak::PublishEarly);
+}
+
+/// The process is killed in a checkpoint or an opening, and the power fails in the opening after.
+fn kill_then_cut_the_opening(weak: Option<Weak>, seed: u64) -> Result<u64, String> {
+    let (mut chance, mut states) = (Chance(seed), 0);
+    for killed_after in 0..60 {
+        let (disk, media) = created(weak);
+        let mut program = Program::default();
+        program.run(&media, 9);
+        disk.cut_before(disk.operations() + killed_after);
+        program.run(&media, 12);
+        media.kill();
+        let killed = disk.after_kill();
+        for cut in 0.. {
+            let again = killed.after_kill();
+            again.cut_before(cut);
+            let opened = open(&again, weak);
+            let done = opened.is_ok();
+            opened.into_iter().for_each(Logged::kill);
+            for left in outcomes(&again, 6, &mut chance) {
+                let at = |error| format!("killed after {killed_after}, cut {cut}: {error}");
+                let media = open(&left, weak).map_err(at)?;
+                program.judge(&media).map_err(at)?;
+                media.kill();
+                states += 1;
+            }
+            if done {
+                break;
+            }
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn the_stamp_that_a_new_session_relies_on_is_durable() {
+    let states =
+        kill_then_cut_the_opening(None, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{states} states");
+    let broken =
+        (1..=6).find_map(|seed| kill_then_cut_the_opening(Some(Weak::StampOfTheCache), seed).err());
+    assert!(broken.is_some_and(|violation| violation.contains("same time")));
 }
 
 #[test]

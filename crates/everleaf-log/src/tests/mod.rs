@@ -2,9 +2,10 @@
 //!
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
 //! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `damage` ·
-//! `salvage` · `threads`.
+//! `salvage` · `copies` (of the pool's file and of the log, made at different moments) · `threads`.
 
 mod chains;
+mod copies;
 mod damage;
 mod histories;
 mod salvage;

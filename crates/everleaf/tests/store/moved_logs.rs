@@ -1,4 +1,4 @@
-//! Pools and logs that are renamed, linked to or shared while they are open.
+//! Pools and logs that are renamed, linked to, shared or copied while they are open.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -86,4 +86,29 @@ fn a_pool_is_opened_by_a_link_and_its_log_by_a_link() {
     }
     assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 3);
     assert!(!log_of(&link).exists());
+}
+
+#[test]
+fn a_file_whose_pages_are_of_different_times_is_refused_and_not_salvaged_as_complete() {
+    let Some(folder) = ordinary() else { return };
+    let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
+    let store = numbers().create(&path).unwrap();
+    (0..100).try_for_each(|key| store.put(key, [1; 100]).map(drop)).unwrap();
+    store.close().unwrap();
+    let before = fs::read(&path).unwrap();
+    let store = Store::open(&path).unwrap();
+    (0..200).try_for_each(|key| store.put(key, [2; 200]).map(drop)).unwrap();
+    store.close().unwrap();
+    // The first page was read before the checkpoint, the others and the log after it.
+    let mut mixed = fs::read(&path).unwrap();
+    mixed[..4096].copy_from_slice(&before[..4096]);
+    fs::write(&copy, mixed).unwrap();
+    fs::rename(log_of(&path), log_of(&copy)).unwrap();
+    match Store::open(&copy) {
+        Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::OtherTime)),
+        opened => panic!("{opened:?}"),
+    }
+    let salvaged = everleaf::salvage(&copy, folder.path().join("c.pool")).unwrap();
+    assert!(salvaged.unreadable > 0, "{salvaged:?}");
+    assert!(salvaged.complaints[0].contains("same time"), "{salvaged:?}");
 }
