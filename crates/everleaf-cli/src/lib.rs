@@ -7,7 +7,7 @@
 //! parameters of engines) · `names` (what completions offer) · `failure` (exit codes and sentences)
 //! · `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `rtm` (which
 //! transactions) · `scratch` (the pool that the tour makes for itself) · `signals`
-//! (what does not kill at once).
+//! (what does not kill at once) · `truncation` (the file of an open pool became shorter).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -27,6 +27,7 @@ mod scratch;
 pub mod signals;
 pub mod size;
 mod target;
+mod truncation;
 
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ use self::failure::Outcome;
 
 /// Does what a command line says, and reports how it ends.
 pub fn finish(run: impl FnOnce() -> Outcome) -> ExitCode {
-    match signals::survive_file_size_limit().and_then(|()| run()) {
+    match signals::prepare().and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

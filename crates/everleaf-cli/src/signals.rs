@@ -21,13 +21,20 @@ use signal_hook::low_level::{emulate_default_handler, pipe};
 
 use crate::failure::{Failure, Outcome};
 use crate::progress::{entries_bar, show_entries};
+use crate::truncation;
+
+/// Catches the signals of files that have become too long or too short, which would kill without a
+/// word.
+pub fn prepare() -> Outcome {
+    survive_file_size_limit().and_then(|()| truncation::told()).map_err(unusable)
+}
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error, which is told
 /// as a full disk is, instead of killing the process. The signal is caught and not ignored:
 /// programs that this one starts find it as it was.
-pub fn survive_file_size_limit() -> Outcome {
+fn survive_file_size_limit() -> io::Result<()> {
     let caught = Arc::new(AtomicBool::new(false)); // Never asked: the write itself reports it.
-    signal_hook::flag::register(SIGXFSZ, caught).map(drop).map_err(unusable)
+    signal_hook::flag::register(SIGXFSZ, caught).map(drop)
 }
 
 /// Calls `sweep` when a signal ends the process; it removes what does not stay, and then calls what
@@ -149,6 +156,7 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-fn unusable(error: io::Error) -> Failure {
+/// Signals cannot be caught.
+pub fn unusable(error: io::Error) -> Failure {
     Failure::failed(format!("signals cannot be caught: {error}"))
 }

@@ -71,6 +71,7 @@ impl Core {
     fn write_checkpoint(&self, control: &mut Control, last: bool) -> Result<(), LogError> {
         let mut redo = self.close_for_checkpoint()?; // C1
         let mut redo_bytes = self.appended_bytes.load(Relaxed);
+        self.check_length()?;
         let mut pages = self.lines.take_pages();
         pages.retain(|page| *page != 0); // It is written with each batch.
         let mut first = [0; BLOCK as usize];
@@ -115,6 +116,18 @@ impl Core {
     fn write_page(&self, page: u64, copy: &[u8]) -> Result<(), LogError> {
         self.base_bytes.fetch_add(BLOCK, Relaxed);
         self.base.write(page * BLOCK, copy).map_err(LogError::io("writing the pool"))
+    }
+
+    /// A file that others have truncated lacks what the log does not hold any more. Nothing is
+    /// written to it, and the log stays as it is.
+    fn check_length(&self) -> Result<(), LogError> {
+        let action = "writing the pool";
+        let bytes = self.base.length().map_err(LogError::io(action))?;
+        if bytes < self.hardware.region().len() {
+            let what = "its file was truncated while it was open; restore it from a backup";
+            return Err(LogError::io(action)(std::io::Error::other(what)));
+        }
+        Ok(())
     }
 
     fn remove_before(&self, segment: u64) -> Result<(), LogError> {

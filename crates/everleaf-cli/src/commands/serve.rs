@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use everleaf::{DurabilityMode, OpenOptions};
 use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Users};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::signal_name;
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::signals::unusable;
 use crate::size::parse_size;
 
 /// Serve a pool to memcached and Redis clients, over the network or a socket of the file system.
@@ -117,6 +121,8 @@ pub fn run(args: Args) -> Outcome {
     let mut open = OpenOptions::new();
     open.durability = args.durability;
     let data = Arc::new(Database::open(&args.pool, &open)?);
+    // Whoever reads the addresses may send one at once.
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;
     let mode = data.store().capabilities().durability_mode;
     let server = Server::start(Arc::clone(&data), options)?;
     for address in server.memcached_addresses() {
@@ -125,7 +131,7 @@ pub fn run(args: Args) -> Outcome {
     for address in server.redis_addresses() {
         complain(&format!("redis at {address}, durability {mode}"));
     }
-    let signal = everleaf_server::wait_for_signal()?;
+    let signal = signals.forever().next().and_then(signal_name).unwrap_or("a signal");
     complain(&format!("{signal}: closing"));
     server.stop();
     match Arc::into_inner(data) {

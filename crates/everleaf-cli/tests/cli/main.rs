@@ -14,6 +14,7 @@ mod signals;
 mod terminal;
 mod tour;
 mod trees;
+mod truncation;
 
 /// The program that is run.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_everleaf");

@@ -138,3 +138,19 @@ fn what_somebody_else_has_at_the_place_is_left_alone() {
         assert_eq!(crate::common::content(&bench.path("scratch")), b"precious");
     }
 }
+
+#[test]
+fn a_server_that_is_ended_when_it_has_just_begun_closes_its_pool() {
+    let bench = Bench::with_pool();
+    for _ in 0..20 {
+        let mut child = bench
+            .command(["serve", "p", "--redis", "unix:socket"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(1, child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("redis at"), "{line}");
+        assert!(send(child, SIGTERM).success());
+    }
+}

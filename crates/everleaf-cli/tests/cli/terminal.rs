@@ -11,6 +11,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Termios, tcgetattr};
 
 use crate::common::Bench;
+use crate::truncation;
 
 /// How long a step may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -140,4 +141,18 @@ fn a_pasted_line_that_leaves_the_shell_is_the_last() {
     terminal.type_in("\x1b[200~put a 1\rquit\rput b 2\x1b[201~\r");
     assert!(terminal.end("").success(), "{}", terminal.shown());
     assert_eq!(bench.ok(["scan", "p"]), "a\t1\n");
+}
+
+#[test]
+fn a_truncated_pool_leaves_the_terminal_as_it_was() {
+    // While a command runs; and while a line is edited, for which keys are looked up.
+    for keys in ["get leaf\r", "get l\t"] {
+        let bench = truncation::mapped_pool();
+        let mut terminal = Terminal::of(&bench);
+        truncation::truncate(&bench);
+        terminal.type_in(keys);
+        assert_eq!(terminal.end("").code(), Some(1), "{}", terminal.shown());
+        terminal.await_text("/p was truncated while it was open");
+        terminal.is_as_before();
+    }
 }
