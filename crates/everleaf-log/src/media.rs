@@ -1,6 +1,7 @@
 //! The media: memory whose flushes go to a log.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use everleaf_pmem::{
     Durability, DurablePoint, LINE, Line, LineAtomicity, MapError, Media, MediaError, PCell,
     Persistent, Region, Rtm, SimdLevel, Site, Word,
 };
+
+use parking_lot::Mutex;
 
 use crate::LogError;
 use crate::core::{Core, LogCounts, media_error};
@@ -54,8 +57,9 @@ impl LogOptions {
 /// Dropping it writes a last checkpoint; if that fails, the next opening reads the log.
 pub struct Logged {
     pub(crate) core: Arc<Core>,
-    background: Option<Background>,
-    closes: bool,
+    background: Mutex<Option<Background>>,
+    /// Whether the last checkpoint is still to be made.
+    closes: AtomicBool,
 }
 
 impl Logged {
@@ -86,7 +90,7 @@ impl Logged {
         let core = Arc::new(core);
         let start = || Background::start(&core).map_err(LogError::io("starting the log's thread"));
         let background = core.options.background.then(start).transpose()?;
-        Ok(Self { core, background, closes: true })
+        Ok(Self { core, background: Mutex::new(background), closes: AtomicBool::new(true) })
     }
 
     /// Writes what the log holds to the file of the pool, so that the log becomes short. Others
@@ -109,8 +113,8 @@ impl Logged {
     }
 
     /// Drops it as a killed process does: no last checkpoint.
-    pub fn kill(mut self) {
-        self.closes = false;
+    pub fn kill(self) {
+        self.closes.store(false, Relaxed);
     }
 
     fn place(&self, offset: u64) -> (u64, u8) {
@@ -120,10 +124,10 @@ impl Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        self.background = None;
-        if self.closes && !std::thread::panicking() {
+        *self.background.get_mut() = None;
+        if !std::thread::panicking() {
             // What goes wrong is found by the next opening: the log is durable.
-            let _ = self.core.checkpoint_at_end();
+            let _ = self.finish();
         }
     }
 }
@@ -227,6 +231,12 @@ impl Media for Logged {
     }
     fn sync(&self) -> Result<(), MediaError> {
         self.core.wait_for(self.core.point())
+    }
+    /// The last checkpoint. Nothing may be stored afterwards.
+    fn finish(&self) -> Result<(), MediaError> {
+        *self.background.lock() = None; // No group may follow.
+        let finished = !self.closes.swap(false, Relaxed);
+        if finished { Ok(()) } else { self.core.checkpoint_at_end().map_err(media_error) }
     }
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
         let max_bytes = self.region().max_len();

@@ -180,6 +180,15 @@ pub trait Media: Send + Sync + 'static {
         self.region().sync()
     }
 
+    /// Writes what the medium still holds back beside what is durable, after the last store and the
+    /// last [`sync`](Self::sync). What it fails to write is not lost.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    fn finish(&self) -> Result<(), MediaError> {
+        Ok(())
+    }
+
     /// Lengthens the region in place; see [`Region::grow`]. What the new memory holds must not be
     /// relied on.
     ///

@@ -394,7 +394,8 @@ impl<M: Media> Pool<M> {
         self.media.store(&header.state, Sealed::of(STATE_CLEAN));
         self.media.flush(site!("pool.close.state"), &header.state);
         self.media.fence(site!("pool.close.fence"));
-        self.sync()
+        self.sync()?;
+        Ok(self.media.finish()?)
     }
 
     /// Writes a pool on the page cache to its file; nothing to do on persistent memory, whose

@@ -83,7 +83,7 @@ fn a_pool_that_is_truncated_under_a_server_is_one_sentence() {
 }
 
 #[test]
-fn a_pool_with_a_log_that_is_truncated_is_not_written_and_the_next_opening_says_so() {
+fn a_pool_with_a_log_that_is_truncated_is_not_written_and_its_close_says_so() {
     let bench = Bench::with_pool();
     bench.ok(["put", "p", "leaf", "a blade"]);
     let mut shell = started(&bench, &["shell", "p"]);
@@ -93,7 +93,10 @@ fn a_pool_with_a_log_that_is_truncated_is_not_written_and_the_next_opening_says_
     truncate(&bench);
     input.write_all(b"put wood many\n").unwrap();
     drop(input);
-    assert!(shell.wait_with_output().unwrap().status.code().is_some(), "no signal ends it");
+    let ended = shell.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("truncated while it was open"), "{said}");
     assert_eq!(crate::common::content(&bench.path("p")).len(), 8192);
     assert!(bench.fails(["get", "p", "leaf"]).contains("the file is truncated"));
 }
