@@ -3,9 +3,11 @@
 //! ```text
 //! R1  the newest valid control block; the file of the pool, and over it the groups from the redo
 //!     point on, as far as they are valid, are read into memory
-//! R2  what they hold is written into new segments, under a new session, and synced; so is the
-//!     stamp of the file, as it was read
-//!     Crash: no control block speaks of the segments; they are removed.
+//! R2  segments behind the end are removed, the last one first, and the folder is synced after each
+//!     Crash: those that are left follow the end without a gap; they are removed.
+//!     What the groups hold is written into new segments there, under a new session, and synced; so
+//!     is the stamp of the file, as it was read
+//!     Crash: no control block speaks of the segments; they are behind the end, and are removed.
 //! R3  COMMIT the control block of the new session, with that stamp, written and synced
 //!     Crash: it is the stamp that the file has.
 //! R4  the file gets the stamp of the new session, and is synced
@@ -18,6 +20,10 @@
 //! without what was served, or a stamp that the control block does not fit. Without the sync of R4
 //! a log of an earlier session, put back, is accepted after a crash, without what this session has
 //! acknowledged.
+//!
+//! What is behind the end holds no group that counts; the name of the last of these segments may
+//! not be durable. If one were made behind it, a crash could leave that one alone: a gap. And
+//! openings that are cut one after another would take ever more room.
 //!
 //! A session that was closed is gone on with where it ended: no group follows there, and its stamp
 //! was durable before its control block, so R2 and R5 have nothing to do. Its last segment keeps
@@ -40,13 +46,13 @@ use crate::group::{Capture, WORDS, decode_payload};
 use crate::lines::Lines;
 use crate::media::LogOptions;
 use crate::reader::Reader;
-use crate::segment::{Segment, segment_numbers};
+use crate::segment::{Segment, segment_number, segment_numbers};
 use crate::weak::{Weak, Weakness};
 use crate::writer::Writer;
 use crate::{Damage, LogError};
 
-/// Captures that a recovery writes in one group.
-const GROUP: usize = 1 << 15;
+/// Captures that a recovery writes in one group; in the tests, whose pools are small, a few.
+const GROUP: usize = if cfg!(test) { 4 } else { 1 << 15 };
 
 /// The file of a pool.
 #[derive(Clone)]
@@ -186,7 +192,7 @@ pub(crate) fn open(
         writer.file_bytes = if own { options.segment_bytes } else { segment.bytes };
         writer.file = Some(segment.file);
     } else {
-        writer.place.segment = last; // Those behind the end may hold groups: they are not reused.
+        remove_behind(&*disk, end.segment, weak).map_err(failed)?;
         writer.next_segment(0).map_err(failed)?;
     }
     let redo = if weak.is(Weak::ServeTheCache) { control.redo } else { writer.place };
@@ -222,6 +228,20 @@ pub(crate) fn open(
         control_file,
         options,
     }))
+}
+
+/// R2: the segments behind the last one that counts.
+fn remove_behind(disk: &dyn Disk, last: u64, weak: Weakness) -> io::Result<()> {
+    let mut names = disk.names()?;
+    names.retain(|name| segment_number(name).is_some_and(|number| number > last));
+    names.sort_unstable_by(|a, b| b.cmp(a)); // As their numbers, which have one length.
+    for name in names {
+        disk.remove(&name)?;
+        if !weak.is(Weak::RemovalNotSynced) {
+            disk.sync()?;
+        }
+    }
+    Ok(())
 }
 
 /// R2: the lines that the log has left, as groups of the new session.

@@ -37,6 +37,8 @@ pub(crate) enum Weak {
     SizeOfTheSession,
     /// A segment that is missing is taken for the end of the log.
     GapIsEnd,
+    /// An opening does not wait until segments behind the end are gone durably.
+    RemovalNotSynced,
     /// A segment is used before its content is durable.
     SegmentNotSynced,
     /// The last group of a segment is written before the name of the next one is durable.

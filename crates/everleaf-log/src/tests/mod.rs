@@ -1,13 +1,15 @@
 //! Histories on the simulated disk, and on a real one.
 //!
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
-//! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `damage` ·
-//! `salvage` · `copies` (of the pool's file and of the log, made at different moments) · `threads`.
+//! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
+//! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
+//! moments) · `threads`.
 
 mod chains;
 mod copies;
 mod damage;
 mod histories;
+mod openings;
 mod salvage;
 mod threads;
 

@@ -1,0 +1,77 @@
+//! Openings that a crash ends, one after another.
+
+use super::*;
+use crate::disk::Disk;
+
+/// An opening is cut before each of so many operations.
+const CUTS: u64 = 24;
+
+/// A pool that was killed, with a log of some segments.
+fn killed() -> (SimulatedDisk, Program) {
+    let (disk, media) = created(None);
+    let mut program = Program::default();
+    program.run(&media, 14);
+    media.sync().unwrap();
+    program.acknowledged = program.begun;
+    media.kill();
+    (disk.after_kill(), program)
+}
+
+/// Opens, and is killed before an operation of the disk. What it leaves.
+fn cut_opening(disk: &SimulatedDisk, weak: Option<Weak>, cut: u64) -> SimulatedDisk {
+    disk.cut_before(cut);
+    let _ = open(disk, weak).map(Logged::kill);
+    disk.after_kill()
+}
+
+/// The power fails in an opening that follows one which was killed.
+fn power_failures(weak: Option<Weak>) -> Result<(), String> {
+    let (mut chance, (pool, program)) = (Chance(11), killed());
+    for cuts in (0..CUTS * CUTS).map(|i| (i / CUTS, i % CUTS)) {
+        let disk = cut_opening(&pool.after_kill(), weak, cuts.0);
+        disk.cut_before(cuts.1);
+        let _ = open(&disk, weak).map(Logged::kill);
+        for _ in 0..4 {
+            let left = disk.after_power_failure(|ways| chance.below(ways));
+            let media = open(&left, None).map_err(|error| format!("cuts {cuts:?}: {error}"))?;
+            program.judge(&media)?;
+            media.kill();
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_segment_whose_name_was_not_durable_leaves_no_gap_below_one_whose_name_is() {
+    power_failures(None).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn segments_behind_the_end_are_gone_durably_before_others_are_made() {
+    let violation = power_failures(Some(Weak::RemovalNotSynced)).unwrap_err();
+    assert!(violation.contains("missing"), "{violation}");
+}
+
+#[test]
+fn openings_that_are_cut_one_after_another_take_no_more_room_than_one() {
+    let length = |disk: &SimulatedDisk, name: &str| disk.open(name).unwrap().length().unwrap();
+    let control = |disk: &SimulatedDisk| {
+        let mut bytes = vec![0; 4 * 4096];
+        disk.open("control").unwrap().read(0, &mut bytes).map(|()| bytes).unwrap()
+    };
+    let (pool, program) = killed();
+    for cut in 0..CUTS {
+        let (mut disk, mut room) = (pool.after_kill(), Vec::new());
+        for _ in 0..5 {
+            disk = cut_opening(&disk, None, cut);
+            let names = disk.names().unwrap();
+            room.push(names.iter().map(|name| length(&disk, name)).sum::<u64>());
+        }
+        if control(&disk) != control(&pool) {
+            assert!(cut > 8, "a session was served");
+            break;
+        }
+        assert!(room.iter().all(|bytes| *bytes <= room[0]), "cut {cut}: {room:?}");
+        program.judge(&open(&disk, None).unwrap()).unwrap();
+    }
+}
