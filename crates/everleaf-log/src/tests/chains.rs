@@ -1,5 +1,5 @@
 //! Sessions in a chain: pools that grow, parameters that change, checkpoints, kills and power
-//! failures between and in all of them.
+//! failures between and in all of them, syncs that fail.
 //!
 //! Every store has a value of its own, greater than all before, and is flushed at once, in order.
 //! So an image is legal if some store is the newest in it and every word holds what was stored to
@@ -156,6 +156,9 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
             disk.cut_before(chance.below(150) as u64);
         }
         let options = any_options(weak, chance);
+        if chance.below(4) == 0 {
+            disk.fail_sync_after(chance.below(20) as u64);
+        }
         match Logged::open(&open_base(&disk), Arc::new(disk.clone()), options) {
             Ok(media) => {
                 seen.states += 1;
@@ -164,6 +167,7 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
                 end(media, chance);
             }
             Err(_) if disk.is_off() => seen.cuts += 1,
+            Err(error) if error.to_string().contains("os error 5") => seen.cuts += 1, // A sync.
             Err(error) => return Err(at(format!("not opened: {error}"))),
         }
     }
