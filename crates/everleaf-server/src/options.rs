@@ -82,6 +82,13 @@ pub struct Limits {
     pub whole_bytes: u64,
 }
 
+impl Limits {
+    /// Bytes of what waits for EXEC, and of what is watched, of a connection.
+    pub(crate) const fn waiting_bytes(&self) -> u64 {
+        self.buffered_bytes / 16
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

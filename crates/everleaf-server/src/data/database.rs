@@ -1,9 +1,9 @@
 //! The store as the protocols see it.
 //!
 //! Locks, in the order in which they are taken: `whole`, shared by every request that changes
-//! something and held alone by a transaction; then the stripes of the keys that a request names,
-//! in ascending order. A request that reads one row takes no lock: the store shows a row as it was
-//! at one moment.
+//! something and held alone by what concerns all keys; then the stripes of the keys that a request
+//! names, in ascending order. A request that reads one row takes no lock: the store shows a row as
+//! it was at one moment.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::flush::Flushes;
 use super::record::Header;
+use super::rows::key_of;
 use super::sequence::Sequence;
 use super::work::Work;
 
@@ -69,6 +70,11 @@ fn hash(row: &[u8]) -> usize {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(row);
     hasher.finish() as usize
+}
+
+/// The lock of a row. A key has the same one in all databases, as a request may name several.
+fn stripe(row: &[u8]) -> usize {
+    hash(key_of(row).map_or(row, |(_, key)| key)) % STRIPES
 }
 
 impl Database {
@@ -180,10 +186,6 @@ impl Database {
     // ---- locks
     // ---------------------------------------------------------------------------------------------
 
-    fn stripe(&self, row: &[u8]) -> usize {
-        hash(row) % self.stripes.len()
-    }
-
     /// A poisoned lock protects nothing that is half done: what a request wrote is in the store
     /// wholly or not at all.
     fn shared(&self) -> ShardedLockReadGuard<'_, ()> {
@@ -193,13 +195,13 @@ impl Database {
     /// Locks a key.
     pub fn lock(&self, row: &[u8]) -> Held<'_> {
         let shared = self.shared();
-        Held::Key(shared, self.stripes[self.stripe(row)].lock())
+        Held::Key(shared, self.stripes[stripe(row)].lock())
     }
 
     /// Locks many keys.
     pub fn lock_many<'r>(&self, rows: impl IntoIterator<Item = &'r [u8]>) -> Held<'_> {
         let shared = self.shared();
-        let mut stripes: Vec<usize> = rows.into_iter().map(|row| self.stripe(row)).collect();
+        let mut stripes: Vec<usize> = rows.into_iter().map(stripe).collect();
         stripes.sort_unstable();
         stripes.dedup();
         Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
@@ -245,5 +247,21 @@ impl Database {
     /// Removes what expired or was deleted, in the background, until the sweeper is dropped.
     pub fn sweep(self: &std::sync::Arc<Self>, pause: Duration) -> super::Sweeper {
         super::Sweeper::start(self, pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stripe;
+    use crate::data::{DATABASES, key_row};
+
+    #[test]
+    fn a_copy_into_another_database_has_the_lock_of_its_key() {
+        for key in [&b"a"[..], b"some key"] {
+            for database in 0..DATABASES {
+                assert_eq!(stripe(&key_row(database, key)), stripe(&key_row(0, key)));
+            }
+        }
+        assert_ne!(stripe(&key_row(0, b"a")), stripe(&key_row(0, b"some key")));
     }
 }

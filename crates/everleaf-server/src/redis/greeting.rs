@@ -6,6 +6,7 @@ use super::call::{Call, Failure, Outcome, SYNTAX, is, wrong_number};
 use super::reply::Reply;
 use super::server::unknown_subcommand;
 use super::session::Session;
+use super::transaction::Watched;
 use super::{VERSION, number};
 use crate::data::{DATABASES, Work};
 use crate::memcached::same_bytes;
@@ -28,7 +29,7 @@ impl Session {
             name if is(name, "HELLO") => self.hello(args, reply),
             name if is(name, "SELECT") => self.select(args).map(|()| reply.ok()),
             name if is(name, "UNWATCH") => {
-                self.watched.clear();
+                self.watched = Watched::default();
                 reply.ok();
                 Ok(())
             }

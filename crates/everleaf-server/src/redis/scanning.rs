@@ -18,6 +18,8 @@ use crate::data::{Kind, Part, behind, part_prefix, part_row};
 
 /// Cursors that are remembered.
 const REMEMBERED: usize = 1 << 16;
+/// Bytes of the keys that they stand for.
+const REMEMBERED_BYTES: usize = 64 << 20;
 /// The most entries that one step looks at.
 const MAX_COUNT: usize = 10_000;
 /// Keys that RANDOMKEY looks at together.
@@ -33,6 +35,8 @@ pub struct Cursors {
 struct Remembered {
     places: HashMap<u64, Vec<u8>>,
     oldest: VecDeque<u64>,
+    /// Bytes of all places.
+    bytes: usize,
     last: u64,
 }
 
@@ -41,12 +45,13 @@ impl Cursors {
         let mut inner = self.inner.lock();
         inner.last += 1;
         let cursor = inner.last;
+        inner.bytes += place.len();
         inner.places.insert(cursor, place);
         inner.oldest.push_back(cursor);
-        if inner.oldest.len() > REMEMBERED
-            && let Some(oldest) = inner.oldest.pop_front()
-        {
-            inner.places.remove(&oldest);
+        while inner.oldest.len() > REMEMBERED || inner.bytes > REMEMBERED_BYTES {
+            let Some(oldest) = inner.oldest.pop_front() else { break };
+            let place = inner.places.remove(&oldest).unwrap_or_default();
+            inner.bytes -= place.len();
         }
         cursor
     }
@@ -204,4 +209,20 @@ pub fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_of_long_keys_take_a_bounded_memory() {
+        let cursors = Cursors::default();
+        let place = vec![b'k'; 1 << 16];
+        let first = cursors.remember(place.clone());
+        let others: Vec<u64> = (0..2000).map(|_| cursors.remember(place.clone())).collect();
+        let kept = others.iter().filter(|cursor| cursors.place(**cursor).is_some()).count();
+        assert!(cursors.place(first).is_none() && kept <= 1024, "{kept} are kept");
+        assert!(cursors.place(others[1999]).is_some() && cursors.place(others[1000]).is_some());
+    }
 }

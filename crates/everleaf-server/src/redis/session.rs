@@ -36,7 +36,7 @@ pub struct Session {
     pub(super) name: Vec<u8>,
     pub(super) number: u64,
     pub(super) queue: Option<Queue>,
-    pub(super) watched: Vec<Watched>,
+    pub(super) watched: Watched,
     pub(super) closing: bool,
     /// The reply to the request at the front, which is sent in parts.
     long: Option<Long>,
@@ -76,16 +76,18 @@ impl Session {
             name: Vec::new(),
             number,
             queue: None,
-            watched: Vec::new(),
+            watched: Watched::default(),
             closing: false,
             long: None,
             whole,
         }
     }
 
-    /// Bytes of memory that it holds for requests that have not come to their end.
+    /// Bytes of memory that it holds for requests that have not come to their end, and for what
+    /// its client said of itself and of the keys that it watches.
     pub fn held_bytes(&self) -> usize {
-        self.parser.held_bytes() + self.queue.as_ref().map_or(0, |queue| queue.bytes)
+        let queue = self.queue.as_ref().map_or(0, |queue| queue.bytes);
+        self.parser.held_bytes() + queue + self.watched.bytes + self.name.len()
     }
 
     /// Answers the requests at the front of `input`. What was written the time before was sent.

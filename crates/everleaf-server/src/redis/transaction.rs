@@ -1,11 +1,18 @@
 //! Transactions: MULTI, EXEC and what is about them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{Failure, Outcome, is, wrong_number};
 use super::reply::Reply;
 use super::session::{Asked, Session, failed};
-use crate::data::{Work, key_row};
+use super::table::Keys;
+use crate::data::{Database, Held, Work, key_row};
+
+/// Bytes of memory that an argument that waits takes beside its own.
+const ARGUMENT_BYTES: usize = 32;
+/// The same for a key that is watched.
+const WATCHED_BYTES: usize = 96;
 
 /// Requests of a transaction that wait for EXEC.
 #[derive(Default)]
@@ -16,13 +23,39 @@ pub struct Queue {
     pub(super) refused: bool,
 }
 
-/// A key that is watched.
+/// Keys that are watched, by their rows.
+#[derive(Default)]
 pub struct Watched {
-    row: Vec<u8>,
-    /// The version that it had.
+    keys: HashMap<Vec<u8>, Seen>,
+    pub(super) bytes: usize,
+}
+
+/// What a key was when it was watched.
+struct Seen {
     version: u64,
     /// Whether it was there: one that is there no more has expired, or its database was emptied.
     there: bool,
+}
+
+impl Queue {
+    /// Locks what the requests read and write, and what is watched: keys, or everything where a
+    /// request names no keys.
+    fn lock<'d>(&self, data: &'d Database, database: u8, watched: &Watched) -> Held<'d> {
+        let mut rows: Vec<Vec<u8>> = Vec::new();
+        for (asked, args) in &self.requests {
+            let keys = match asked {
+                // A key has one lock, whatever database is selected.
+                Asked::Connection => continue,
+                Asked::Store(command) => command.keys,
+            };
+            if matches!(keys, Keys::None | Keys::Everything) {
+                return data.lock_all();
+            }
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            rows.extend(keys.of(&args).iter().map(|key| key_row(database, key)));
+        }
+        data.lock_many(rows.iter().chain(watched.keys.keys()).map(Vec::as_slice))
+    }
 }
 
 impl Session {
@@ -42,7 +75,7 @@ impl Session {
             name if is(name, "DISCARD") => match self.queue.take() {
                 None => Err("ERR DISCARD without MULTI".into()),
                 Some(_) => {
-                    self.watched.clear();
+                    self.watched = Watched::default();
                     reply.ok();
                     Ok(())
                 }
@@ -67,8 +100,8 @@ impl Session {
     /// Lets a request wait for EXEC.
     pub(super) fn enqueue(&mut self, asked: Asked, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         let Some(queue) = &mut self.queue else { return Ok(()) };
-        queue.bytes += args.iter().map(|arg| arg.len() + 32).sum::<usize>();
-        if queue.bytes as u64 > self.shared.options.limits.buffered_bytes / 16 {
+        queue.bytes += args.iter().map(|arg| arg.len() + ARGUMENT_BYTES).sum::<usize>();
+        if queue.bytes as u64 > self.shared.options.limits.waiting_bytes() {
             *queue = Queue { refused: true, ..Queue::default() };
             return Err("ERR the transaction is too long".into());
         }
@@ -77,10 +110,20 @@ impl Session {
         Ok(())
     }
 
+    /// Does what waits, or nothing; the connection has selected what it had then.
+    fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
+        let before = (self.database, self.three, self.name.clone());
+        let done = self.exec_queue(out);
+        if done.is_err() {
+            (self.database, self.three, self.name) = before;
+        }
+        done
+    }
+
     /// E1: all is done in memory, and the replies have their room. What fails here changes nothing.
     /// E2: one batch of the store. A crash before it: nothing has happened; after it: everything.
     /// E3: the replies are sent. So what is done is replied to, whatever it takes.
-    fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
+    fn exec_queue(&mut self, out: &mut Vec<u8>) -> Outcome {
         let Some(queue) = self.queue.take() else { return Err("ERR EXEC without MULTI".into()) };
         let watched = std::mem::take(&mut self.watched);
         if queue.refused {
@@ -90,11 +133,11 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let _all = data.lock_all();
+        let _held = queue.lock(data, self.database, &watched);
         let mut work = Work::new(data, now_ms);
-        for watched in &watched {
-            let gone = watched.there && work.header(&watched.row)?.is_none();
-            if gone || data.version(&watched.row) != watched.version {
+        for (row, seen) in &watched.keys {
+            let gone = seen.there && work.header(row)?.is_none();
+            if gone || data.version(row) != seen.version {
                 Reply::to(out, self.three).null_array();
                 return Ok(());
             }
@@ -135,11 +178,19 @@ impl Session {
         }
         for key in &args[1..] {
             let row = key_row(self.database, key);
+            if self.watched.keys.contains_key(&row) {
+                continue;
+            }
+            let bytes = self.watched.bytes + row.len() + WATCHED_BYTES;
+            if bytes as u64 > self.shared.options.limits.waiting_bytes() {
+                return Err("ERR too many keys are watched".into());
+            }
             let data = &self.shared.data;
             // The version first: what changes in between makes another one.
             let version = data.version(&row);
             let there = Work::new(data, data.now_ms()).header(&row)?.is_some();
-            self.watched.push(Watched { row, version, there });
+            self.watched.keys.insert(row, Seen { version, there });
+            self.watched.bytes = bytes;
         }
         reply.ok();
         Ok(())

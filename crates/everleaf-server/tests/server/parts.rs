@@ -357,3 +357,62 @@ fn a_slow_reader_holds_little_of_what_changes_meanwhile() {
     got.extend(client.rest());
     assert!(got == array(values.iter().map(String::as_str)).as_bytes());
 }
+
+#[test]
+fn a_transaction_that_fails_selects_nothing() {
+    let pool = pool();
+    let mut client = pool.client();
+    client.reply(&["SELECT", "1"]);
+    client.reply(&["SET", "big", &value(1)]);
+    client.reply(&["SELECT", "0"]);
+    client.reply(&["MULTI"]);
+    client.reply(&["SELECT", "1"]);
+    client.reply(&["HELLO", "3", "SETNAME", "name"]);
+    (0..30).for_each(|_| drop(client.reply(&["GET", "big"])));
+    let refused = client.reply(&["EXEC"]);
+    assert!(refused.starts_with("-ERR the reply takes too much memory"), "{refused}");
+    assert_eq!(client.reply(&["GET", "big"]), "$-1\r\n");
+    assert_eq!(client.reply(&["CLIENT", "GETNAME"]), "$-1\r\n");
+}
+
+#[test]
+fn a_transaction_keeps_only_those_out_who_write_its_keys() {
+    let pool = pool();
+    let mut client = pool.client();
+    client.reply(&["WATCH", "b"]);
+    client.reply(&["MULTI"]);
+    client.reply(&["SET", "a", "1"]);
+    client.reply(&["GET", "a"]);
+    client.ask(&["EXEC"]);
+    let held = pool.shared.data.lock(b"another key");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || sender.send(client.part().0));
+    let replied = receiver.recv_timeout(Duration::from_secs(10));
+    drop(held);
+    let _ = thread.join();
+    assert_eq!(replied.unwrap(), b"*2\r\n+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn what_a_connection_watches_and_is_called_is_bounded() {
+    let pool = pool();
+    let mut client = pool.client();
+    client.reply(&["CLIENT", "SETNAME", &value(1)]);
+    let named = client.session.held_bytes();
+    assert!(named >= VALUE, "{named} bytes");
+    for number in 0..100 {
+        client.reply(&["WATCH", &value(0)]);
+        let held = client.session.held_bytes() - named;
+        assert!((VALUE..2 * VALUE).contains(&held), "{held} bytes of {number}");
+    }
+    let limit = pool.shared.options.limits.buffered_bytes as usize / 16;
+    let refused = (1..).find_map(|number| {
+        let reply = client.reply(&["WATCH", &value(number)]);
+        assert!(client.session.held_bytes() <= named + limit);
+        (reply != "+OK\r\n").then_some(reply)
+    });
+    assert!(refused.unwrap().starts_with("-ERR too many keys are watched"));
+    client.reply(&["UNWATCH"]);
+    assert_eq!(client.session.held_bytes(), named);
+    assert_eq!(client.reply(&["WATCH", "a"]), "+OK\r\n");
+}
