@@ -10,6 +10,7 @@ use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::support::key::TreeKey;
+use crate::support::parameters::Offer;
 
 /// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,26 +76,6 @@ pub enum Residence {
     Process,
 }
 
-/// What must be so that a barrier can be executed at all, for a search for barriers that are never
-/// reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Byte-string keys.
-    BytesKeys,
-    /// Keys that are words.
-    U64Keys,
-    /// Values of one word.
-    OneWord,
-    /// Wider values.
-    SeveralWords,
-    /// A node whose entries are more than one line: 4 entries are one.
-    SeveralLines,
-    /// Another engine of the same family.
-    OtherEngine,
-    /// Tens of thousands of epochs, or hundreds of crashes.
-    ManyEpochs,
-}
-
 /// One line of the table of engines.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineEntry {
@@ -110,11 +91,6 @@ pub struct EngineEntry {
     pub concurrent: bool,
     /// Words that a value may have.
     pub most_value_words: usize,
-    /// The folders below `src` in whose files, and not in those of a folder within, its barriers
-    /// stand.
-    pub folders: &'static [&'static str],
-    /// The barriers that not every configuration can execute, by how their names begin.
-    pub needs: &'static [(&'static str, Needs)],
 }
 
 /// What is decided anew each time an index is opened.
@@ -138,17 +114,24 @@ impl From<Shutdown> for Opening {
 
 /// What a family of trees gives to the table, for each of its variants.
 pub(crate) trait TreeFamily: Copy {
+    /// The sizes of nodes that it has on offer.
+    fn offer(self) -> &'static Offer;
+
     /// The parameters as the header of a pool has them, in which values have so many words.
     ///
     /// # Errors
     /// [`IndexError::Parameter`] names the first that is not on offer.
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError>;
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+        Ok(self.offer().pack(self.offer().choose(chosen, value_words)?))
+    }
 
     /// The parameters that the header of a pool has.
     ///
     /// # Errors
     /// As [`pack`](Self::pack).
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError>;
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+        Ok(self.offer().shown(self.offer().unpack(packed)?))
+    }
 
     /// Makes an empty index in a fresh pool whose format has parameters that were
     /// [packed](Self::pack). A crash on the way leaves an empty index or none, and

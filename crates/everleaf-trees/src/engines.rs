@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use everleaf_index::{Contract, Index, IndexError};
-use everleaf_pmem::{Media, Site, Transactions};
+use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::Pool;
 
-use crate::engine::{EngineEntry, EngineParameters, Needs, Opening, Residence, TreeFamily};
+use crate::engine::{EngineEntry, EngineParameters, Opening, Residence, TreeFamily};
 use crate::support::key::TreeKey;
 use crate::{fptree, masstree, nvtree, sorted};
 
@@ -115,8 +115,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            folders: &["fptree", "fptree/serial"],
-            needs: fptree::engine::NEEDS,
         }
         /// FPTree for many writers (selective concurrency).
         FpTreeConcurrent = fptree::Variant::Concurrent, {
@@ -126,8 +124,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 14,
-            folders: &["fptree", "fptree/concurrent"],
-            needs: fptree::engine::NEEDS,
         }
         /// PTree: FPTree without fingerprints, keys and values apart.
         PTree = fptree::Variant::PTree, {
@@ -137,8 +133,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            folders: &["fptree", "fptree/serial"],
-            needs: fptree::engine::PTREE_NEEDS,
         }
         /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
         NvTree = nvtree::Variant::Serial, {
@@ -148,8 +142,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            folders: &["nvtree"],
-            needs: nvtree::engine::NEEDS,
         }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
@@ -159,8 +151,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["sorted", "sorted/ring"],
-            needs: sorted::engine::NEEDS,
         }
         /// Circ-Tree with linear search through the whole node.
         CircTreeLinear = sorted::Variant::Linear, {
@@ -170,8 +160,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["sorted", "sorted/ring"],
-            needs: sorted::engine::NEEDS,
         }
         /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
         FastFair = sorted::Variant::FastFair, {
@@ -181,8 +169,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["sorted", "sorted/shifted"],
-            needs: sorted::engine::NEEDS,
         }
         /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs.
         Masstree = masstree::Variant::Durable, {
@@ -192,8 +178,6 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
-            folders: &["masstree"],
-            needs: masstree::engine::NEEDS,
         }
         /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
         MasstreeLogging = masstree::Variant::Logging, {
@@ -203,8 +187,6 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
-            folders: &["masstree"],
-            needs: masstree::engine::NEEDS_LOGGING,
         }
         /// A standard B+-tree in DRAM: sorted arrays.
         VolatileStandard = sorted::Variant::Array, {
@@ -214,8 +196,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["sorted", "sorted/ring"],
-            needs: sorted::engine::NEEDS,
         }
         /// A circular B+-tree in DRAM.
         VolatileCircular = sorted::Variant::CircTree, {
@@ -225,8 +205,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["sorted", "sorted/ring"],
-            needs: sorted::engine::NEEDS,
         }
         /// Masstree in DRAM: a trie of B+-trees.
         MasstreeTransient = masstree::Variant::Transient, {
@@ -236,8 +214,6 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
-            folders: &["masstree"],
-            needs: &[],
         }
     }
     peers {
@@ -249,10 +225,13 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
-            folders: &[],
-            needs: &[],
         }
     }
+}
+
+/// The persistent structures of all families, for docs/format.md.
+pub fn layouts() -> Vec<Layout> {
+    [fptree::layouts(), sorted::layouts(), nvtree::layouts(), masstree::layouts()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.
@@ -316,18 +295,6 @@ impl Engine {
     /// Words that a value may have.
     pub const fn most_value_words(self) -> usize {
         self.entry().most_value_words
-    }
-
-    /// The folders below `src` in whose files, and not in those of a folder within, its barriers
-    /// stand.
-    pub const fn folders(self) -> &'static [&'static str] {
-        self.entry().folders
-    }
-
-    /// What a barrier of its index needs beside the engine, as far as the table says.
-    pub fn needs_of(self, site: Site) -> impl Iterator<Item = Needs> {
-        let needs = self.entry().needs.iter();
-        needs.filter(move |(name, _)| site.name().starts_with(name)).map(|(_, needs)| *needs)
     }
 
     /// Itself if a pool can be made of it.

@@ -11,5 +11,5 @@ pub mod nvtree;
 pub mod sorted;
 pub mod support;
 
-pub use engine::{EngineEntry, EngineParameters, Needs, Opening, Residence};
-pub use engines::{DEFAULT_ENGINE, Engine, EngineError};
+pub use engine::{EngineEntry, EngineParameters, Opening, Residence};
+pub use engines::{DEFAULT_ENGINE, Engine, EngineError, layouts};

@@ -7,7 +7,7 @@ use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::EngineError;
-pub use everleaf_trees::{Needs, Opening};
+pub use everleaf_trees::Opening;
 
 use crate::durability::without_choice;
 use crate::{Engine, EngineParameters, Error, StoreKey};

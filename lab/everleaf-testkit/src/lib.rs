@@ -6,6 +6,7 @@
 mod allocator;
 mod concurrent;
 mod conformance;
+mod families;
 pub mod linearizability;
 mod lines;
 mod script;
@@ -17,13 +18,13 @@ mod torture;
 pub use allocator::{ALLOCATOR_PATHS, Action, AllocatorOperation, AllocatorSubject};
 pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
+pub use families::{engine_sites, folders, may_be_idle, why_equivalent};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
-pub use sites::{POOL_SITES, TREE_SITES, engine_sites};
+pub use sites::{POOL_SITES, TREE_SITES};
 use subject::holds_a_pool;
 pub use subject::{EngineSubject, Level, PATHS, Path, PathTaken, Target, WIDE_PATHS};
 pub use suite::{
-    ARGUED, Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport,
-    UNKNOWING, argument, continue_suite, directed_cases, every_mutant, full_suite, more_cases,
-    run_suite,
+    Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport, argument,
+    continue_suite, directed_cases, every_mutant, full_suite, more_cases, run_suite,
 };
 pub use torture::{Course, TortureError, TortureOptions, TortureReport, torture, torture_child};

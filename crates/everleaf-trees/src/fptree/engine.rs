@@ -1,14 +1,61 @@
-//! What the table of engines has of this family.
+//! What the table of engines has of this family: sizes on offer, and opening a tree.
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Index, IndexError, Serialized};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::{Pool, Shutdown};
 
-use super::parameters::{GROUP_UNIT, Parameters, Variant, open_with};
-use crate::engine::{EngineParameters, Needs, Opening, TreeFamily};
+use super::concurrent::ConcurrentFpTree;
+use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
+use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
+use super::serial::FpTree;
+use crate::engine::{EngineParameters, Opening, TreeFamily};
 use crate::support::key::TreeKey;
+use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters};
+
+/// Slots that a leaf may have.
+const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
+
+/// Which tree of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// With fingerprints.
+    FpTree,
+    /// Without fingerprints, keys and values apart.
+    PTree,
+    /// With fingerprints, for many threads.
+    Concurrent,
+}
+
+/// The tuned sizes of the serial trees. The paper's: 4096 children an inner node.
+const SERIAL: Parameters = Parameters {
+    leaf_slots: 56,
+    inner_keys: DEFAULT_CAPACITY,
+    value_words: 1,
+    group_bytes: 256 << 10,
+};
+
+static FPTREE: Offer = Offer {
+    tuned: SERIAL,
+    leaf_slots: Choice::OneOf(SLOTS),
+    inner_keys: Choice::OneOf(CAPACITIES),
+    value_words: Choice::From(1, MAX_VALUE_WORDS as u64),
+    group_bytes: Choice::Groups(GROUP_UNIT),
+};
+static PTREE: Offer = Offer { tuned: Parameters { leaf_slots: 32, ..SERIAL }, ..FPTREE };
+/// A leaf at a time: a common stock of leaves would be what threads wait for.
+static CONCURRENT: Offer =
+    Offer { tuned: Parameters { group_bytes: 0, ..SERIAL }, group_bytes: Choice::Tuned, ..FPTREE };
+
+/// The sizes that a tree has on offer.
+pub fn offer(variant: Variant) -> &'static Offer {
+    match variant {
+        Variant::FpTree => &FPTREE,
+        Variant::PTree => &PTREE,
+        Variant::Concurrent => &CONCURRENT,
+    }
+}
 
 /// Parameters of the trees for one thread at a time.
 pub const PARAMETERS: &[&str] =
@@ -18,86 +65,9 @@ pub const PARAMETERS: &[&str] =
 pub const CONCURRENT_PARAMETERS: &[&str] =
     &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
 
-/// What barriers need, by how their names begin: of a tree with fingerprints.
-pub const NEEDS: &[(&str, Needs)] = &[
-    ("fptree.group.G1.bound", Needs::BytesKeys),
-    ("fptree.group.G1.keys", Needs::BytesKeys),
-    ("fptree.insert.P1.refused", Needs::BytesKeys),
-    ("fptree.insert.P1.value", Needs::OtherEngine),
-    ("fptree.link.N", Needs::U64Keys),
-    ("fptree.link.N1.value", Needs::OtherEngine),
-    ("fptree.link.R", Needs::U64Keys),
-    ("fptree.split.S1.fence", Needs::BytesKeys),
-    ("fptree.split.S2.bound", Needs::U64Keys),
-    ("fptree.split.S2.values", Needs::OtherEngine),
-    ("fptree.split.S4.", Needs::BytesKeys),
-    ("fptree.split.C4.", Needs::BytesKeys),
-    ("fptree.update.P1.", Needs::OneWord),
-    ("fptree.update.W", Needs::SeveralWords),
-    ("fptree.update.W1.value", Needs::OtherEngine),
-    ("fptree.update.W3.", Needs::BytesKeys),
-    ("fptree.remove.P1.fence", Needs::U64Keys),
-    ("fptree.recover.R1.", Needs::BytesKeys),
-    ("fptree.recover.R2.fence", Needs::U64Keys),
-    ("fptree.recover.R3.", Needs::BytesKeys),
-    ("fptree.recover.R5.", Needs::BytesKeys),
-    ("fptree.recover.R6.", Needs::U64Keys),
-    ("fptree.recover.R7.", Needs::BytesKeys),
-];
-
-/// The same of PTree, which has no fingerprints, and whose keys and values are apart.
-pub const PTREE_NEEDS: &[(&str, Needs)] = &[
-    ("fptree.group.G1.bound", Needs::BytesKeys),
-    ("fptree.group.G1.keys", Needs::BytesKeys),
-    ("fptree.insert.P1.refused", Needs::BytesKeys),
-    // Else the record's allocation flushes the whole entry.
-    ("fptree.insert.P1.entry", Needs::U64Keys),
-    ("fptree.insert.P2.order", Needs::OtherEngine),
-    ("fptree.link.N", Needs::U64Keys),
-    ("fptree.link.N2.order", Needs::OtherEngine),
-    ("fptree.link.R", Needs::U64Keys),
-    ("fptree.split.S1.fence", Needs::BytesKeys),
-    ("fptree.split.S2.bound", Needs::U64Keys),
-    ("fptree.split.S2.fingerprints", Needs::OtherEngine),
-    ("fptree.split.S4.", Needs::BytesKeys),
-    ("fptree.update.P1.", Needs::OneWord),
-    ("fptree.update.W", Needs::SeveralWords),
-    ("fptree.update.W2.order", Needs::OtherEngine),
-    ("fptree.update.W3.", Needs::BytesKeys),
-    ("fptree.remove.P1.fence", Needs::U64Keys),
-    ("fptree.recover.R1.", Needs::BytesKeys),
-    ("fptree.recover.R2.fence", Needs::U64Keys),
-    ("fptree.recover.R3.", Needs::BytesKeys),
-    ("fptree.recover.R5.", Needs::BytesKeys),
-    ("fptree.recover.R6.", Needs::U64Keys),
-];
-
 impl TreeFamily for Variant {
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
-        if chosen.group_bytes == Some(0) {
-            return Err(IndexError::Parameter {
-                parameter: "group_bytes",
-                value: 0,
-                offered: format!("the multiples of {GROUP_UNIT} from {GROUP_UNIT} on"),
-            });
-        }
-        let tuned = Parameters::defaults(self);
-        let parameters = Parameters {
-            leaf_slots: chosen.leaf_slots.map_or(tuned.leaf_slots, u64::from),
-            inner_keys: chosen.inner_keys.map_or(tuned.inner_keys, u64::from),
-            group_bytes: chosen.group_bytes.unwrap_or(tuned.group_bytes),
-            value_words,
-        };
-        parameters.validate()?;
-        Ok(parameters.pack())
-    }
-
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
-        let sizes = Parameters::unpack(packed)?;
-        let chosen = EngineParameters::default()
-            .leaf_slots(sizes.leaf_slots as u32)
-            .inner_keys(sizes.inner_keys as u32);
-        Ok(if self == Self::Concurrent { chosen } else { chosen.group_bytes(sizes.group_bytes) })
+    fn offer(self) -> &'static Offer {
+        offer(self)
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -107,4 +77,122 @@ impl TreeFamily for Variant {
     ) -> Result<Box<dyn Index<K>>, IndexError> {
         open_with(pool, self, opening)
     }
+}
+
+/// Makes an empty tree in a fresh pool whose format has its sizes. A crash on the way
+/// leaves an empty tree or none, and [`open`] makes one of either.
+///
+/// # Errors
+/// As [`open`].
+pub fn create<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    open(pool, variant, Shutdown::Clean)
+}
+
+/// Opens the tree in a pool, left by `shutdown`: ends what a crash cut, and builds the inner nodes.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a group of leaves.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
+/// use everleaf_trees::fptree::{Parameters, Variant, create, offer};
+///
+/// let parameters = Parameters { group_bytes: 4096, ..offer(Variant::FpTree).tuned };
+/// let format = Format {
+///     engine: "fptree".into(),
+///     key_type: KeyType::U64,
+///     parameters: offer(Variant::FpTree).pack(parameters),
+/// };
+/// let region = Region::anonymous(1 << 20, 1 << 24)?;
+/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let tree = create::<U64Keys, _>(&pool, Variant::FpTree)?;
+/// assert!(tree.insert(7, 70)?);
+/// assert_eq!(tree.get(7)?, Some(70));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+    shutdown: Shutdown,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    open_with(pool, variant, shutdown.into())
+}
+
+/// As [`open`], and [`create`] on a fresh pool, with everything that can be chosen.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = offer(variant).unpack(pool.format().parameters)?;
+    let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
+    let offered = || IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: parameters.leaf_slots,
+        offered: format!("{SLOTS:?}"),
+    };
+    // The default sizes are compiled in; every other one is a value, which costs a multiplication
+    // an access.
+    match (variant, slots, words) {
+        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, opening),
+        (Variant::Concurrent, 56, 1) => {
+            open_concurrent(pool, Fixed::<true, 56, 1>, parameters, opening)
+        }
+        (Variant::Concurrent, ..) => open_concurrent(
+            pool,
+            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
+        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, opening),
+        (Variant::FpTree, ..) => open_shape(
+            pool,
+            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
+        (Variant::PTree, ..) => open_shape(
+            pool,
+            Flexible::<false>::new(slots, words).ok_or_else(offered)?,
+            parameters,
+            opening,
+        ),
+    }
+}
+
+fn open_shape<K: TreeKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    shape: S,
+    parameters: Parameters,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let Opening { shutdown, threads, .. } = opening;
+    let tree = FpTree::<K, M, S>::open(
+        pool,
+        shape,
+        parameters.inner_keys,
+        parameters.group_bytes,
+        shutdown,
+        threads,
+    )?;
+    Ok(Box::new(Serialized::new(tree)))
+}
+
+fn open_concurrent<K: TreeKey, M: Media, S: Shape>(
+    pool: &Arc<Pool<M>>,
+    shape: S,
+    parameters: Parameters,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, opening)?))
 }

@@ -109,7 +109,7 @@
 //! leaf) · `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
-//! `parameters` (sizes on offer) · `inner` (inner nodes of the chosen capacity) · `engine` (for the
+//! `inner` (inner nodes of the chosen capacity) · `engine` (for the
 //! table of engines) · `format` (for docs/format.md).
 //!
 //! Of opening, for both: `survey` (the pass over all leaves) · `sample_sort` (puts them in order) ·
@@ -125,7 +125,6 @@ mod insert;
 mod layout;
 mod leaf;
 mod link;
-mod parameters;
 mod recover;
 mod remove;
 mod sample_sort;
@@ -139,8 +138,9 @@ mod survey;
 mod tests;
 mod update;
 
+pub use crate::support::parameters::Parameters;
+pub use engine::{Variant, create, offer, open, open_with};
 pub use format::layouts;
 pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};
-pub use parameters::{Parameters, Variant, create, open, open_with};
 
 pub use crate::engine::Opening;

@@ -1,4 +1,4 @@
-//! What the table of engines has of this family.
+//! What the table of engines has of this family: sizes on offer, and opening a tree.
 
 use std::sync::Arc;
 
@@ -6,10 +6,42 @@ use everleaf_index::{Index, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
+use super::Masstree;
 use super::layout::{DURABLE_WIDTH, WIDTH};
-use super::parameters::{Parameters, create, open};
-use crate::engine::{EngineParameters, Needs, Opening, TreeFamily};
+use crate::engine::{EngineParameters, Opening, TreeFamily};
 use crate::support::key::TreeKey;
+use crate::support::key::slices::SliceKey;
+use crate::support::parameters::{Choice, Offer, Parameters};
+
+/// The least entries of a border node, and keys of an inner node. All nodes have the same room;
+/// smaller numbers than the tuned ones are for tests, whose trees are then higher.
+const LEAST: u64 = 3;
+/// The word of a pool's parameters that says whether a node's first change in an epoch goes to the
+/// external log too (1), and not to undo words in the node's own lines (0).
+pub(super) const LOGS_ALL: usize = 2;
+
+/// Full nodes of the durable trees.
+pub const TUNED: Parameters = Parameters {
+    leaf_slots: DURABLE_WIDTH as u64,
+    inner_keys: WIDTH as u64,
+    value_words: 1,
+    group_bytes: 0,
+};
+
+/// Entries of a border node, keys of an inner node.
+pub static OFFER: Offer = offer(TUNED);
+/// The same of the transient tree, whose border nodes have room for more.
+static TRANSIENT: Offer = offer(Parameters { leaf_slots: WIDTH as u64, ..TUNED });
+
+const fn offer(tuned: Parameters) -> Offer {
+    Offer {
+        tuned,
+        leaf_slots: Choice::From(LEAST, tuned.leaf_slots),
+        inner_keys: Choice::From(LEAST, tuned.inner_keys),
+        value_words: Choice::Tuned,
+        group_bytes: Choice::Tuned,
+    }
+}
 
 /// Parameters of all of them.
 pub const PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
@@ -25,59 +57,18 @@ pub enum Variant {
     Logging,
 }
 
-/// What must be so that its barriers can be executed.
-pub const NEEDS: &[(&str, Needs)] = &[
-    ("masstree.recover.R1", Needs::ManyEpochs),
-    ("masstree.forget", Needs::ManyEpochs),
-    ("masstree.recover.R2.record", Needs::BytesKeys),
-    ("masstree.undo.V", Needs::BytesKeys),
-];
-
-/// The same where the log alone undoes: only a node that was recovered in an epoch has undo words
-/// in it.
-pub const NEEDS_LOGGING: &[(&str, Needs)] = &[
-    ("masstree.recover.R1", Needs::OtherEngine),
-    ("masstree.undo.U1", Needs::OtherEngine),
-    ("masstree.undo.U2", Needs::OtherEngine),
-    ("masstree.forget", Needs::ManyEpochs),
-    ("masstree.recover.R2.record", Needs::BytesKeys),
-    ("masstree.undo.V", Needs::BytesKeys),
-];
-
-impl Variant {
-    /// Entries that a border node has room for.
-    const fn width(self) -> u64 {
-        match self {
-            Self::Transient => WIDTH as u64,
-            Self::Durable | Self::Logging => DURABLE_WIDTH as u64,
-        }
-    }
-}
-
 impl TreeFamily for Variant {
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
-        if value_words != 1 {
-            return Err(IndexError::Parameter {
-                parameter: "value_words",
-                value: value_words,
-                offered: "1".to_owned(),
-            });
+    fn offer(self) -> &'static Offer {
+        match self {
+            Self::Transient => &TRANSIENT,
+            Self::Durable | Self::Logging => &OFFER,
         }
-        let tuned = Parameters::default();
-        let parameters = Parameters {
-            leaf_slots: chosen.leaf_slots.map_or(self.width(), u64::from),
-            inner_keys: chosen.inner_keys.map_or(tuned.inner_keys, u64::from),
-            logs_in_line: self != Self::Logging,
-        };
-        parameters.validate(self.width())?;
-        Ok(parameters.pack())
     }
 
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
-        let sizes = Parameters::unpack(packed)?;
-        sizes.validate(self.width())?;
-        let parameters = EngineParameters::default().leaf_slots(sizes.leaf_slots as u32);
-        Ok(parameters.inner_keys(sizes.inner_keys as u32))
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+        let mut words = self.offer().pack(self.offer().choose(chosen, value_words)?);
+        words[LOGS_ALL] = u64::from(self == Self::Logging);
+        Ok(words)
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -90,4 +81,68 @@ impl TreeFamily for Variant {
             Self::Durable | Self::Logging => open(pool, opening.shutdown == Shutdown::Crash),
         }
     }
+}
+
+/// Makes an empty transient tree in a fresh pool whose format has its sizes. It belongs
+/// on the media `Dram`: nothing of it is there after a crash.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Pool`] if it
+/// has no room.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_crash::Dram;
+/// use everleaf_pmem::{Cpu, Region};
+/// use everleaf_pool::{Format, KeyType, Pool};
+/// use everleaf_trees::masstree::{OFFER, TUNED, create};
+///
+/// let parameters = OFFER.pack(TUNED);
+/// let format = Format { engine: "masstree-transient".into(), key_type: KeyType::U64, parameters };
+/// let dram = Dram::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect());
+/// let tree = create::<U64Keys, _>(&Pool::create(dram, &format)?)?;
+/// assert!(tree.insert(7, 70)?);
+/// assert_eq!(tree.get(7)?, Some(70));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = TRANSIENT.unpack(pool.format().parameters)?;
+    Ok(Box::new(Masstree::<K, M, false>::open(pool, parameters, false)?))
+}
+
+/// Makes or opens a durable tree, in a pool whose format has its sizes. After a crash it
+/// is what it was at the end of the last epoch that ended; `sync` ends one.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::U64Keys;
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::{Format, KeyType, Pool};
+/// use everleaf_trees::masstree::{OFFER, TUNED, open};
+///
+/// let parameters = OFFER.pack(TUNED);
+/// let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
+/// let media = Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
+/// let pool = Pool::create(media, &format)?;
+/// let tree = open::<U64Keys, _>(&pool, false)?;
+/// tree.insert(7, 70)?;
+/// tree.sync()?;
+/// tree.insert(8, 80)?;
+/// drop(tree);
+/// // As after a crash: the epoch of the second key has not ended.
+/// let tree = open::<U64Keys, _>(&pool, true)?;
+/// assert_eq!((tree.get(7)?, tree.get(8)?), (Some(70), None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open<K: SliceKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    crashed: bool,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = OFFER.unpack(pool.format().parameters)?;
+    Ok(Box::new(Masstree::<K, M, true>::open(pool, parameters, crashed)?))
 }

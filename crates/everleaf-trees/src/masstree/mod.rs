@@ -112,7 +112,8 @@
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
 //! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
 //! `record` · `search` `many` `scan` `insert` `layers` `split` `update` `remove` (one operation
-//! each) · `recover` · `check` (I1 to I7) · `parameters` · `format` (for docs/format.md).
+//! each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) · `format` (for
+//! docs/format.md).
 
 mod check;
 pub(crate) mod engine;
@@ -125,7 +126,6 @@ mod log;
 mod many;
 mod memory;
 mod node;
-mod parameters;
 mod record;
 mod recover;
 mod remove;
@@ -150,12 +150,13 @@ use everleaf_index::{
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, PoolError};
 
-pub use engine::Variant;
+pub use engine::{OFFER, TUNED, Variant, create, open};
 pub use format::layouts;
-pub use parameters::{Parameters, create, open};
 
 use crate::support::count::Count;
 use crate::support::key::slices::SliceKey;
+use crate::support::parameters::Parameters;
+use engine::LOGS_ALL;
 use epochs::Sizes;
 use layout::{DURABLE_WIDTH, WIDTH};
 use memory::Memory;
@@ -200,7 +201,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let mut tree = Self {
             pool: Arc::clone(pool),
             memory,
-            logs_in_line: parameters.logs_in_line,
+            logs_in_line: pool.format().parameters[LOGS_ALL] == 0,
             root,
             leaf_slots: (parameters.leaf_slots as usize).min(Self::SLOTS),
             inner_keys: parameters.inner_keys as usize,

@@ -7,10 +7,10 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::NvTree;
-use super::groups::leaves_of;
 use super::layout::{Kind, LEAVES, ListHead};
 use super::leaf::{Leaf, tag_of};
 use super::scan::newest_of_each;
+use crate::support::groups::leaves_of;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {

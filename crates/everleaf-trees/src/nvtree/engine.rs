@@ -1,25 +1,37 @@
-//! What the table of engines has of this family.
+//! What the table of engines has of this family: sizes on offer, and opening a tree.
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Index, IndexError, Serialized};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::{Pool, Shutdown};
 
-use super::parameters::{Parameters, open};
-use crate::engine::{EngineParameters, Needs, Opening, TreeFamily};
+use super::NvTree;
+use super::layout::{MAX_VALUE_WORDS, Shape};
+use crate::engine::{EngineParameters, Opening, TreeFamily};
 use crate::support::key::TreeKey;
+use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters};
+
+/// Slots that a leaf may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
+const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
+
+/// The sizes that measured best in the FPTree paper, table 1: 32 elements, 128 children.
+pub const TUNED: Parameters =
+    Parameters { leaf_slots: 32, inner_keys: 128, value_words: 1, group_bytes: 256 << 10 };
+
+/// Elements of a leaf, children of an inner node, words of a value, bytes of a group of leaves (or
+/// as many as two leaves need).
+pub static OFFER: Offer = Offer {
+    tuned: TUNED,
+    leaf_slots: Choice::OneOf(SLOTS),
+    inner_keys: Choice::OneOf(&[4, 8, 32, 64, 128, 256]),
+    value_words: Choice::From(1, MAX_VALUE_WORDS as u64),
+    group_bytes: Choice::Groups(GROUP_UNIT),
+};
 
 /// Parameters of the tree.
 pub const PARAMETERS: &[&str] =
     &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
-
-/// What barriers need, by how their names begin.
-pub const NEEDS: &[(&str, Needs)] = &[
-    ("nvtree.group.G1.", Needs::BytesKeys),
-    ("nvtree.split.S3.", Needs::BytesKeys),
-    ("nvtree.recover.R3.", Needs::BytesKeys),
-];
 
 /// Which tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +41,8 @@ pub enum Variant {
 }
 
 impl TreeFamily for Variant {
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
-        let tuned = Parameters::default();
-        let parameters = Parameters {
-            leaf_slots: chosen.leaf_slots.map_or(tuned.leaf_slots, u64::from),
-            inner_keys: chosen.inner_keys.map_or(tuned.inner_keys, u64::from),
-            group_bytes: chosen.group_bytes.unwrap_or(tuned.group_bytes),
-            value_words,
-        };
-        parameters.validate()?;
-        Ok(parameters.pack())
-    }
-
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
-        let sizes = Parameters::unpack(packed)?;
-        Ok(EngineParameters::default()
-            .leaf_slots(sizes.leaf_slots as u32)
-            .inner_keys(sizes.inner_keys as u32)
-            .group_bytes(sizes.group_bytes))
+    fn offer(self) -> &'static Offer {
+        &OFFER
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -56,4 +52,47 @@ impl TreeFamily for Variant {
     ) -> Result<Box<dyn Index<K>>, IndexError> {
         open(pool, opening.shutdown)
     }
+}
+
+/// Opens the tree in a pool whose format has its [`Parameters`], left by `shutdown`; makes an empty
+/// tree in a fresh pool, where a crash on the way leaves an empty tree or none.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a group of leaves.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
+/// use everleaf_trees::nvtree::{OFFER, Parameters, TUNED, open};
+///
+/// let parameters = Parameters { group_bytes: 4096, ..TUNED };
+/// let format = Format {
+///     engine: "nvtree".into(),
+///     key_type: KeyType::U64,
+///     parameters: OFFER.pack(parameters),
+/// };
+/// let region = Region::anonymous(1 << 20, 1 << 24)?;
+/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let tree = open::<U64Keys, _>(&pool, Shutdown::Clean)?;
+/// assert!(tree.insert(7, 70)?);
+/// assert_eq!(tree.update(7, 71)?, Some(70));
+/// assert_eq!(tree.get(7)?, Some(71));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    shutdown: Shutdown,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = OFFER.unpack(pool.format().parameters)?;
+    let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
+    let shape = Shape::new(slots, words).ok_or_else(|| IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: parameters.leaf_slots,
+        offered: format!("{SLOTS:?}"),
+    })?;
+    let tree = NvTree::<K, M>::open(pool, shape, parameters, shutdown)?;
+    Ok(Box::new(Serialized::new(tree)))
 }

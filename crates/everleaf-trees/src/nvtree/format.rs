@@ -2,12 +2,12 @@
 
 use everleaf_pmem::{Field, Layout, WORD};
 
+use super::engine::TUNED;
 use super::layout::{LeafHead, ListHead, Shape};
-use super::parameters::Parameters;
 
 /// What docs/format.md shows of this family: a leaf of the default sizes, and the anchor.
 pub fn layouts() -> Vec<Layout> {
-    let sizes = Parameters::default();
+    let sizes = TUNED;
     let shape = Shape::new(sizes.leaf_slots as usize, sizes.value_words as usize);
     shape.map(leaf_layout).into_iter().chain([ListHead::layout()]).collect()
 }

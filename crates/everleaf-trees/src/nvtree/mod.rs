@@ -88,7 +88,7 @@
 //! `layout` (every persistent byte) · `leaf` (its cells by slot) · `groups` (memory of leaves) ·
 //! `inner` (inner nodes) · `search` `scan` · `insert` (appending, too) `update` `remove` · `split`
 //! (split, replace, merge, unlink) · `retire` (leaves that have left the list) · `recover` (crash
-//! states and opening) · `check` (I1 to I10) · `parameters` (sizes on offer) · `engine` (for the
+//! states and opening) · `check` (I1 to I10) · `engine` (for the
 //! table of engines) · `format` (for docs/format.md).
 
 mod check;
@@ -99,7 +99,6 @@ mod inner;
 mod insert;
 mod layout;
 mod leaf;
-mod parameters;
 mod recover;
 mod remove;
 mod retire;
@@ -117,14 +116,14 @@ use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, Serial
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
+use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
-use groups::Groups;
 use inner::Inner;
 
-pub use engine::Variant;
+pub use crate::support::parameters::Parameters;
+pub use engine::{OFFER, TUNED, Variant, open};
 pub use format::layouts;
 pub use layout::{Fill, Kind, LeafHead, ListHead, Mark, Shape};
-pub use parameters::{Parameters, open};
 
 /// An NV-Tree for one thread at a time; [`open`] puts it behind a lock.
 pub struct NvTree<K: TreeKey, M: Media> {

@@ -22,13 +22,13 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
-use super::NvTree;
-use super::groups::{Group, Groups, leaves_of};
 use super::inner::Inner;
 use super::layout::{Fill, LEAVES, ListHead, Shape};
 use super::leaf::Leaf;
-use super::parameters::Parameters;
+use super::{NvTree, groups};
+use crate::support::groups::{Group, Groups, leaves_of};
 use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown no pointer
@@ -52,9 +52,15 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         }
         let leaf_bytes = shape.leaf_bytes();
         let groups = runs.iter().map(|run| Group { run: *run, used: list.used_in(*run) }).collect();
-        let mut groups = Groups::new(groups, free, leaf_bytes, parameters.group_bytes);
+        let mut groups = Groups::new(
+            LEAVES,
+            groups,
+            free,
+            leaf_bytes,
+            parameters.group_bytes.max(2 * leaf_bytes), // One of two leaves stays free.
+        );
         if list.leaves.is_empty() {
-            let [offset, _] = groups.take::<K, M>(&mut worker, shape, 1, true)?;
+            let [offset, _] = groups::take::<K, M>(&mut groups, &mut worker, shape, 1, true)?;
             make_first(pool, Leaf::at(pool.media().region(), offset, shape)?)?;
             list.leaves.push(offset);
         }

@@ -19,12 +19,12 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PCell, PPtr, site};
 use everleaf_pool::{PoolError, RecordGuard};
 
-use super::NvTree;
 use super::inner::{Place, Room};
 use super::layout::{Fill, Kind, LeafHead, ListHead, Mark};
 use super::leaf::{Leaf, tag_of};
 use super::retire::{Retired, retire};
 use super::scan::{Entry, newest_of_each};
+use super::{NvTree, groups};
 use crate::support::key::{KeyHash, TreeKey};
 
 /// What is done to a key in a full leaf.
@@ -160,7 +160,8 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let separator = separator.as_ref().map(K::borrow);
         let count = 1 + usize::from(separator.is_some());
         // As many go as come, or more, but for a split, which gives one back.
-        let offsets = self.groups.take::<K, M>(&mut self.worker, self.shape, count, false)?;
+        let offsets =
+            groups::take::<K, M>(&mut self.groups, &mut self.worker, self.shape, count, false)?;
         let covering = separator.map_or(place, |separator| self.inner.find(separator));
         let prepared = if covering == place {
             self.prepare(&offsets[..count], middle, items, separator, key, change)
@@ -336,7 +337,8 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let live = entries.iter().filter(|entry| entry.kind == Kind::Present);
         let separator = K::separator(live.map(|entry| entry.key).max().unwrap_or(K::least()), key);
         let separator = K::borrow(&separator);
-        let [offset, _] = self.groups.take::<K, M>(&mut self.worker, self.shape, 1, true)?;
+        let [offset, _] =
+            groups::take::<K, M>(&mut self.groups, &mut self.worker, self.shape, 1, true)?;
         let items = [Item::NEW];
         // The new leaf is the second of two, of which the first stays.
         let prepared =

@@ -43,7 +43,7 @@
 //!
 //! # Map of the files
 //! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what
-//! the designs do differently) · `parameters` (sizes on offer, the
+//! the designs do differently) · `engine` (sizes on offer, the
 //! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
 //! operation each) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
 //! (for docs/format.md) · [`ring`] [`shifted`] (the two designs, the same files each).
@@ -57,7 +57,6 @@ mod layout;
 mod many;
 mod merge;
 mod node;
-mod parameters;
 mod recover;
 mod remove;
 pub mod ring;
@@ -83,9 +82,9 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
+pub use engine::{OFFER, TUNED, Variant, create, open};
 pub use format::layouts;
 use layout::{Anchor, Shape, node_bytes};
-pub use parameters::{Parameters, Variant, create, open};
 
 use crate::support::count::Count;
 use crate::support::key::TreeKey;

@@ -2,9 +2,11 @@
 //! flushes or fences.
 
 pub(crate) mod count;
+pub(crate) mod groups;
 pub mod inner;
 pub mod key;
 mod latch;
 pub(crate) mod parallel;
+pub mod parameters;
 pub mod version_locks;
 pub(crate) mod wait;

@@ -10,13 +10,7 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey};
 fn with_tables(page: &str) -> String {
     let (pool, sizes) = everleaf_pool::layouts();
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
-    for layout in pool
-        .into_iter()
-        .chain(everleaf_trees::fptree::layouts())
-        .chain(everleaf_trees::sorted::layouts())
-        .chain(everleaf_trees::nvtree::layouts())
-        .chain(everleaf_trees::masstree::layouts())
-    {
+    for layout in pool.into_iter().chain(everleaf_trees::layouts()) {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);
         tables.insert(layout.name, format!("{head}\n\n{}", layout.to_markdown()));

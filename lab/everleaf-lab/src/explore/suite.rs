@@ -257,7 +257,7 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     text
 }
 
-/// Mutants that are [argued for](everleaf_testkit::ARGUED), each with the reason. They are the
+/// Mutants that are [argued for](everleaf_testkit::argument), each with the reason. They are the
 /// program in another order, so they count as no mutants.
 pub type Arguments = BTreeMap<String, &'static str>;
 

@@ -1,10 +1,10 @@
 //! Which barriers a configuration of an engine can reach at all.
 
-use everleaf::internal::registry::Needs;
 use everleaf::{Contract, EngineParameters};
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};
+use crate::families::{Needs, needs_of};
 use crate::{POOL_SITES, ScriptKeys, engine_sites};
 
 /// Only where something is allocated that is no run: keys, values, or leaves one by one.
@@ -17,14 +17,8 @@ const GROUPS: &[&str] = &["pool.run."];
 /// allocator, and by the pool's own tests.
 const POOL: &[&str] = &["pool.rescue.", "pool.root."];
 /// Only below a store.
-const STORE: &[&str] = &[
-    "pool.link.",
-    "pool.doubt.",
-    "pool.batch.",
-    "pool.recover.batch.",
-    "pool.recover.doubt.",
-    "fptree.link.",
-];
+const STORE: &[&str] =
+    &["pool.link.", "pool.doubt.", "pool.batch.", "pool.recover.batch.", "pool.recover.doubt."];
 /// Only of engines that are durable at the ends of epochs.
 const EPOCHS: &[&str] = &["pool.epoch.", "pool.recover.epoch."];
 /// Of these engines only below a store.
@@ -54,7 +48,7 @@ impl EngineSubject {
     /// The barriers that this engine, with these keys and values, can execute.
     pub(super) fn reachable_sites(&self) -> Vec<Site> {
         let of_index = engine_sites(self.engine)
-            .filter(|site| self.engine.needs_of(*site).all(|needs| self.has(needs)));
+            .filter(|site| needs_of(self.engine, *site).all(|needs| self.has(needs)));
         let groups = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let records = bytes || self.level == Level::Store;
@@ -87,6 +81,7 @@ impl EngineSubject {
             Needs::OneWord => self.value_words == 1,
             Needs::SeveralWords => self.value_words > 1,
             Needs::SeveralLines => self.parameters.leaf_slots != Some(4),
+            Needs::Store => self.level == Level::Store,
             Needs::OtherEngine | Needs::ManyEpochs => false,
         }
     }

@@ -6,6 +6,7 @@ use everleaf_crash::{
     Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with,
 };
 
+use crate::families::Directed;
 use crate::{
     AllocatorOperation, AllocatorSubject, ConcurrentEngineSubject, EngineSubject, Level, PathTaken,
     Scenario, ScriptKeys,
@@ -134,25 +135,34 @@ impl Case {
         )
     }
 
-    /// The same with nodes of so many entries, in an engine whose nodes are all alike.
-    pub(super) fn sized(
-        name: &str,
-        engine: Engine,
-        keys: ScriptKeys,
-        slots: u32,
-        script: &str,
-    ) -> Self {
-        let scenario =
-            Scenario::parse(script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let name = format!("{name}, {keys:?}, {slots} entries");
-        Self::of_engine(
-            name,
-            engine,
-            Level::Index,
-            1,
-            EngineParameters::default().leaf_slots(slots),
-            scenario,
-        )
+    /// A scenario of the engine's family.
+    ///
+    /// # Panics
+    /// As [`scripted`](Self::scripted).
+    pub(super) fn directed(engine: Engine, scenario: Directed) -> Self {
+        let Directed { name, level, keys, words, slots, script, budget, pool, closes } = scenario;
+        let parameters = match slots {
+            Some(slots) => EngineParameters::default().leaf_slots(slots),
+            None => EngineSubject::tiny_parameters(engine),
+        };
+        let parsed = Scenario::parse(&script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut case = Self::of_engine(name, engine, level, words, parameters, parsed);
+        if let Some((len, max_len)) = pool {
+            case = case.in_pool(len, max_len);
+        }
+        if let Some(budget) = budget {
+            case = case.with_budget(budget);
+        }
+        if closes { case.closing() } else { case }
+    }
+
+    /// What was closed must be found closed.
+    pub(super) fn closing(mut self) -> Self {
+        if let CaseSubject::Engine(subject) = self.subject {
+            self.subject = CaseSubject::Engine(Box::new(subject.demanding_clean_shutdown()));
+        }
+        self.options.recovery_depth = 0;
+        self
     }
 
     /// As [`scripted`](Case::scripted), its lines `thread` being threads; so many interleavings

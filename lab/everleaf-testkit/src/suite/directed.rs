@@ -5,25 +5,20 @@
 use everleaf::{Contract, Engine};
 
 use super::case::Case;
-use super::{appended, epochs, refused, sorted};
+use super::refused;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
+use crate::families::{self, Meetings, inserts, lines};
 use crate::{Action, AllocatorOperation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
-    if engine.contract() == Contract::Buffered {
-        let cases = epochs::epochs(engine).into_iter().chain(threads(engine)).chain(allocators());
-        return (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect();
+    let mut cases = of_family(engine);
+    if engine.contract() == Contract::Strict {
+        cases.extend(pools(engine));
+        cases.extend(stores(engine));
+        cases.extend(refused::refused_splits(engine));
     }
-    let mut cases = match () {
-        () if sorted::has_sorted_nodes(engine) => sorted::sorted(engine),
-        () if appended::has_appended_leaves(engine) => appended::appended(engine),
-        () => trees(engine),
-    };
-    cases.extend(pools(engine));
-    cases.extend(stores(engine));
-    cases.extend(refused::refused_splits(engine));
     if engine.is_concurrent() {
         cases.extend(threads(engine));
     }
@@ -32,94 +27,11 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
 }
 
-pub(super) fn lines(operations: impl IntoIterator<Item = String>) -> String {
-    operations.into_iter().map(|operation| operation + "\n").collect()
-}
-
-pub(super) fn inserts(keys: impl IntoIterator<Item = u64>) -> String {
-    lines(keys.into_iter().map(|key| format!("insert {key} {key}")))
-}
-
-pub(super) fn removes(keys: impl IntoIterator<Item = u64>) -> String {
-    lines(keys.into_iter().map(|key| format!("remove {key}")))
-}
-
-/// Whether a tree of leaves with bitmaps splits them in the order that readers without locks need.
-fn is_optimistic(engine: Engine) -> bool {
-    sorted::has_barriers(engine, "fptree.split.C")
-}
-
-fn trees(engine: Engine) -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut add = |name: &str, keys: ScriptKeys, words: usize, script: &str| {
-        let name = format!("{name}, {keys:?}, {words} words");
-        cases.push(Case::scripted(&name, engine, Index, keys, words, script));
-    };
-    for keys in [U64, Bytes] {
-        for words in [1, 2] {
-            let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 \
-                4\nremove 40\nupdate 50 5\ninsert 10 1\nupdate 10 2\ninsert 20 1\ninsert 60 \
-                1\nupdate 60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\n\
-                insert 5 1\n";
-            add("plain operations and a split", keys, words, script);
-            // The key moves to another leaf in the split that makes room for its new value.
-            let script = inserts([10, 20, 30, 40])
-                + "explore\nupdate 40 1\nupdate 10 1\nupdate 20 2\nupdate 30 3\nupdate 40 2\n";
-            add("updates in a full leaf", keys, words, &script);
-        }
-        let full = inserts([10, 20, 30, 40]);
-        let cuts: &[&str] = match (is_optimistic(engine), keys) {
-            (true, U64) => &["C2.fence", "C3.bitmap", "C3.fence", "C5.log", "C5.fence"],
-            (true, Bytes) => {
-                &["C2.fence", "C3.bitmap", "C3.fence", "C4.fence", "C5.log", "C5.fence"]
-            }
-            _ => &["S2.fence", "S3.left", "S3.fence", "S5.log"],
-        };
-        for site in cuts {
-            let script = format!(
-                "{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 \
-                2\ninsert 35 1\n"
-            );
-            add(&format!("split cut before {site}, then removals"), keys, 1, &script);
-        }
-        if is_optimistic(engine) {
-            // A full leaf is what recovery knows a split by that was not committed.
-            let script =
-                format!("{full}cut fptree.split.C3.fence insert 25 1\ninsert 11 1\ninsert 12 2\n");
-            add("split cut after its commit, then the leaf filled", keys, 1, &script);
-        }
-        let script = inserts((1..60).map(|i| i * 10))
-            + "explore\n"
-            + &inserts((60..120).map(|i| i * 10))
-            + &removes((60..66).map(|i| i * 10));
-        add("inner nodes split", keys, 1, &script);
-        let script = inserts([10, 20])
-            + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove \
-                10\nremove 30\nremove 20\n\
-                      remove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
-        add("refusals, and the last entry of the tree", keys, 1, &script);
-        // What was the bound of the leftmost leaf becomes that of another.
-        let script = inserts((1..8).map(|i| i * 10))
-            + &removes([10, 20, 40])
-            + "explore\nremove 30\nreopen\n"
-            + &inserts([11, 12, 13, 14]);
-        add("leftmost leaf emptied, then keys below its neighbour and a split", keys, 1, &script);
-        // A group of 4096 bytes has six leaves with four such entries.
-        let script = inserts((1..20).map(|i| i * 10))
-            + "explore\n"
-            + &inserts([201, 202, 203, 204, 205, 206]);
-        add("leaf group taken", keys, 14, &script);
-        let script = inserts((1..40).map(|i| i * 10))
-            + &removes((8..40).map(|i| i * 10))
-            + "explore\n"
-            + &removes((1..8).map(|i| i * 10));
-        add("leaf groups given back", keys, 14, &script);
-    }
-    let script = inserts([10, 20, 30, 40])
-        + "cut fptree.update.W2.fence update 20 5\nupdate 30 1\nremove 20\ninsert 25 1\n";
-    let script_full = script.replace("insert 40 40\n", "");
-    add("wide update cut before its end", Bytes, 2, &script_full);
-    cases
+/// The directed scenarios of an engine's family.
+fn of_family(engine: Engine) -> Vec<Case> {
+    let scenarios = families::of(engine).map(|(family, _)| (family.directed)(engine));
+    let scenarios = scenarios.unwrap_or_default();
+    scenarios.into_iter().map(|scenario| Case::directed(engine, scenario)).collect()
 }
 
 /// Creation, closing, growth, and pools without room.
@@ -140,23 +52,22 @@ fn pools(engine: Engine) -> Vec<Case> {
             ));
         }
         let script = "insert 1 1\nexplore\ninsert 2 2\nclose\n";
-        cases.push(closing(Case::scripted(
-            &format!("closed means closed, {keys:?}"),
-            engine,
-            Index,
-            keys,
-            1,
-            script,
-        )));
+        cases.push(
+            Case::scripted(
+                &format!("closed means closed, {keys:?}"),
+                engine,
+                Index,
+                keys,
+                1,
+                script,
+            )
+            .closing(),
+        );
         let script = "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n";
-        cases.push(closing(Case::scripted(
-            &format!("closed again, {keys:?}"),
-            engine,
-            Index,
-            keys,
-            1,
-            script,
-        )));
+        cases.push(
+            Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)
+                .closing(),
+        );
         if engine.most_value_words() < 14 {
             continue; // Too many keys fill a pool; the long ones below do it.
         }
@@ -218,14 +129,6 @@ fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
 }
 
 /// What was closed must be found closed.
-pub(super) fn closing(mut case: Case) -> Case {
-    if let super::CaseSubject::Engine(subject) = case.subject {
-        case.subject = super::CaseSubject::Engine(Box::new(subject.demanding_clean_shutdown()));
-    }
-    case.options.recovery_depth = 0;
-    case
-}
-
 fn stores(engine: Engine) -> Vec<Case> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
@@ -370,10 +273,9 @@ const TRANSACTION_MEETINGS: &[(&str, &str)] = &[
 fn threads(engine: Engine) -> Vec<Case> {
     let full = inserts([10, 30, 50, 70, 20, 40]) + "explore\n";
     let mut cases = Vec::new();
+    let meetings = families::of(engine).map(|(_, member)| member.meetings);
     let threaded = |name: &str, level, keys, script: &str| {
-        if sorted::has_arrays(engine) {
-            // An array's counts are never flushed, and are written again after a recovery: every
-            // crash point has a multiple of the images.
+        if meetings == Some(Meetings::Fewer) {
             return Case::threaded(name, engine, level, keys, INTERLEAVINGS / 5, script)
                 .with_budget(16);
         }
@@ -383,7 +285,7 @@ fn threads(engine: Engine) -> Vec<Case> {
         for (name, meeting) in MEETINGS {
             let case =
                 threaded(&format!("{name}, {keys:?}"), Index, keys, &format!("{full}{meeting}"));
-            if is_optimistic(engine) {
+            if meetings == Some(Meetings::ByTransactions) {
                 cases.push(case.clone().by_transactions());
             }
             cases.push(case);

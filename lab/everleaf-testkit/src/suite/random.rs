@@ -4,9 +4,9 @@ use everleaf::Engine;
 use everleaf_crash::Assumptions;
 
 use super::case::Case;
-use super::sorted;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
+use crate::families;
 use crate::{AllocatorSubject, EngineSubject, Scenario};
 
 /// What may be assumed of the hardware beyond the model.
@@ -33,10 +33,8 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         if words > engine.most_value_words() {
             continue;
         }
-        // The recoveries of sorted nodes have many steps, each of which is cut too; many small
-        // scenarios keep all processors busy.
-        let share = if sorted::has_sorted_nodes(engine) { 4 } else { 1 };
-        let (operations, budget) = (operations / share, budget / share as u64);
+        let share = families::of(engine).map_or(1, |(family, _)| family.random_share);
+        let (operations, budget) = (operations / share as usize, budget / share);
         let name = format!("random, {keys:?}, {level:?}, {words} words, seed {seed}");
         let scenario = match level {
             Index => Scenario::random(keys, operations, seed),

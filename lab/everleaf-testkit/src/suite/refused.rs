@@ -4,11 +4,10 @@ use everleaf::Engine;
 use everleaf_crash::Traced;
 
 use super::case::{Case, CaseSubject};
-use super::directed::lines;
-use super::sorted::has_barriers;
 use crate::Level::Store;
 use crate::ScriptKeys::U64;
-use crate::{Key, Operation};
+use crate::families::lines;
+use crate::{Key, Operation, engine_sites};
 
 /// Bytes of the pool.
 const POOL_BYTES: u64 = 64 << 10;
@@ -24,7 +23,7 @@ const THREE_KIB: u64 = 3 << 32;
 /// for the split. The next record is written beside it, into the same chunk: the refusal must leave
 /// nothing behind that is not fenced.
 pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
-    if !has_barriers(engine, "fptree.link.") {
+    if !engine_sites(engine).any(|site| site.name().contains(".link.")) {
         return Vec::new(); // It splits under an intent.
     }
     let (run, leaves) = filled(engine);

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use everleaf_crash::{Mutant, Report, Violation};
 use everleaf_pmem::Site;
 
-use super::{CaseKind, UNKNOWING, argument};
+use super::{CaseKind, argument};
+use crate::may_be_idle;
 use crate::{ALLOCATOR_PATHS, PATHS, Path, PathTaken, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
@@ -47,7 +48,7 @@ pub struct SuiteReport {
     pub undeclared: BTreeSet<Site>,
     /// Mutants that were explored, but for the next.
     pub mutants: BTreeSet<Mutant>,
-    /// Those that were explored and are [argued for](crate::ARGUED): they behave as the program
+    /// Those that were explored and are [argued for](crate::argument): they behave as the program
     /// does, so nothing broke.
     pub argued: BTreeSet<Mutant>,
     /// Those of them in which something broke, with the exploration that found it.
@@ -82,8 +83,8 @@ impl SuiteReport {
     pub fn add(&mut self, name: &str, kind: CaseKind, report: Report, paths: Vec<PathTaken>) {
         let own = |site: &Site| site.name().starts_with("testkit.");
         let mut report = report;
-        report.redundant_flushes.retain(|row| !UNKNOWING.contains(&row.site.name()));
-        report.redundant_fences.retain(|row| !UNKNOWING.contains(&row.site.name()));
+        report.redundant_flushes.retain(|row| !may_be_idle(row.site));
+        report.redundant_fences.retain(|row| !may_be_idle(row.site));
         self.cases += 1;
         self.exhaustive_cases += usize::from(report.exhaustive);
         self.operations += report.operations;

@@ -5,9 +5,9 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::FpTree;
-use super::groups::Groups;
 use crate::fptree::check::{Child, check_dead_slots, check_leaf};
 use crate::fptree::layout::{LEAVES, Shape, SplitLog};
+use crate::support::groups::leaves_of;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -88,7 +88,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         for group in self.groups.all() {
             audit.reach(group.run.offset);
             let mut used = 0;
-            for offset in Groups::leaves(group.run, self.shape.leaf_bytes()) {
+            for offset in leaves_of(group.run, self.shape.leaf_bytes()) {
                 leaves += 1;
                 let leaf = self.leaf(offset)?;
                 let live = leaf.live(media);

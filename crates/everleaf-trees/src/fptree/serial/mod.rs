@@ -28,8 +28,8 @@ use everleaf_pool::{Audit, Pool, Worker};
 use super::inner::InnerNodes;
 use super::layout::Shape;
 use super::link::links_of;
+use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
-use groups::Groups;
 
 /// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`](super::create)
 /// and [`open`](super::open) put it behind a lock.

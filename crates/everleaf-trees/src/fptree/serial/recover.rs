@@ -20,8 +20,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Pool, Run, Shutdown};
 
-use super::FpTree;
-use super::groups::{Group, Groups};
+use super::{FpTree, groups};
 use crate::fptree::build::{self, NodeBuild};
 use crate::fptree::inner::Building;
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, SplitLog};
@@ -30,6 +29,7 @@ use crate::fptree::recover::{lower_to_minimum, remove_stray};
 use crate::fptree::sample_sort::PartitionedLeaves;
 use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, threads_for};
+use crate::support::groups::{Group, Groups, leaves_of};
 use crate::support::key::TreeKey;
 use crate::support::parallel::in_two_stages;
 
@@ -67,11 +67,11 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             };
             let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
             free.reverse(); // The stack gives the lowest first.
-            let mut groups = Groups::new(groups, free, shape.leaf_bytes(), group_bytes);
+            let mut groups = Groups::new(LEAVES, groups, free, shape.leaf_bytes(), group_bytes);
             let leaves = PartitionedLeaves::of(leaves, splitters.buckets(), inner_keys);
             let leftmost = match leaves.leftmost(pool) {
                 Some(leftmost) => leftmost,
-                None => groups.take::<K, M, S>(&mut worker, shape)?,
+                None => groups::take::<K, M, S>(&mut groups, &mut worker, shape)?,
             };
             Ok::<_, IndexError>((
                 NodeBuild::begin(&nodes, leaves, leftmost)?,
@@ -238,11 +238,11 @@ fn look<K: TreeKey, M: Media, S: Shape>(
     nodes: &Building<K>,
 ) -> Result<Survey<K>, IndexError> {
     let leaf_bytes = pass.shape.leaf_bytes();
-    let leaves_of = |run: &Run| Groups::leaves(*run, leaf_bytes);
+    let leaves = |run: &Run| leaves_of(*run, leaf_bytes);
     pass.look(splitters, nodes, |run, surveyor| {
         // The run is one of nodes; its length is the pool's word.
         pass.pool.node(PPtr::<LeafHead>::at(run.offset))?;
-        leaves_of(run).try_for_each(|leaf| surveyor.visit(leaf))
+        leaves(run).try_for_each(|leaf| surveyor.visit(leaf))
     })
 }
 
@@ -252,8 +252,8 @@ mod tests {
     use everleaf_pool::Shutdown;
 
     use super::*;
+    use crate::fptree::engine::{Variant, open_with};
     use crate::fptree::layout::Flexible;
-    use crate::fptree::parameters::{Variant, open_with};
     use crate::fptree::survey::assert_balanced;
     use crate::fptree::tests::{TINY, dram_pool};
 
@@ -270,7 +270,7 @@ mod tests {
             .enumerate()
             .map(|(i, leaves)| Run { offset: (i as u64 + 1) << 30, bytes: leaves * leaf + 1 })
             .collect();
-        let all: Vec<u64> = runs.iter().flat_map(|run| Groups::leaves(*run, leaf)).collect();
+        let all: Vec<u64> = runs.iter().flat_map(|run| leaves_of(*run, leaf)).collect();
         for places in [1, 2, 7, 64, 553, 100_000] {
             let step = all.len().div_ceil(places);
             let some = sample_leaves(&runs, shape(), places);

@@ -8,7 +8,7 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, site};
 
-use super::FpTree;
+use super::{FpTree, groups};
 use crate::fptree::layout::{Shape, SlotSet, SplitLog};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{collect, no_entries};
@@ -32,7 +32,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
                 what: "a bitmap has bits beyond the slots of its leaf",
             });
         }
-        let new_offset = self.groups.take::<K, M, S>(&mut self.worker, self.shape)?;
+        let new_offset = groups::take::<K, M, S>(&mut self.groups, &mut self.worker, self.shape)?;
         match self.move_upper_part(left_offset, live, new_offset, key) {
             Ok(separator) => {
                 let right = K::cmp_keys(key, K::borrow(&separator)).is_ge();

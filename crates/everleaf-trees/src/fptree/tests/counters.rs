@@ -5,7 +5,7 @@ use everleaf_index::{Index, U64Keys};
 use everleaf_pmem::{Counter, Cpu, Hardware, Region};
 use everleaf_pool::Pool;
 
-use super::{Parameters, Variant, format_of, opened};
+use super::{Parameters, Variant, format_of, offer, opened};
 
 fn counted(
     parameters: Parameters,
@@ -30,7 +30,7 @@ fn random(i: u64) -> u64 {
 #[test]
 fn operations_cost_what_the_page_says() {
     for (variant, insert_flushes) in [(Variant::FpTree, 2), (Variant::PTree, 3)] {
-        let (pool, tree) = counted(Parameters::defaults(variant), variant);
+        let (pool, tree) = counted(offer(variant).tuned, variant);
         let cost = |operation: &mut dyn FnMut()| {
             pool.media().reset();
             operation();
@@ -52,7 +52,7 @@ fn operations_cost_what_the_page_says() {
 
 #[test]
 fn a_split_costs_what_the_page_says() {
-    let (pool, tree) = counted(Parameters::defaults(Variant::FpTree), Variant::FpTree);
+    let (pool, tree) = counted(offer(Variant::FpTree).tuned, Variant::FpTree);
     for i in 0..56 {
         assert!(tree.insert(random(i), i).unwrap());
     }
@@ -68,7 +68,7 @@ fn a_split_costs_what_the_page_says() {
 
 #[test]
 fn a_wide_update_costs_its_lines_and_one() {
-    let parameters = Parameters { value_words: 7, ..Parameters::defaults(Variant::FpTree) };
+    let parameters = Parameters { value_words: 7, ..offer(Variant::FpTree).tuned };
     let (pool, tree) = counted(parameters, Variant::FpTree);
     let mut old = [0; 7];
     assert!(tree.insert_words(9, &[1; 7]).unwrap());
@@ -80,7 +80,7 @@ fn a_wide_update_costs_its_lines_and_one() {
 /// Section 4.2, corrected: 1 + (m - 1) / 512 probes in a leaf with m keys.
 #[test]
 fn a_find_probes_one_key_and_reads_two_lines() {
-    let (pool, tree) = counted(Parameters::defaults(Variant::FpTree), Variant::FpTree);
+    let (pool, tree) = counted(offer(Variant::FpTree).tuned, Variant::FpTree);
     const KEYS: u64 = 100_000;
     for i in 0..KEYS {
         assert!(tree.insert(random(i), i).unwrap());

@@ -13,7 +13,7 @@ use everleaf_index::{CheckReport, Direction, Index, IndexError, KeyKind};
 use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
-use super::{Parameters, Variant, open};
+use super::{Parameters, Variant, offer, open};
 pub(super) use crate::support::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations split a leaf, an inner node, take or give back a group.
@@ -21,7 +21,11 @@ pub(super) const TINY: Parameters =
     Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
 pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
-    Format { engine: "fptree".into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
+    Format {
+        engine: "fptree".into(),
+        key_type: K::KEY_TYPE,
+        parameters: offer(Variant::FpTree).pack(parameters),
+    }
 }
 
 pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {

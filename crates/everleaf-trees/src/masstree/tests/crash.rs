@@ -9,8 +9,9 @@ use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore}
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pool::{Audit, Format, KeyType, Pool, Shutdown};
 
-use super::super::{Parameters, open};
+use super::super::{OFFER, open};
 use super::model::TestKey;
+use super::{Parameters, SIZES};
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl<K: TestKey> Subject for Program<K> {
     type State = Opened<K>;
 
     fn prepare(&self, media: Traced) -> Result<Opened<K>, String> {
-        let parameters = self.parameters.pack();
+        let parameters = OFFER.pack(self.parameters);
         let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
         let pool = Pool::create(media, &format).map_err(sentence)?;
         if self.epoch > 0 {
@@ -219,7 +220,7 @@ impl<K: TestKey> Subject for Program<K> {
     }
 }
 
-const TINY: Parameters = Parameters { leaf_slots: 3, inner_keys: 3, logs_in_line: true };
+const TINY: Parameters = SIZES[0];
 
 fn explored<K: TestKey>(program: &Program<K>, mutate: bool) -> Report {
     let options = Options {

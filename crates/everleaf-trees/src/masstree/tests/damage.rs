@@ -9,7 +9,8 @@ use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Format, KeyType, Pool};
 
 use super::super::layout::{Anchor, Arena, LONGER, Node, Onward, Permutation, Run, Stamp, Version};
-use super::super::{Parameters, open};
+use super::super::{OFFER, open};
+use super::SIZES;
 use super::model::TestKey;
 
 const BYTES: u64 = 512 << 10;
@@ -21,7 +22,7 @@ type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
 /// A pool of many small nodes and several layers, that was closed.
 fn closed<K: TestKey>() -> Arc<Pool<Traced>> {
-    let parameters = Parameters { leaf_slots: 3, inner_keys: 3, logs_in_line: true }.pack();
+    let parameters = OFFER.pack(SIZES[0]);
     let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
     let media = Traced::new(BYTES, BYTES, 3).unwrap();
     media.record(false, false);

@@ -13,14 +13,15 @@ use everleaf_pmem::{Counter, Cpu, Hardware, Region};
 use everleaf_pool::{Format, KeyType, Pool};
 use proptest::prelude::*;
 
-use super::super::{Parameters, open};
+use super::super::engine::LOGS_ALL;
+use super::super::layout::DURABLE_WIDTH;
+use super::super::{OFFER, open};
 use super::model::TestKey;
-use super::{SIZES, assert_sound};
+use super::{Parameters, SIZES, assert_sound};
 use crate::support::key::SliceKey;
 
 /// An empty pool whose first epoch comes after `epoch`.
-fn pool(parameters: Parameters, max_bytes: u64, epoch: u64) -> Arc<Pool<Hardware>> {
-    let parameters = parameters.pack();
+fn pool(parameters: [u64; 8], max_bytes: u64, epoch: u64) -> Arc<Pool<Hardware>> {
     let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
     let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
@@ -83,7 +84,15 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 0..120)
 }
 
-fn run<K: TestKey>(acts: &[Act], parameters: Parameters, epoch: u64) {
+/// The parameters of a durable tree in the header of a pool.
+fn durable(sizes: Parameters, logs_in_line: bool) -> [u64; 8] {
+    let leaf_slots = sizes.leaf_slots.min(DURABLE_WIDTH as u64);
+    let mut words = OFFER.pack(Parameters { leaf_slots, ..sizes });
+    words[LOGS_ALL] = u64::from(!logs_in_line);
+    words
+}
+
+fn run<K: TestKey>(acts: &[Act], parameters: [u64; 8], epoch: u64) {
     let pool = pool(parameters, 64 << 20, epoch);
     let mut tree = open::<K, _>(&pool, false).unwrap();
     assert_eq!(tree.contract(), Contract::Buffered);
@@ -168,7 +177,7 @@ proptest! {
         acts in acts(), size in 0usize..3, epoch in 0usize..3,
         logs_in_line in prop::bool::weighted(0.8)
     ) {
-        run::<U64Keys>(&acts, Parameters { logs_in_line, ..SIZES[size] }, EPOCHS[epoch]);
+        run::<U64Keys>(&acts, durable(SIZES[size], logs_in_line), EPOCHS[epoch]);
     }
 
     #[test]
@@ -176,13 +185,13 @@ proptest! {
         acts in acts(), size in 0usize..3, epoch in 0usize..3,
         logs_in_line in prop::bool::weighted(0.8)
     ) {
-        run::<BytesKeys>(&acts, Parameters { logs_in_line, ..SIZES[size] }, EPOCHS[epoch]);
+        run::<BytesKeys>(&acts, durable(SIZES[size], logs_in_line), EPOCHS[epoch]);
     }
 }
 
 #[test]
 fn more_crashes_than_there_is_room_for_ranges() {
-    let pool = pool(SIZES[1], 64 << 20, 0);
+    let pool = pool(durable(SIZES[1], true), 64 << 20, 0);
     let mut expected = BTreeMap::new();
     for round in 0..600u64 {
         let tree = open::<U64Keys, _>(&pool, round > 0).unwrap();
@@ -209,7 +218,7 @@ fn more_crashes_than_there_is_room_for_ranges() {
 #[test]
 fn of_each_thread_a_beginning_is_left() {
     const THREADS: u64 = 3;
-    let pool = pool(SIZES[1], 256 << 20, 0);
+    let pool = pool(durable(SIZES[1], true), 256 << 20, 0);
     for round in 0..12u64 {
         let tree = open::<U64Keys, _>(&pool, round > 0).unwrap();
         let place = |thread: u64, number: u64| number * 8 + thread;
@@ -263,7 +272,7 @@ fn of_each_thread_a_beginning_is_left() {
 #[test]
 fn threads_and_ends_of_epochs_leave_a_sound_tree() {
     for parameters in SIZES {
-        let pool = pool(parameters, 256 << 20, 0);
+        let pool = pool(durable(parameters, true), 256 << 20, 0);
         for round in 0..6u64 {
             let tree = open::<BytesKeys, _>(&pool, round > 0).unwrap();
             let done = AtomicBool::new(false);
@@ -302,7 +311,7 @@ fn threads_and_ends_of_epochs_leave_a_sound_tree() {
 
 #[test]
 fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
-    let pool = pool(SIZES[0], 1 << 20, 0);
+    let pool = pool(durable(SIZES[0], true), 1 << 20, 0);
     let tree = open::<U64Keys, _>(&pool, false).unwrap();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -333,15 +342,11 @@ fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
         (true, [0, 7, 1, 0], 1),
         (false, [0, 0, 0, 0], 1),
     ] {
-        let parameters = Parameters { logs_in_line, ..SIZES[2] };
+        let parameters = durable(SIZES[2], logs_in_line);
         let media = Instrumented::counting(
             Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         );
-        let format = Format {
-            engine: "masstree".into(),
-            key_type: KeyType::U64,
-            parameters: parameters.pack(),
-        };
+        let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
         let pool = Pool::create(media, &format).unwrap();
         let tree = open::<U64Keys, _>(&pool, false).unwrap();
         for key in 0..14u64 {

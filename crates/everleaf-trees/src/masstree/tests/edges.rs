@@ -6,8 +6,8 @@ use std::ops::{Bound, ControlFlow};
 use everleaf_index::{BytesKeys, Direction, Index, IndexError, MAX_KEY_BYTES, U64Keys};
 use everleaf_pool::PoolError;
 
-use super::super::{Parameters, create};
-use super::{SIZES, assert_sound, pool};
+use super::super::create;
+use super::{FULL, SIZES, assert_sound, pool};
 
 fn keys_of(tree: &dyn Index<BytesKeys>, direction: Direction) -> Vec<Box<[u8]>> {
     let mut keys = Vec::new();
@@ -56,7 +56,7 @@ fn keys_of_every_length_across_slices_are_told_apart() {
 
 #[test]
 fn the_longest_keys_that_differ_in_their_last_byte_need_no_stack() {
-    let pool = pool(Parameters::default(), 256 << 20);
+    let pool = pool(FULL, 256 << 20);
     let tree = create::<BytesKeys, _>(&pool).unwrap();
     let key = |last: u8| {
         let mut key = vec![b'x'; MAX_KEY_BYTES];
@@ -124,7 +124,7 @@ fn a_full_pool_refuses_a_key_and_changes_nothing() {
 
 #[test]
 fn memory_of_removed_keys_is_used_again() {
-    let pool = pool(Parameters::default(), 64 << 20);
+    let pool = pool(FULL, 64 << 20);
     let tree = create::<U64Keys, _>(&pool).unwrap();
     let mut after_first = 0;
     for round in 0..20u64 {
@@ -141,7 +141,7 @@ fn memory_of_removed_keys_is_used_again() {
 
 #[test]
 fn ascending_keys_fill_their_nodes() {
-    let pool = pool(Parameters::default(), 64 << 20);
+    let pool = pool(FULL, 64 << 20);
     let tree = create::<U64Keys, _>(&pool).unwrap();
     (0..30_000u64).for_each(|key| assert!(tree.insert(key, key).unwrap()));
     let bytes = tree.statistics().pm_bytes;

@@ -7,9 +7,9 @@ use everleaf_crash::{Event, Traced};
 use everleaf_pmem::{LINE, Media, PPtr, WORD};
 use everleaf_pool::{Format, KeyType, Pool};
 
-use super::super::Parameters;
 use super::super::layout::{KIND, LOGGED_LINES, LOGGED_WORDS, NODE_BYTES, NODE_WORDS, Node};
 use super::super::log::{Segment, apply};
+use super::super::{OFFER, TUNED};
 
 /// The number of the epoch that fails.
 const EPOCH: u64 = 5;
@@ -46,7 +46,7 @@ fn run_of(pool: &Arc<Pool<Traced>>, bytes: u64, word: u64) -> u64 {
 
 #[test]
 fn old_bytes_in_a_new_segment_are_no_entry_when_its_first_line_alone_is_durable() {
-    let parameters = Parameters::default().pack();
+    let parameters = OFFER.pack(TUNED);
     let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
     let media = Traced::new(BYTES, BYTES, 1).unwrap();
     let pool = Pool::create(media.clone(), &format).unwrap();

@@ -15,12 +15,14 @@ use everleaf_index::Index;
 use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
-use super::Parameters;
+use super::layout::WIDTH;
+use super::{OFFER, TUNED};
 use crate::support::key::SliceKey;
+pub(super) use crate::support::parameters::Parameters;
 
 /// An empty pool in DRAM that may grow to `max_bytes`.
 pub(super) fn pool(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
-    let parameters = parameters.pack();
+    let parameters = OFFER.pack(parameters);
     let format =
         Format { engine: "masstree-transient".into(), key_type: KeyType::Bytes, parameters };
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
@@ -35,9 +37,12 @@ pub(super) fn assert_sound<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dy
     assert_eq!(pool.finish_audit(audit), AuditReport::default());
 }
 
+/// Full nodes of the transient tree.
+pub(super) const FULL: Parameters = Parameters { leaf_slots: WIDTH as u64, ..TUNED };
+
 /// Sizes of nodes that tests use.
 pub(super) const SIZES: [Parameters; 3] = [
-    Parameters { leaf_slots: 3, inner_keys: 3, logs_in_line: true },
-    Parameters { leaf_slots: 8, inner_keys: 4, logs_in_line: true },
-    Parameters { leaf_slots: 15, inner_keys: 15, logs_in_line: true },
+    Parameters { leaf_slots: 3, inner_keys: 3, ..TUNED },
+    Parameters { leaf_slots: 8, inner_keys: 4, ..TUNED },
+    FULL,
 ];

@@ -5,8 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use everleaf_index::{BytesKeys, Direction, Index, Model, SerialIndex, U64Keys};
 use proptest::prelude::*;
 
-use super::super::{Parameters, create};
-use super::{SIZES, assert_sound, pool};
+use super::super::create;
+use super::{Parameters, SIZES, assert_sound, pool};
 use crate::support::key::SliceKey;
 
 /// Keys of numbers, some of which are alike for many slices.

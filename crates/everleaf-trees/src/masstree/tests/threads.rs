@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everleaf_index::{BytesKeys, Direction, U64Keys};
 use everleaf_pmem::Media;
 
-use super::super::{Masstree, Parameters, create};
-use super::{SIZES, assert_sound, pool};
+use super::super::{Masstree, create};
+use super::{FULL, Parameters, SIZES, assert_sound, pool};
 use crate::support::key::SliceKey;
 
 trait Numbered: SliceKey {
@@ -115,8 +115,8 @@ fn threads_find_what_stays_while_layers_come_and_go() {
 
 #[test]
 fn a_lock_that_another_thread_has_is_not_given_back() {
-    let pool = pool(Parameters::default(), 1 << 20);
-    let tree = Masstree::<U64Keys, _, false>::open(&pool, Parameters::default(), false).unwrap();
+    let pool = pool(FULL, 1 << 20);
+    let tree = Masstree::<U64Keys, _, false>::open(&pool, FULL, false).unwrap();
     let (media, top) = (pool.media(), tree.top().unwrap());
     let locked = top.at.lock(media, top.version).unwrap();
     assert!(top.at.try_lock(media).is_none());

@@ -16,7 +16,7 @@ use super::{Parameters, assert_sound, format_of};
 fn counted(leaf_slots: u64) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
     let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
-    let parameters = Parameters { leaf_slots, ..Parameters::default() };
+    let parameters = Parameters { leaf_slots, ..super::super::TUNED };
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
     let tree = open::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
     pool.media().reset();

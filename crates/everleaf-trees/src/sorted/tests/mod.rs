@@ -13,11 +13,13 @@ use everleaf_index::Index;
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
-use super::Parameters;
+use super::{OFFER, TUNED};
 use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
 
 pub(super) fn format(key_type: KeyType, node_slots: u64) -> Format {
-    Format { engine: "circtree".into(), key_type, parameters: Parameters { node_slots }.pack() }
+    let parameters = OFFER.pack(Parameters { leaf_slots: node_slots, ..TUNED });
+    Format { engine: "circtree".into(), key_type, parameters }
 }
 
 /// Every invariant holds and nothing leaks.

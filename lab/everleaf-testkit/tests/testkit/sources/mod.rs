@@ -2,11 +2,10 @@
 
 mod imports;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use everleaf::Engine;
-use everleaf_testkit::{POOL_SITES, TREE_SITES, engine_sites};
+use everleaf_testkit::{POOL_SITES, engine_sites};
 
 use self::imports::{ModulePath, Sources};
 
@@ -41,14 +40,6 @@ fn layouts_import_nothing_of_their_family() {
 }
 
 #[test]
-fn every_barrier_of_the_trees_is_one_of_an_engine() {
-    let folders: BTreeSet<&str> = TREE_SITES.iter().map(|(folder, _)| *folder).collect();
-    let of_engines: BTreeSet<&str> =
-        Engine::ALL.iter().flat_map(|engine| engine.folders()).copied().collect();
-    assert_eq!(folders, of_engines);
-}
-
-#[test]
 fn barriers_are_those_of_the_code_and_not_of_its_tests() {
     assert!(
         POOL_SITES.len() > 50 && POOL_SITES.iter().all(|site| site.name().starts_with("pool."))
@@ -60,14 +51,4 @@ fn barriers_are_those_of_the_code_and_not_of_its_tests() {
     let families = ["sorted.", "fastfair."];
     assert!(names.iter().all(|name| families.iter().any(|family| name.starts_with(family))));
     assert_eq!(engine_sites(Engine::BTreeMap).count(), 0);
-}
-
-#[test]
-fn what_barriers_need_is_said_of_barriers_that_there_are() {
-    for engine in Engine::ALL {
-        for (name, _) in engine.entry().needs {
-            let mut known = TREE_SITES.iter();
-            assert!(known.any(|(_, site)| site.name().starts_with(name)), "{engine}: {name}");
-        }
-    }
 }

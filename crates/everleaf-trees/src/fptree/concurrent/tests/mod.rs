@@ -18,13 +18,13 @@ use rand::{RngExt, SeedableRng};
 use super::ConcurrentFpTree;
 use crate::fptree::layout::Flexible;
 use crate::fptree::tests::{TestKey, assert_sound, format_of};
-use crate::fptree::{Opening, Parameters, Variant};
+use crate::fptree::{Opening, Parameters, Variant, offer};
 use crate::support::key::TreeKey;
 
 const THREADS: u64 = 4;
 
 pub(super) fn parameters(leaf_slots: u64, inner_keys: u64, value_words: u64) -> Parameters {
-    Parameters { leaf_slots, inner_keys, value_words, ..Parameters::defaults(Variant::Concurrent) }
+    Parameters { leaf_slots, inner_keys, value_words, ..offer(Variant::Concurrent).tuned }
 }
 
 pub(super) fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {

@@ -3,40 +3,79 @@
 
 use everleaf::Engine;
 
-use super::case::Case;
-use super::directed::{closing, inserts, removes};
+use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
+pub(super) const FAMILY: Family = Family {
+    members: &[
+        Member {
+            engine: "masstree",
+            folders: &["masstree"],
+            needs: NEEDS,
+            meetings: Meetings::Plain,
+        },
+        Member {
+            engine: "masstree-logging",
+            folders: &["masstree"],
+            needs: NEEDS_LOGGING,
+            meetings: Meetings::Plain,
+        },
+    ],
+    equivalent_mutants: &[],
+    may_be_idle: &["masstree.epoch.E1.lines"],
+    directed: epochs,
+    more: |_| Vec::new(),
+    random_share: 1,
+};
+
+const NEEDS: &[(&str, Needs)] = &[
+    ("masstree.recover.R1", Needs::ManyEpochs),
+    ("masstree.forget", Needs::ManyEpochs),
+    ("masstree.recover.R2.record", Needs::BytesKeys),
+    ("masstree.undo.V", Needs::BytesKeys),
+];
+
+/// The same where the log alone undoes: only a node that was recovered in an epoch has undo words
+/// in it.
+const NEEDS_LOGGING: &[(&str, Needs)] = &[
+    ("masstree.recover.R1", Needs::OtherEngine),
+    ("masstree.undo.U1", Needs::OtherEngine),
+    ("masstree.undo.U2", Needs::OtherEngine),
+    ("masstree.forget", Needs::ManyEpochs),
+    ("masstree.recover.R2.record", Needs::BytesKeys),
+    ("masstree.undo.V", Needs::BytesKeys),
+];
+
 /// All of them. Nodes have four entries.
-pub(super) fn epochs(engine: Engine) -> Vec<Case> {
+fn epochs(_: Engine) -> Vec<Directed> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
-        cases.extend(nodes(engine, keys));
-        cases.extend(stores(engine, keys));
+        cases.extend(nodes(keys));
+        cases.extend(stores(keys));
         for (name, script) in [
             ("closed means closed", "insert 1 1\nexplore\ninsert 2 2\nclose\n"),
             ("closed again", "insert 1 1\nreopen\nexplore\ninsert 2 2\nclose\n"),
         ] {
             let name = format!("{name}, {keys:?}");
-            cases.push(closing(Case::scripted(&name, engine, Index, keys, 1, script)));
+            cases.push(Directed::new(name, Index, keys, 1, script).closing());
         }
     }
-    cases.extend(layers(engine));
+    cases.extend(layers());
     for level in [Index, Store] {
         let create = "create\ninsert 1 1\ninsert 2 2\nclose\nopen\ninsert 3 3\nupdate 1 4\nsync\n";
         let script = format!("{}explore\n{create}", inserts(1..8));
         for (name, script) in [("creation", create), ("creation over another pool", &script)] {
             let name = format!("{name}, {level:?}");
-            cases.push(Case::scripted(&name, engine, level, U64, 1, script).with_budget(3));
+            cases.push(Directed::new(name, level, U64, 1, script).with_budget(3));
         }
     }
     cases
 }
 
 /// Nodes that change within an epoch, by each way that there is to take that back.
-fn nodes(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
+fn nodes(keys: ScriptKeys) -> Vec<Directed> {
     let full = inserts([10, 20, 30, 40]);
     let many = inserts((1..18).map(|i| i * 10));
     let most = u64::MAX;
@@ -98,13 +137,13 @@ fn nodes(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
     ];
     let case = |(name, script): &(&str, String)| {
         let name = format!("{name}, {keys:?}");
-        Case::scripted(&name, engine, Index, keys, 1, script).with_budget(16)
+        Directed::new(name, Index, keys, 1, script).with_budget(16)
     };
     scripts.iter().map(case).collect()
 }
 
 /// Keys that share slices: records, and layers that come and go.
-fn layers(engine: Engine) -> Vec<Case> {
+fn layers() -> Vec<Directed> {
     let (a, b, c) = ("abcdefgh", "abcdefghij", "abcdefghijklmnopqrstuvwx");
     let d = "abcdefghijklmnopqrstuvwz";
     let scripts = [
@@ -131,20 +170,20 @@ fn layers(engine: Engine) -> Vec<Case> {
         ),
     ];
     let case = |(name, script): &(&str, String)| {
-        Case::scripted(name, engine, Index, Bytes, 1, script).with_budget(16)
+        Directed::new(*name, Index, Bytes, 1, script).with_budget(16)
     };
-    let mut cases: Vec<Case> = scripts.iter().map(case).collect();
+    let mut cases: Vec<Directed> = scripts.iter().map(case).collect();
     let long = |i: u64| format!("{i:03}{}", "x".repeat(3000));
     let script = (1..10).map(|i| format!("insert {} {i}\n", long(i))).collect::<String>()
         + "sync\ninsert 5 1\nremove 5\n"
         + &format!("remove {}\nreopen\n", long(3));
-    let growth = Case::scripted("growth", engine, Index, Bytes, 1, &script);
+    let growth = Directed::new("growth", Index, Bytes, 1, &script);
     cases.push(growth.in_pool(64 << 10, 128 << 10).with_budget(4));
     cases
 }
 
 /// Records, which end with the epochs of the index.
-fn stores(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
+fn stores(keys: ScriptKeys) -> Vec<Directed> {
     let few = inserts([1, 2, 3]);
     let full = inserts([10, 20, 30, 40]);
     let scripts = [
@@ -173,7 +212,7 @@ fn stores(engine: Engine, keys: ScriptKeys) -> Vec<Case> {
     ];
     let case = |(name, script): &(&str, String)| {
         let name = format!("{name}, {keys:?}, store");
-        Case::scripted(&name, engine, Store, keys, 1, script).with_budget(16)
+        Directed::new(name, Store, keys, 1, script).with_budget(16)
     };
     scripts.iter().map(case).collect()
 }

@@ -3,17 +3,44 @@
 
 use everleaf::Engine;
 
-use super::case::Case;
-use super::directed::{inserts, removes};
-use super::sorted::has_barriers;
+use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
 use crate::Level::Index;
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
-/// Whether the leaves of an engine are appended to.
-pub(super) fn has_appended_leaves(engine: Engine) -> bool {
-    has_barriers(engine, "nvtree.")
-}
+pub(super) const FAMILY: Family = Family {
+    members: &[Member {
+        engine: "nvtree",
+        folders: &["nvtree"],
+        needs: NEEDS,
+        meetings: Meetings::Plain,
+    }],
+    equivalent_mutants: EQUIVALENT_MUTANTS,
+    may_be_idle: &[],
+    directed: appended,
+    more: |_| Vec::new(),
+    random_share: 1,
+};
+
+const NEEDS: &[(&str, Needs)] = &[
+    ("nvtree.group.G1.", Needs::BytesKeys),
+    ("nvtree.split.S3.", Needs::BytesKeys),
+    ("nvtree.recover.R3.", Needs::BytesKeys),
+];
+
+const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[
+    (
+        "nvtree.recover.R3.fence",
+        "before a record is freed to which a pointer still leads that was made null here, the one \
+        thread that is explored fences; the fence is for a tree that another thread uses then",
+    ),
+    (
+        "swap nvtree.split.S3.fence",
+        "what follows is an element of another leaf, and recovery forgets once more what it finds \
+        in a leaf that is not in the list; that it is durable before a record is freed is what the \
+        fence is for: left out, it is missed",
+    ),
+];
 
 /// Where an operation is cut that changes the list of leaves.
 const CUTS: &[&str] = &["split.S1.head", "split.S1.fence", "split.S2.link", "split.S2.fence"];
@@ -21,11 +48,11 @@ const CUTS: &[&str] = &["split.S1.head", "split.S1.fence", "split.S2.link", "spl
 const CUTS_OF_RECORDS: &[&str] = &["split.S3.forget", "split.S3.fence"];
 
 /// All of them. Leaves have four slots.
-pub(super) fn appended(engine: Engine) -> Vec<Case> {
+fn appended(_: Engine) -> Vec<Directed> {
     let mut cases = Vec::new();
     let mut add = |name: &str, keys: ScriptKeys, words: usize, script: &str| {
         let name = format!("{name}, {keys:?}, {words} words");
-        cases.push(Case::scripted(&name, engine, Index, keys, words, script));
+        cases.push(Directed::new(name, Index, keys, words, script));
     };
     let full = inserts([10, 20, 30, 40]);
     // Two leaves, of 10 and 20, and of 30 and 40; the first is full.
