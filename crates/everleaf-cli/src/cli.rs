@@ -140,7 +140,7 @@ impl Cli {
             Command::Torture(words) => lab::run("torture", words),
             Command::Tour(args) => tour::run(args),
             Command::Completions(args) => completions::run::<Self>(args),
-            Command::Man(args) => man::run(args),
+            Command::Man(args) => man::run::<Self>(args),
         }
     }
 }

@@ -10,59 +10,7 @@ use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::support::key::TreeKey;
-use crate::support::parameters::Offer;
-
-/// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineParameters {
-    /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree, FAST+FAIR).
-    pub leaf_slots: Option<u32>,
-    /// Keys in an inner node.
-    pub inner_keys: Option<u32>,
-    /// Bytes of persistent memory that are taken from the pool at a time for leaves.
-    pub group_bytes: Option<u64>,
-}
-
-impl EngineParameters {
-    /// Name of [`leaf_slots`](Self::leaf_slots).
-    pub const LEAF_SLOTS: &'static str = "leaf-slots";
-    /// Name of [`inner_keys`](Self::inner_keys).
-    pub const INNER_KEYS: &'static str = "inner-keys";
-    /// Name of [`group_bytes`](Self::group_bytes).
-    pub const GROUP_BYTES: &'static str = "group-bytes";
-
-    /// Sets the entries in a leaf.
-    #[must_use]
-    pub fn leaf_slots(mut self, slots: u32) -> Self {
-        self.leaf_slots = Some(slots);
-        self
-    }
-
-    /// Sets the keys in an inner node.
-    #[must_use]
-    pub fn inner_keys(mut self, keys: u32) -> Self {
-        self.inner_keys = Some(keys);
-        self
-    }
-
-    /// Sets the bytes taken from the pool at a time.
-    #[must_use]
-    pub fn group_bytes(mut self, bytes: u64) -> Self {
-        self.group_bytes = Some(bytes);
-        self
-    }
-
-    /// The names of those that are set.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
-        [
-            (Self::LEAF_SLOTS, self.leaf_slots.is_some()),
-            (Self::INNER_KEYS, self.inner_keys.is_some()),
-            (Self::GROUP_BYTES, self.group_bytes.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, given)| given.then_some(name))
-    }
-}
+use crate::support::parameters::{EngineParameters, Offer};
 
 /// Where an engine's index lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::Pool;
 
-use crate::engine::{EngineEntry, EngineParameters, Opening, Residence, TreeFamily};
+use crate::engine::{EngineEntry, Opening, Residence, TreeFamily};
 use crate::support::key::TreeKey;
+use crate::support::parameters::EngineParameters;
 use crate::{fptree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no

@@ -11,5 +11,6 @@ pub mod nvtree;
 pub mod sorted;
 pub mod support;
 
-pub use engine::{EngineEntry, EngineParameters, Opening, Residence};
+pub use engine::{EngineEntry, Opening, Residence};
 pub use engines::{DEFAULT_ENGINE, Engine, EngineError, layouts};
+pub use support::parameters::EngineParameters;

@@ -7,7 +7,7 @@ use everleaf_bench::{Made, Scratch};
 use everleaf_cli::failure::Failure;
 use everleaf_cli::signals::before_the_end;
 
-use crate::bench::failure;
+use crate::failure::failure;
 
 /// Where pools of this kind are made if there is room: memory, so that no disk is worn.
 const SHARED_MEMORY: &str = "/dev/shm";

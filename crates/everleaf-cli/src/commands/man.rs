@@ -8,7 +8,6 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::completions::show;
-use crate::cli::Cli;
 use crate::failure::{Failure, Outcome};
 
 /// Print the manual page, or write the pages of all commands to a folder.
@@ -49,9 +48,9 @@ const FILES: &[(&str, &str)] = &[
     ("~/.everleaf_history", "The lines of the shell."),
 ];
 
-/// Prints or writes.
-pub fn run(args: Args) -> Outcome {
-    let mut command = Cli::command().disable_help_subcommand(true);
+/// Prints or writes the pages of the program `P`.
+pub fn run<P: CommandFactory>(args: Args) -> Outcome {
+    let mut command = P::command().disable_help_subcommand(true);
     command.build(); // Subcommands get their full names.
     match args.folder {
         None => {
@@ -145,6 +144,7 @@ fn after_help(help: &str) -> Roff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn every_page_says_what_its_statuses_files_and_examples_are() {

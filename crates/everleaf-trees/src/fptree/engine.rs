@@ -10,9 +10,9 @@ use super::concurrent::ConcurrentFpTree;
 use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
 use super::serial::FpTree;
-use crate::engine::{EngineParameters, Opening, TreeFamily};
+use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters};
+use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
 
 /// Slots that a leaf may have.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];

@@ -8,10 +8,10 @@ use everleaf_pool::{Pool, Shutdown};
 
 use super::Masstree;
 use super::layout::{DURABLE_WIDTH, WIDTH};
-use crate::engine::{EngineParameters, Opening, TreeFamily};
+use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
 use crate::support::key::slices::SliceKey;
-use crate::support::parameters::{Choice, Offer, Parameters};
+use crate::support::parameters::{Choice, EngineParameters, Offer, Parameters};
 
 /// The least entries of a border node, and keys of an inner node. All nodes have the same room;
 /// smaller numbers than the tuned ones are for tests, whose trees are then higher.

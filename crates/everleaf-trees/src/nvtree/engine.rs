@@ -8,9 +8,9 @@ use everleaf_pool::{Pool, Shutdown};
 
 use super::NvTree;
 use super::layout::{MAX_VALUE_WORDS, Shape};
-use crate::engine::{EngineParameters, Opening, TreeFamily};
+use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters};
+use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
 
 /// Slots that a leaf may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];

@@ -9,9 +9,9 @@ use everleaf_pool::{Pool, Shutdown};
 use super::SortedTree;
 use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
 use super::shifted;
-use crate::engine::{EngineParameters, Opening, TreeFamily};
+use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, Offer, Parameters};
+use crate::support::parameters::{Choice, EngineParameters, Offer, Parameters};
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

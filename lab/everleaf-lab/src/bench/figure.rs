@@ -9,7 +9,8 @@ use everleaf_bench::figure::{
 };
 
 use super::output::Output;
-use super::{Basics, failure, say, show, with_bar};
+use super::{Basics, say, show, with_bar};
+use crate::failure::failure;
 use crate::names;
 use everleaf_cli::failure::{Failure, Outcome, complain};
 

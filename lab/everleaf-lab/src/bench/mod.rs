@@ -21,6 +21,7 @@ use everleaf_bench::{
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use crate::failure::failure;
 use basics::Basics;
 use everleaf_cli::failure::{Failure, Outcome};
 use everleaf_cli::progress;
@@ -174,12 +175,6 @@ impl Load {
             ..self.subject.options(engine)?
         })
     }
-}
-
-/// How a command ends that could not measure.
-pub(crate) fn failure(error: BenchError) -> Failure {
-    let sentence = error.to_string();
-    if error.is_wrong_usage() { Failure::Usage(sentence) } else { Failure::Failed(sentence) }
 }
 
 /// Measures.

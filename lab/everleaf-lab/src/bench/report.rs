@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use everleaf_bench::page::{ReportOptions, check, run_report_with_progress};
 
 use super::output::Output;
-use super::{Basics, failure, say, with_bar};
+use super::{Basics, say, with_bar};
+use crate::failure::failure;
 use everleaf_cli::failure::Outcome;
 
 /// Measure everything and write one page of HTML: tables, plots, the machine, the commit, the

@@ -6,7 +6,8 @@ use everleaf_bench::ycsb::{
 };
 
 use super::subject::{FlushKind, Scheme};
-use super::{Basics, failure, show, with_bar};
+use super::{Basics, show, with_bar};
+use crate::failure::failure;
 use everleaf_cli::failure::{Failure, Outcome};
 
 /// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course,

@@ -49,6 +49,7 @@ where
                 );
             }
             audited(&pool, &*index);
+            index.close().unwrap(); // What is opened as closed was closed.
         }
     }
 }

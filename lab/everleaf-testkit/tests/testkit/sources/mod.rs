@@ -1,7 +1,8 @@
-//! What must hold of the source files of the crates below the store.
+//! What must hold of the source files of all crates.
 
 mod imports;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use everleaf::Engine;
@@ -9,20 +10,46 @@ use everleaf_testkit::{POOL_SITES, engine_sites};
 
 use self::imports::{ModulePath, Sources};
 
+/// Crates in which files of a folder still import each other in a circle: the list only gets
+/// shorter.
+const CIRCULAR: &[&str] = &[
+    "everleaf",
+    "everleaf-bench",
+    "everleaf-crash",
+    "everleaf-log",
+    "everleaf-server",
+    "everleaf-testkit",
+];
+
+/// The folders of all crates.
+fn crates() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["crates", "lab"].into_iter().flat_map(|folder| {
+        fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path())
+    });
+    folders.filter(|folder| folder.join("Cargo.toml").exists()).collect()
+}
+
 /// The sources of a crate of the product.
 fn sources_of(name: &str) -> Sources {
-    let crates: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
-    Sources::read(&crates.join(name).join("src")).unwrap()
+    let folder = crates().into_iter().find(|folder| folder.ends_with(name)).unwrap();
+    Sources::read(&folder.join("src")).unwrap()
 }
 
 #[test]
 fn no_files_of_a_folder_import_each_other_in_a_circle() {
-    for name in ["everleaf-index", "everleaf-pmem", "everleaf-pool", "everleaf-trees"] {
-        let sources = sources_of(name);
-        assert!(sources.modules().count() > 1, "{name}");
-        let circles = sources.circles();
-        assert!(circles.is_empty(), "in {name}:\n{}", circles.join("\n"));
+    let mut count = 0;
+    for folder in crates() {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let circles = sources_of(name).circles();
+        if CIRCULAR.contains(&name) {
+            assert!(!circles.is_empty(), "take {name} off the list");
+        } else {
+            assert!(circles.is_empty(), "in {name}:\n{}", circles.join("\n"));
+        }
+        count += 1;
     }
+    assert!(count > 10, "only {count} crates were found");
 }
 
 #[test]
