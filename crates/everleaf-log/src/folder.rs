@@ -10,11 +10,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile, PIECE};
+
+/// Times that the lock is tried, and the pause between two. A process that is being started has
+/// copies of this one's descriptors until it runs its program, so a folder that was closed here may
+/// be locked for a moment still.
+const LOCK_TIMES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// A folder, and the files in it. It is locked as long as it is open.
 #[derive(Debug)]
@@ -38,13 +45,17 @@ impl Folder {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        match rustix::fs::flock(&folder, operation) {
-            // Some file systems lock no folder. The lock of the pool's file stands before this one.
-            Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
-                Ok(Self { folder, writable })
+        for _ in 0..LOCK_TIMES {
+            match rustix::fs::flock(&folder, operation) {
+                // Some file systems lock no folder. The lock of the pool's file stands before this.
+                Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
+                    return Ok(Self { folder, writable });
+                }
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => Err(error.into()),
         }
+        Err(Errno::WOULDBLOCK.into())
     }
 
     /// Opens a file in it.

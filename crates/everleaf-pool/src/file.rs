@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use everleaf_pmem::{MapError, Mapping, Region, WORD, Word, length_of, read_start};
 
@@ -206,7 +207,32 @@ pub(crate) fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.file_type().is_char_device())
 }
 
+/// Locks a file. A process that is being started has copies of this one's descriptors until it
+/// runs its program, so a file that was closed here may be locked for a moment still: the lock is
+/// tried for a tenth of a second.
 pub(crate) fn lock(file: &File, path: &Path, kind: libc::c_int) -> Result<(), PoolError> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    lock_or(file, path, kind, || std::thread::sleep(PAUSE))
+}
+
+/// The same with what is done between two times.
+fn lock_or(
+    file: &File,
+    path: &Path,
+    kind: libc::c_int,
+    mut pause: impl FnMut(),
+) -> Result<(), PoolError> {
+    const TIMES: u32 = 50;
+    for _ in 0..TIMES {
+        match lock_once(file, path, kind) {
+            Err(PoolError::Locked { .. }) => pause(),
+            done => return done,
+        }
+    }
+    lock_once(file, path, kind)
+}
+
+fn lock_once(file: &File, path: &Path, kind: libc::c_int) -> Result<(), PoolError> {
     // SAFETY: plain system call on an open descriptor. The lock goes with the last descriptor, so a
     // killed process leaves none.
     if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
@@ -238,4 +264,27 @@ fn is_locked_here(file: &File) -> bool {
 
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PoolError {
     move |source| PoolError::Io { action, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_a_process_being_started_holds_for_a_moment_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pool");
+        let opened = || OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let (first, second) = (opened(), opened());
+        lock_once(&first, &path, libc::LOCK_EX).unwrap();
+        let (mut first, mut times) = (Some(first), 0);
+        let pause = || {
+            times += 1;
+            first = first.take().filter(|_| times < 3);
+        };
+        lock_or(&second, &path, libc::LOCK_EX, pause).unwrap();
+        assert_eq!(times, 3);
+        let refused = lock_or(&opened(), &path, libc::LOCK_EX, || {});
+        assert!(matches!(refused, Err(PoolError::Locked { .. })), "{refused:?}");
+    }
 }

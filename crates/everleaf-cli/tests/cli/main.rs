@@ -10,6 +10,7 @@ mod laboratory;
 mod load;
 mod options;
 mod scan;
+mod serve;
 mod signals;
 mod terminal;
 mod tour;
