@@ -1,6 +1,7 @@
 //! Commands of the laboratory's program, which is started in place of this one.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -23,7 +24,10 @@ pub fn run(command: &str, words: Words) -> Outcome {
     let beside = std::env::current_exe().map(|program| program.with_file_name(PROGRAM));
     for program in beside.into_iter().map(OsString::from).chain([OsString::from(PROGRAM)]) {
         // It returns only if the program can't be started; the next place may have another.
-        let _ = Command::new(program).arg(command).args(&words.words).exec();
+        let error = Command::new(program).arg(command).args(&words.words).exec();
+        if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
+            return Err(Failure::failed(format!("{PROGRAM} cannot be started: {error}")));
+        }
     }
     Err(Failure::failed(format!(
         "`{command}` is a command of the program {PROGRAM}, which lies neither beside this one nor \
