@@ -43,6 +43,7 @@ impl From<EngineParameters> for everleaf::EngineParameters {
             leaf_slots: given.leaf_slots,
             inner_keys: given.inner_keys,
             group_bytes: given.group_bytes,
+            ..Self::default()
         }
     }
 }

@@ -165,12 +165,17 @@ impl Media for Hardware {
     fn order(&self, _site: Site) {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
-    /// `Line` with `movdir64b` only: a transaction may abort however often it is tried.
-    fn line_atomicity(&self) -> LineAtomicity {
-        match self.line_write {
-            LineWriteMethod::Movdir64b => LineAtomicity::Line,
-            LineWriteMethod::Transaction | LineWriteMethod::Words => LineAtomicity::Words,
+    /// What no processor documents: that a line is kept whole on its way to memory. A pool may
+    /// assume it.
+    fn may_write_lines(&self) -> bool {
+        self.line_write != LineWriteMethod::Words
+    }
+    fn try_write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> bool {
+        let written = instructions::try_write_line(self.line_write, line, &words);
+        if written && self.line_write != LineWriteMethod::Movdir64b {
+            self.flush(site, &line.0[0]);
         }
+        written
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let promised = instructions::write_line(self.line_write, line, &words);

@@ -194,15 +194,35 @@ pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8])
     }
 }
 
+/// Writes a line at once by the given method, or nothing; whether it is written.
+pub(crate) fn try_write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> bool {
+    let address = line.0[0].address();
+    match method {
+        LineWriteMethod::Movdir64b => {
+            imp::movdir64b(address, words);
+            true
+        }
+        LineWriteMethod::Transaction => {
+            try_transactions(line, words, || imp::transactional_line(address, words))
+        }
+        LineWriteMethod::Words => false,
+    }
+}
+
+/// Attempts of a transaction, until one does not abort.
+fn try_transactions(line: &Line, words: &[u64; 8], mut attempt: impl FnMut() -> bool) -> bool {
+    // A page fault aborts every attempt until the page was touched outside a transaction.
+    line.0[0].compare_exchange(words[0], words[0]).ok();
+    (0..TRANSACTION_ATTEMPTS).any(|_| attempt())
+}
+
 /// Writes a line by attempts of a transaction; word by word, which promises less, if all abort.
 fn write_by_transaction(
     line: &Line,
     words: &[u64; 8],
-    mut attempt: impl FnMut() -> bool,
+    attempt: impl FnMut() -> bool,
 ) -> LineAtomicity {
-    // A page fault aborts every attempt until the page was touched outside a transaction.
-    line.0[0].compare_exchange(words[0], words[0]).ok();
-    if (0..TRANSACTION_ATTEMPTS).any(|_| attempt()) {
+    if try_transactions(line, words, attempt) {
         LineAtomicity::Line
     } else {
         write_by_words(line, words)
@@ -237,6 +257,8 @@ mod tests {
         });
         assert_eq!((promised, attempts), (LineAtomicity::Words, TRANSACTION_ATTEMPTS));
         assert_eq!(content(&line), [7; 8], "it is written all the same");
+        assert!(!try_transactions(&line, &[9; 8], || false));
+        assert_eq!(content(&line), [7; 8], "an attempt that aborts writes nothing");
         let promised = write_by_transaction(&line, &[8; 8], || {
             attempts += 1;
             attempts == TRANSACTION_ATTEMPTS + 3

@@ -140,6 +140,23 @@ pub trait Media: Send + Sync + 'static {
     /// that guards the line is released after the fence. Durable after that fence as well.
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity;
 
+    /// Whether [`try_write_line`](Media::try_write_line) can succeed at all here. Where
+    /// [`line_atomicity`](Media::line_atomicity) promises words only, what it writes is whole after
+    /// a power failure by the assumption `atomic-line` and not otherwise.
+    fn may_write_lines(&self) -> bool {
+        self.line_atomicity() == LineAtomicity::Line
+    }
+
+    /// As [`write_line`](Media::write_line), but at once, or nothing: false if there is no way to,
+    /// or if the processor has aborted each of some attempts.
+    fn try_write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> bool {
+        let promised = self.line_atomicity() == LineAtomicity::Line;
+        if promised {
+            self.write_line(site, line, words);
+        }
+        promised
+    }
+
     /// One iteration of a spin loop.
     fn relax(&self);
 

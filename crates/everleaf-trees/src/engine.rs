@@ -39,6 +39,15 @@ pub struct EngineEntry {
     pub concurrent: bool,
     /// Words that a value may have.
     pub most_value_words: usize,
+    /// Entries of a small leaf, the smallest that makes sense: what tests and explorations use.
+    pub least_leaf_slots: u32,
+    /// Entries of a leaf of so many bytes, as `--node-bytes` counts them.
+    pub slots_of_bytes: fn(u32) -> u32,
+}
+
+/// Entries of 16 bytes in an array of so many bytes: what `--node-bytes` is to most engines.
+pub(crate) const fn slots_of_array(bytes: u32) -> u32 {
+    bytes / 16
 }
 
 /// What is decided anew each time an index is opened.

@@ -8,10 +8,10 @@ use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::Pool;
 
-use crate::engine::{EngineEntry, Opening, Residence, TreeFamily};
+use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
 use crate::support::key::TreeKey;
 use crate::support::parameters::EngineParameters;
-use crate::{fptree, masstree, nvtree, sorted};
+use crate::{clftree, fptree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -116,6 +116,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// FPTree for many writers (selective concurrency).
         FpTreeConcurrent = fptree::Variant::Concurrent, {
@@ -125,6 +127,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// PTree: FPTree without fingerprints, keys and values apart.
         PTree = fptree::Variant::PTree, {
@@ -134,6 +138,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
         NvTree = nvtree::Variant::Serial, {
@@ -143,6 +149,30 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
+        }
+        /// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
+        ClfTreeAppend = clftree::Variant::Append, {
+            name: "clftree-append",
+            residence: Residence::Pool,
+            parameters: clftree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 1,
+            least_leaf_slots: 3,
+            slots_of_bytes: clftree::engine::slots_of,
+        }
+        /// The same with inner nodes that are always written by a log of one line.
+        ClfTreeInPlace = clftree::Variant::InPlace, {
+            name: "clftree-inplace",
+            residence: Residence::Pool,
+            parameters: clftree::engine::IN_PLACE_PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            most_value_words: 1,
+            least_leaf_slots: 3,
+            slots_of_bytes: clftree::engine::slots_of,
         }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
@@ -152,6 +182,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// Circ-Tree with linear search through the whole node.
         CircTreeLinear = sorted::Variant::Linear, {
@@ -161,6 +193,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
         FastFair = sorted::Variant::FastFair, {
@@ -170,6 +204,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs.
         Masstree = masstree::Variant::Durable, {
@@ -179,6 +215,8 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
         MasstreeLogging = masstree::Variant::Logging, {
@@ -188,6 +226,8 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// A standard B+-tree in DRAM: sorted arrays.
         VolatileStandard = sorted::Variant::Array, {
@@ -197,6 +237,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// A circular B+-tree in DRAM.
         VolatileCircular = sorted::Variant::CircTree, {
@@ -206,6 +248,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
         /// Masstree in DRAM: a trie of B+-trees.
         MasstreeTransient = masstree::Variant::Transient, {
@@ -215,6 +259,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
     }
     peers {
@@ -226,13 +272,16 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
         }
     }
 }
 
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
-    [fptree::layouts(), sorted::layouts(), nvtree::layouts(), masstree::layouts()].concat()
+    let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
+    [families.concat(), clftree::layouts(), masstree::layouts()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.
@@ -291,6 +340,16 @@ impl Engine {
     /// Whether it is a map in the memory of the process, without a pool.
     pub const fn is_map(self) -> bool {
         matches!(self.entry().residence, Residence::Process)
+    }
+
+    /// Entries of a small leaf, the smallest that makes sense.
+    pub const fn least_leaf_slots(self) -> u32 {
+        self.entry().least_leaf_slots
+    }
+
+    /// Entries of a leaf of so many bytes, as `--node-bytes` counts them.
+    pub fn slots_of_bytes(self, bytes: u32) -> u32 {
+        (self.entry().slots_of_bytes)(bytes)
     }
 
     /// Words that a value may have.
@@ -398,8 +457,8 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, nvtree, circtree, circtree-ls, fastfair, masstree, \
-            masstree-logging";
+            fptree-c, ptree, nvtree, clftree-append, clftree-inplace, circtree, circtree-ls, \
+            fastfair, masstree, masstree-logging";
         for name in ["bogus", "nvtree-c", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
@@ -431,7 +490,8 @@ mod tests {
     #[test]
     fn the_parameters_of_a_pool_are_those_that_it_was_made_with() {
         for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::BTreeMap) {
-            let mut chosen = EngineParameters::default().leaf_slots(4);
+            let least = engine.least_leaf_slots();
+            let mut chosen = EngineParameters::default().leaf_slots(least);
             if engine.parameters().contains(&EngineParameters::INNER_KEYS) {
                 chosen = chosen.inner_keys(4);
             }

@@ -168,6 +168,10 @@ pub struct MicroOptions {
     pub warm: u64,
     /// Bytes of a node's entry array, 16 for each slot; none is the engine's default.
     pub node_bytes: Option<u32>,
+    /// Entries of a leaf, instead.
+    pub leaf_slots: Option<u32>,
+    /// Whether as much is flushed as in the engine's paper.
+    pub paper_order: bool,
     /// Keys of an inner node; none is the engine's default.
     pub inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
@@ -217,6 +221,8 @@ impl Default for MicroOptions {
             keys: 1_000_000,
             warm: 0,
             node_bytes: None,
+            leaf_slots: None,
+            paper_order: false,
             inner_keys: None,
             value_words: 1,
             value_bytes: None,

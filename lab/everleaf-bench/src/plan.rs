@@ -204,14 +204,19 @@ impl Plan {
         self.options.value_bytes.unwrap_or(8 * self.options.value_words) as usize
     }
 
-    /// Entries of a leaf that `--node-bytes` stands for.
+    /// Entries of a leaf: those that are given, or that `--node-bytes` stands for.
     pub fn leaf_slots(&self) -> Result<Option<u32>, BenchError> {
-        match self.options.node_bytes {
+        let bytes = match self.options.node_bytes {
             Some(bytes) if bytes == 0 || !bytes.is_multiple_of(16) => {
-                Err(BenchError::NodeBytes { bytes })
+                return Err(BenchError::NodeBytes { bytes });
             }
-            bytes => Ok(bytes.map(|bytes| bytes / 16)),
-        }
+            bytes => bytes,
+        };
+        let slots_of = |bytes| match self.subject {
+            Subject::Index(engine) | Subject::Store(engine) => engine.slots_of_bytes(bytes),
+            _ => bytes / 16,
+        };
+        Ok(self.options.leaf_slots.or(bytes.map(slots_of)))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::Mutant;
+use everleaf_pmem::{LineAtomicity, MapError};
+
+use crate::{Mutant, Traced};
 
 /// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by
 /// default.
@@ -51,6 +53,9 @@ pub struct Options {
     pub follow_up: usize,
     /// What is assumed of the hardware.
     pub assumptions: Assumptions,
+    /// What the media tells the program of whole-line writes; none: what is assumed. Another
+    /// promise shows what becomes of a program that believes it.
+    pub promised: Option<LineAtomicity>,
     /// Whether to explore each [`Mutant`] of the program as well, and see whether anything breaks.
     pub mutate: bool,
     /// Mutants that need not be explored, because another exploration has killed them.
@@ -69,6 +74,26 @@ pub struct Options {
     pub interleavings_beyond: u64,
 }
 
+impl Options {
+    /// Memory that holds garbage, for the program.
+    pub(crate) fn fresh_media(&self) -> Result<Traced, MapError> {
+        self.promising(Traced::new(self.len, self.max_len, self.seed)?)
+    }
+
+    /// Memory that holds `image`, for the program.
+    pub(crate) fn media_of(&self, image: &[u64]) -> Result<Traced, MapError> {
+        self.promising(Traced::from_image(image, self.max_len, self.seed)?)
+    }
+
+    /// A program may rely on what is assumed of lines.
+    fn promising(&self, media: Traced) -> Result<Traced, MapError> {
+        let assumed =
+            if self.assumptions.atomic_line { LineAtomicity::Line } else { LineAtomicity::Words };
+        let media = media.with_line_atomicity(self.promised.unwrap_or(assumed));
+        Ok(media.expect("nobody else has this memory yet"))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -82,6 +107,7 @@ impl Default for Options {
             all_recoveries: u64::MAX,
             follow_up: 1,
             assumptions: Assumptions::default(),
+            promised: None,
             mutate: false,
             spared: BTreeSet::new(),
             violation_limit: 4,

@@ -178,7 +178,7 @@ pub(crate) fn record<S: Subject>(
     subject: &S,
     options: &Options,
 ) -> Result<Recording, ExploreError> {
-    let mut media = Traced::new(options.len, options.max_len, options.seed)?;
+    let mut media = options.fresh_media()?;
     let start = media.image();
     let mut machine = new_machine(start.clone(), options.assumptions, options);
     let mut state = caught(|| subject.prepare(media.clone()))
@@ -201,7 +201,7 @@ pub(crate) fn record<S: Subject>(
             let survived =
                 survived(subject, options, operation, &image, &restarts).map_err(failed)?;
             restarts.extend((survived < operation).then_some(Restart { operation, survived }));
-            media = Traced::from_image(&image, options.max_len, options.seed)?;
+            media = options.media_of(&image)?;
             machine = new_machine(image.clone(), options.assumptions, options);
             restart = Some(image);
             thread = ONLY_THREAD;
@@ -229,7 +229,7 @@ fn survived<S: Subject>(
     if let [only] = promise.boundaries() {
         return Ok(*only);
     }
-    let media = Traced::from_image(image, options.max_len, options.seed);
+    let media = options.media_of(image);
     let media = media.map_err(|e| e.to_string())?;
     let found = caught(|| Ok(subject.completed(&mut subject.recover(media)?, &promise)))?;
     // Where it is none of them the exploration says so: this image is one of those that it tries.

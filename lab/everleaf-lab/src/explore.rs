@@ -377,6 +377,7 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         leaf_slots: given.leaf_slots.or(tiny.leaf_slots),
         inner_keys: given.inner_keys.or(tiny.inner_keys),
         group_bytes: given.group_bytes.or(tiny.group_bytes),
+        ..tiny
     };
     // Sizes that are not on offer are wrong usage, and no failed exploration.
     everleaf::internal::registry::pool_format(
@@ -388,7 +389,8 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
     let subject = EngineSubject::new(engine, parameters, level, scenario)
         .with_value_words(args.value_words as usize);
     let transactions = args.rtm.with(args.seed.unwrap_or(1), InjectedAborts::OneIn(3))?;
-    Ok(subject.with_transactions(transactions))
+    let whole_lines = args.assume == Some(Assume::AtomicLine);
+    Ok(subject.with_transactions(transactions).with_whole_lines(whole_lines))
 }
 
 fn show(summary: &Summary, json: bool) -> Outcome {

@@ -43,8 +43,19 @@ pub struct Args {
     /// engines of epochs, the strongest that they keep].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
+    /// What the pool relies on beyond 8-byte stores: that a line which is written at once is there
+    /// whole or not at all after a power failure. No processor documents it (clftree-append).
+    #[arg(long, value_name = "ASSUMPTION", help_heading = "Engine parameters")]
+    assume: Option<Assumption>,
     #[command(flatten)]
     parameters: EngineParameters,
+}
+
+/// What a pool may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Assumption {
+    /// Whole lines.
+    AtomicLine,
 }
 
 /// Creates.
@@ -55,11 +66,13 @@ pub fn run(args: Args) -> Outcome {
             "--max-size {max_size} is less than --size {size}; make it larger"
         )));
     }
+    let parameters = everleaf::EngineParameters::from(args.parameters)
+        .atomic_line(args.assume == Some(Assumption::AtomicLine));
     let mut options = CreateOptions::new()
         .engine(args.engine.parse()?)
         .key_type(args.keys.into())
         .size_bytes(args.size)
-        .parameters(args.parameters.into());
+        .parameters(parameters);
     (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
     options.create(&args.pool)?.close()?;
     Ok(())

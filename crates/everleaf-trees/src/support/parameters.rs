@@ -17,6 +17,11 @@ pub struct EngineParameters {
     pub inner_keys: Option<u32>,
     /// Bytes of persistent memory that are taken from the pool at a time for leaves.
     pub group_bytes: Option<u64>,
+    /// Whether the pool may rely on lines that are written whole or not at all, as no processor
+    /// documents it: the assumption `atomic-line`.
+    pub atomic_line: bool,
+    /// Whether as much is flushed as in the engine's paper, for comparisons with its numbers.
+    pub paper_order: bool,
 }
 
 impl EngineParameters {
@@ -26,6 +31,11 @@ impl EngineParameters {
     pub const INNER_KEYS: &'static str = "inner-keys";
     /// Name of [`group_bytes`](Self::group_bytes).
     pub const GROUP_BYTES: &'static str = "group-bytes";
+
+    /// Name of [`atomic_line`](Self::atomic_line), and of other assumptions to come.
+    pub const ASSUME: &'static str = "assume";
+    /// Name of [`paper_order`](Self::paper_order).
+    pub const PAPER_ORDER: &'static str = "paper-order";
 
     /// Sets the entries in a leaf.
     #[must_use]
@@ -48,12 +58,28 @@ impl EngineParameters {
         self
     }
 
+    /// Lets the pool rely on whole lines.
+    #[must_use]
+    pub fn atomic_line(mut self, assumed: bool) -> Self {
+        self.atomic_line = assumed;
+        self
+    }
+
+    /// Sets the order of the paper.
+    #[must_use]
+    pub fn paper_order(mut self, paper_order: bool) -> Self {
+        self.paper_order = paper_order;
+        self
+    }
+
     /// The names of those that are set.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
         [
             (Self::LEAF_SLOTS, self.leaf_slots.is_some()),
             (Self::INNER_KEYS, self.inner_keys.is_some()),
             (Self::GROUP_BYTES, self.group_bytes.is_some()),
+            (Self::ASSUME, self.atomic_line),
+            (Self::PAPER_ORDER, self.paper_order),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))
@@ -208,6 +234,7 @@ impl Offer {
             leaf_slots: choosable(self.leaf_slots, sizes.leaf_slots).map(|value| value as u32),
             inner_keys: choosable(self.inner_keys, sizes.inner_keys).map(|value| value as u32),
             group_bytes: choosable(self.group_bytes, sizes.group_bytes),
+            ..EngineParameters::default()
         }
     }
 }

@@ -152,8 +152,7 @@ impl<S: Subject> Explorer<'_, S> {
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         let restored = self.scratch.as_mut().is_some_and(|media| media.restore(image));
         if !restored {
-            let media = Traced::from_image(image, self.options.max_len, self.options.seed)
-                .map_err(|e| e.to_string())?;
+            let media = self.options.media_of(image).map_err(|e| e.to_string())?;
             self.scratch = Some(media);
         }
         let media = self.scratch.clone().ok_or("no memory")?;

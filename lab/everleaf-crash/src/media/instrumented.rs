@@ -161,6 +161,18 @@ impl Media for Instrumented {
         }
         promised
     }
+    fn may_write_lines(&self) -> bool {
+        self.hardware.may_write_lines()
+    }
+    fn try_write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> bool {
+        let written = self.hardware.try_write_line(site, line, words);
+        match &self.hook {
+            _ if !written => {}
+            Hook::Count(counting) => counting.after_line_write(self.offset(line)),
+            Hook::Delay(added) => added.after_flush(),
+        }
+        written
+    }
     fn relax(&self) {
         self.hardware.relax();
     }

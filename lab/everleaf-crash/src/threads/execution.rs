@@ -39,7 +39,7 @@ pub(crate) struct Execution<S: ConcurrentSubject> {
 
 impl<'a, S: ConcurrentSubject> Executor<'a, S> {
     pub fn new(subject: &'a S, options: &'a Options) -> Result<Self, MapError> {
-        let start = Traced::new(options.len, options.max_len, options.seed)?.image();
+        let start = options.fresh_media()?.image();
         let scheduler = Arc::new(SeededScheduler::new());
         Ok(Self {
             subject,
@@ -55,8 +55,7 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
     /// Memory that holds `image`: the mapping of last time, unless the subject kept it.
     fn media_with(&mut self, image: &[u64]) -> Result<Traced, String> {
         if !self.media.as_mut().is_some_and(|media| media.restore(image)) {
-            let media = Traced::from_image(image, self.options.max_len, self.options.seed)
-                .map_err(|e| e.to_string())?;
+            let media = self.options.media_of(image).map_err(|e| e.to_string())?;
             self.media = media.with_scheduler(self.scheduler.clone());
         }
         let media = self.media.clone().ok_or("no memory")?;

@@ -8,22 +8,24 @@ use super::basics::Basics;
 use everleaf_cli::failure::Failure;
 use everleaf_cli::rtm::Rtm;
 
-/// What an entry of a leaf counts for in `--node-bytes`.
-const SLOT_BYTES: u32 = 16;
-
 /// An index and its keys.
 #[derive(Debug, clap::Args)]
 pub struct Subject {
     /// Operations of each phase, or keys of the index.
     #[arg(long, value_name = "N")]
     keys: u64,
-    /// Bytes of a node's entry array, 16 for each entry of a pair of u64 [default: the engine's].
+    /// Bytes of a node's entry array, 16 for each entry of a pair of u64; of `clftree` engines
+    /// those of the whole leaf [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].
     #[arg(long, value_name = "N", conflicts_with = "node_bytes")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     leaf_slots: Option<u32>,
+    /// As much is flushed as in the engine's paper (clftree engines): entry and live bit apart, all
+    /// lines of new leaves, each step of an inner node by the log.
+    #[arg(long)]
+    paper_order: bool,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
     inner_keys: Option<u32>,
@@ -118,7 +120,9 @@ impl Subject {
         Ok(MicroOptions {
             engine: engine.to_owned(),
             keys: self.keys,
-            node_bytes: self.node_bytes.or(self.leaf_slots.map(|slots| slots * SLOT_BYTES)),
+            node_bytes: self.node_bytes,
+            leaf_slots: self.leaf_slots,
+            paper_order: self.paper_order,
             inner_keys: self.inner_keys,
             value_words: self.value_words,
             value_bytes: self.value_bytes,

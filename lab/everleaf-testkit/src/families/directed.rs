@@ -24,6 +24,8 @@ pub(crate) struct Directed {
     pub pool: Option<(u64, u64)>,
     /// Whether the pool must be closed at the end.
     pub closes: bool,
+    /// Whether whole lines are assumed.
+    pub whole_lines: bool,
 }
 
 impl Directed {
@@ -35,8 +37,8 @@ impl Directed {
         script: impl Into<String>,
     ) -> Self {
         let (name, script) = (name.into(), script.into());
-        let (slots, budget, pool, closes) = (None, None, None, false);
-        Self { name, level, keys, words, slots, script, budget, pool, closes }
+        let (slots, budget, pool, closes, whole_lines) = (None, None, None, false, false);
+        Self { name, level, keys, words, slots, script, budget, pool, closes, whole_lines }
     }
 
     /// In nodes of so many entries.
@@ -54,6 +56,12 @@ impl Directed {
     /// In a pool of `len` bytes that may grow to `max_len`.
     pub fn in_pool(mut self, len: u64, max_len: u64) -> Self {
         self.pool = Some((len, max_len));
+        self
+    }
+
+    /// Under the assumption that a line is written whole or not at all.
+    pub fn with_whole_lines(mut self) -> Self {
+        self.whole_lines = true;
         self
     }
 

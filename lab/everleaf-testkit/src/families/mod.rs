@@ -1,8 +1,10 @@
 //! What tests know of each family of trees, one file a family; nothing else here names an engine.
 //! Below the trees stands the pool, which has a file too.
 //!
-//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `sorted` `masstree` `pool`.
+//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree`
+//! `sorted` `masstree` `pool`.
 
+mod clftree;
 mod directed;
 mod fptree;
 mod masstree;
@@ -23,7 +25,8 @@ pub(crate) struct Family {
     pub members: &'static [Member],
     /// Mutants in which no exploration breaks and that are right all the same, each with the
     /// reason. Every other survivor is a mistake: of the code, where a barrier is redundant, or of
-    /// the scenarios.
+    /// the scenarios. What follows a barrier is not the same in every engine: where something
+    /// breaks, the mutant counts as killed.
     pub equivalent_mutants: &'static [(&'static str, &'static str)],
     /// Flushes and fences that may find nothing to do, since they cannot know what the session
     /// before has flushed, that the caller had nothing to prepare in a run, or which lines of a
@@ -79,14 +82,16 @@ pub(crate) enum Needs {
     SeveralLines,
     /// A store above.
     Store,
+    /// A media that promises whole lines.
+    WholeLines,
     /// Another engine of the same family.
     OtherEngine,
     /// Tens of thousands of epochs, or hundreds of crashes.
     ManyEpochs,
 }
 
-const FAMILIES: [&Family; 4] =
-    [&fptree::FAMILY, &nvtree::FAMILY, &sorted::FAMILY, &masstree::FAMILY];
+const FAMILIES: [&Family; 5] =
+    [&fptree::FAMILY, &nvtree::FAMILY, &clftree::FAMILY, &sorted::FAMILY, &masstree::FAMILY];
 
 /// The family of an engine that persists, and what is said of the engine.
 pub(crate) fn of(engine: Engine) -> Option<(&'static Family, &'static Member)> {

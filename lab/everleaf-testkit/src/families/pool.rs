@@ -3,8 +3,9 @@
 /// See [`Family::equivalent_mutants`](super::Family::equivalent_mutants).
 pub(super) const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[(
     "swap pool.recover.retire.fence",
-    "what follows is the next worker's intent, which speaks of other blocks, so either may be \
-    settled first; that it is durable before \
+    "where the next worker's intent follows, it speaks of other blocks, so either may be settled \
+    first (clfB-trees free a record next, by the same slot: there it is missed); that it is \
+    durable before \
      the slot serves a worker again is what the fence is for: left out, it is missed",
 )];
 

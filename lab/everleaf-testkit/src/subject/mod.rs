@@ -61,6 +61,7 @@ pub struct EngineSubject {
     level: Level,
     pub(crate) scenario: Scenario,
     transactions: Transactions,
+    whole_lines: bool,
     demands_clean: bool,
     /// What the engine owes.
     contract: Contract,
@@ -87,6 +88,7 @@ impl EngineSubject {
             contents: contents_of(&scenario, contract),
             scenario,
             transactions: Transactions::Off,
+            whole_lines: false,
             demands_clean: false,
             contract,
             cut_happened: OnceLock::new(),
@@ -105,6 +107,13 @@ impl EngineSubject {
     #[must_use]
     pub fn with_transactions(self, transactions: Transactions) -> Self {
         Self { transactions, ..self }
+    }
+
+    /// The same on media that promise whole lines, or do not: which barriers there are depends on
+    /// it.
+    #[must_use]
+    pub fn with_whole_lines(self, whole_lines: bool) -> Self {
+        Self { whole_lines, ..self }
     }
 
     /// The same, and what was closed must be found closed: for explorations that do not crash in
@@ -132,9 +141,10 @@ impl EngineSubject {
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
         let has = |name| engine.parameters().contains(&name);
         EngineParameters {
-            leaf_slots: Some(4),
+            leaf_slots: Some(engine.least_leaf_slots()),
             inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
             group_bytes: has(EngineParameters::GROUP_BYTES).then_some(4096),
+            ..EngineParameters::default()
         }
     }
 

@@ -80,7 +80,8 @@ impl EngineSubject {
             Needs::U64Keys => !bytes,
             Needs::OneWord => self.value_words == 1,
             Needs::SeveralWords => self.value_words > 1,
-            Needs::SeveralLines => self.parameters.leaf_slots != Some(4),
+            Needs::SeveralLines => self.parameters.leaf_slots.is_none_or(|slots| slots > 4),
+            Needs::WholeLines => self.whole_lines,
             Needs::Store => self.level == Level::Store,
             Needs::OtherEngine | Needs::ManyEpochs => false,
         }

@@ -140,11 +140,10 @@ impl Case {
     /// # Panics
     /// As [`scripted`](Self::scripted).
     pub(super) fn directed(engine: Engine, scenario: Directed) -> Self {
-        let Directed { name, level, keys, words, slots, script, budget, pool, closes } = scenario;
-        let parameters = match slots {
-            Some(slots) => EngineParameters::default().leaf_slots(slots),
-            None => EngineSubject::tiny_parameters(engine),
-        };
+        let Directed { name, level, keys, words, slots, script, .. } = scenario;
+        let Directed { budget, pool, closes, whole_lines, .. } = scenario;
+        let tiny = EngineSubject::tiny_parameters(engine);
+        let parameters = slots.map_or(tiny, |slots| tiny.leaf_slots(slots));
         let parsed = Scenario::parse(&script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut case = Self::of_engine(name, engine, level, words, parameters, parsed);
         if let Some((len, max_len)) = pool {
@@ -152,6 +151,9 @@ impl Case {
         }
         if let Some(budget) = budget {
             case = case.with_budget(budget);
+        }
+        if whole_lines {
+            case = case.under(Assumptions { atomic_line: true, ..Assumptions::default() });
         }
         if closes { case.closing() } else { case }
     }
@@ -235,6 +237,10 @@ impl Case {
         let mode = if assumptions.eadr { "eadr" } else { "atomic-line" };
         self.name = format!("{}, {mode}", self.name);
         self.options.assumptions = assumptions;
+        if let CaseSubject::Engine(subject) = self.subject {
+            let subject = subject.with_whole_lines(assumptions.atomic_line);
+            self.subject = CaseSubject::Engine(Box::new(subject));
+        }
         // No image of one mode is counted again in another.
         self.options.seed += if assumptions.eadr { 1000 } else { 2000 };
         self

@@ -3,13 +3,14 @@
 //! each that is left out.
 
 use everleaf::{Contract, Engine};
+use everleaf_crash::Traced;
 
 use super::case::Case;
 use super::refused;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::families::{self, Meetings, inserts, lines};
-use crate::{Action, AllocatorOperation, ScriptKeys};
+use crate::{Action, AllocatorOperation, Key, Operation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
 pub(super) fn directed(engine: Engine) -> Vec<Case> {
@@ -83,21 +84,24 @@ fn pools(engine: Engine) -> Vec<Case> {
                 .with_budget(8),
         );
     }
-    // Ten keys of a chunk each fill the smallest pool; the leaf is split before its new key is
-    // refused.
+    // Ten keys of a chunk each fill the smallest pool, or fewer; a leaf is split before its new key
+    // is refused.
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
-    let fill = lines((1..11).map(|i| format!("insert {} {i}", long(i))));
+    let keys = long_keys(engine, long);
+    let fill = lines((1..=keys).map(|i| format!("insert {} {i}", long(i))));
     let script = format!(
         "{fill}explore\nrefused insert {} 1\nremove {}\nremove {}\ninsert 5 1\n",
-        long(11),
-        long(10),
-        long(8)
+        long(keys + 1),
+        long(keys),
+        long(keys - 2)
     );
     if engine.most_value_words() < 14 {
-        // The first short key is the first of its size, and takes a chunk that is not there.
+        // The first short key is the first of its size, and takes a chunk that is not there; where
+        // separators are short records too it does not, but another long one does.
+        let first = if keys < 10 { long(keys + 1) } else { "5".to_owned() };
         let script = format!(
-            "{fill}explore\ninsert 5 1\ninsert 6 1\nremove {}\nreopen\ninsert 7 1\n",
-            long(8)
+            "{fill}explore\ninsert {first} 1\ninsert 6 1\nremove {}\nreopen\ninsert 7 1\n",
+            long(keys - 2)
         );
         let case = Case::scripted("growth", engine, Index, Bytes, 1, &script)
             .in_pool(64 << 10, 128 << 10)
@@ -116,6 +120,20 @@ fn pools(engine: Engine) -> Vec<Case> {
         .in_pool(64 << 10, 64 << 10),
     );
     cases
+}
+
+/// How many of these keys the smallest pool has room for.
+fn long_keys(engine: Engine, long: impl Fn(u64) -> String) -> u64 {
+    let case = Case::scripted("long keys", engine, Index, Bytes, 1, "get 1\n");
+    let super::CaseSubject::Engine(subject) = case.subject else { unreachable!("it is scripted") };
+    let index = Traced::new(64 << 10, 64 << 10, 1).map_err(|e| e.to_string());
+    let index = index.and_then(|media| subject.create(media));
+    let index = index.unwrap_or_else(|e| panic!("an empty index: {e}"));
+    let insert = |i: &u64| {
+        let key = Key::Bytes(long(*i).into_bytes());
+        index.apply(&Operation::Insert(key, *i)).is_ok()
+    };
+    (1..16).take_while(insert).count() as u64
 }
 
 /// Which ascending key of 14 words makes the smallest pool grow.

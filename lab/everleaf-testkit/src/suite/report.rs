@@ -182,9 +182,6 @@ impl SuiteReport {
                 sentences.push(format!("{what} {}", missing.join(", ")));
             }
         }
-        for mutant in self.argued.intersection(&self.mutants) {
-            sentences.push(format!("`{mutant}` is argued for and breaks something"));
-        }
         sentences.extend(
             self.paths_not_taken()
                 .iter()

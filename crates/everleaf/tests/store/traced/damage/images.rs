@@ -57,7 +57,8 @@ impl Recipe {
         for engine in Engine::available() {
             for key_type in [KeyType::U64, KeyType::Bytes] {
                 let has = |name| engine.parameters().contains(&name);
-                let mut small = EngineParameters::default().leaf_slots(4);
+                let least = engine.least_leaf_slots();
+                let mut small = EngineParameters::default().leaf_slots(least);
                 small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
                 small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
                 recipes.extend(

@@ -1,0 +1,52 @@
+//! The family's part of docs/format.md.
+
+use everleaf_pmem::{Field, LINE, Layout, WORD};
+
+use super::layout::{ClfAnchor, Shape};
+use super::parameters::Parameters;
+
+/// What docs/format.md shows of this family: a leaf of the default size, an inner node, the anchor.
+pub fn layouts() -> Vec<Layout> {
+    let shape = Shape::new(Parameters::default().leaf_slots);
+    shape.map(leaf_layout).into_iter().chain([inner_layout(), ClfAnchor::layout()]).collect()
+}
+
+fn field(name: String, kind: &str, offset: usize, bytes: usize, what: &str) -> Field {
+    Field { name, kind: kind.to_owned(), offset, bytes, what: what.to_owned() }
+}
+
+/// The head, and of the entries the first two and the last.
+fn leaf_layout(shape: Shape) -> Layout {
+    let live = "Bit i: slot i is live. The commit word of insertions and removals.";
+    let mut fields = vec![
+        field("live".to_owned(), "PCell", 0, WORD, live),
+        field("free".to_owned(), "PCell", WORD, WORD, "Nothing."),
+    ];
+    for slot in [0, 1, shape.slots() - 1] {
+        let at = shape.entry_index(slot) * WORD;
+        let key = "A key, or the record of one with 16 bits of a hash.";
+        fields.push(field(format!("key {slot}"), "PCell", at, WORD, key));
+        fields.push(field(format!("value {slot}"), "PCell", at + WORD, WORD, "A value."));
+    }
+    Layout { name: "clfB-tree leaf", bytes: shape.leaf_bytes() as usize, fields }
+}
+
+/// The bytes of an inner node, which are packed into eight words.
+fn inner_layout() -> Layout {
+    let bytes = |name: &str, at, bytes, what| field(name.to_owned(), "bytes", at, bytes, what);
+    let fields = vec![
+        bytes(
+            "kind",
+            0,
+            1,
+            "Bit 0: valid; bit 1: the base of keys is not a key; bit 2: that of children not a \
+             child; the rest: how many keys. Not valid: the other seven bytes of the word say \
+             where the log is.",
+        ),
+        bytes("widths", 1, 1, "Bytes of a difference of keys, less 1; 16 times that of children."),
+        bytes("key base", 2, WORD, "The first key, or a word near to all."),
+        bytes("child base", 10, WORD, "The first child, or a line near to all."),
+        bytes("differences", 18, LINE - 18, "Of keys to their base, then of children to theirs."),
+    ];
+    Layout { name: "clfB-tree inner node", bytes: LINE, fields }
+}

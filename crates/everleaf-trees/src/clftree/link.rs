@@ -1,0 +1,39 @@
+//! Changing an entry together with what it leads to ([`LinkSteps`]): the sequences of insertion,
+//! update, removal and split, with the steps before their first and their last fence.
+//!
+//! Byte-string keys: only the value of a present key, for an entry comes and goes with a record of
+//! its own.
+
+use everleaf_index::{IndexError, LinkSteps, Links};
+use everleaf_pmem::Media;
+
+use super::ClfTree;
+use super::insert::Put;
+use super::steps::Steps;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media> ClfTree<K, M> {
+    /// The changes that are made so.
+    pub(super) const LINKS: Links = if K::RECORDS { Links::Replacements } else { Links::All };
+
+    /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
+    /// key to be removed, or its record would have to come or go with the entry.
+    #[inline(always)]
+    pub(super) fn link_entry(
+        &mut self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        let mut steps = Steps::of(steps);
+        let done = match new {
+            Some(value) => {
+                let only = K::RECORDS.then_some(Put::Update);
+                self.put(key, value, only, &mut steps)?.is_some() || !K::RECORDS
+            }
+            None if K::RECORDS => false,
+            None => self.remove(key, &mut steps)?.is_some(),
+        };
+        steps.end().map(|()| done)
+    }
+}

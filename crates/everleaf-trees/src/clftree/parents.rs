@@ -1,0 +1,215 @@
+//! What changes above a leaf that comes or goes: planned in DRAM, level by level, until one commit
+//! suffices. Inner nodes in which the change does not fit are written anew.
+
+use std::ops::Range;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+use everleaf_pool::Worker;
+
+use super::encode::{Bases, Encoded, Words, encode};
+use super::layout::Root;
+use super::publish::Commit;
+use super::search::{Nodes, Step};
+use super::space::Space;
+use crate::support::key::TreeKey;
+
+/// Children, and the keys between them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    pub keys: Vec<u64>,
+    pub children: Vec<u64>,
+}
+
+impl Parts {
+    fn of(line: &Encoded) -> Self {
+        Self {
+            keys: (0..line.keys()).map(|index| line.key(index)).collect(),
+            children: (0..line.children()).map(|index| line.child(index)).collect(),
+        }
+    }
+
+    /// Puts others in the place of one child.
+    fn replace(&mut self, at: usize, parts: &Parts) {
+        self.children.splice(at..=at, parts.children.iter().copied());
+        self.keys.splice(at..at, parts.keys.iter().copied());
+    }
+
+    /// Takes one of several children out, and the key beside it, which is returned: what was on
+    /// that side of it goes to the sibling.
+    fn remove(&mut self, at: usize) -> u64 {
+        self.children.remove(at);
+        self.keys.remove(at.saturating_sub(1))
+    }
+
+    fn encode(&self, children: Range<usize>, before: Bases, signed_keys: bool) -> Option<Words> {
+        let keys = children.start..children.end.saturating_sub(1);
+        encode(&self.keys[keys], &self.children[children], before, signed_keys)
+    }
+
+    /// Into which nodes it is split: halves if they fit, else what lies left of the new children,
+    /// these, and what lies right of them. The former node's part of each fits, as do the new ones
+    /// (see `encode`).
+    fn divide(&self, new: Range<usize>, before: Bases, signed_keys: bool) -> Vec<Range<usize>> {
+        let (middle, end) = (self.children.len() / 2, self.children.len());
+        let halves = [0..middle, middle..end];
+        if halves.iter().all(|half| self.encode(half.clone(), before, signed_keys).is_some()) {
+            return halves.to_vec();
+        }
+        let thirds = [0..new.start, new.clone(), new.end..end];
+        thirds.into_iter().filter(|third| !third.is_empty()).collect()
+    }
+}
+
+/// What is written and published, and what is free afterwards.
+#[derive(Default)]
+pub(super) struct Plan<'p> {
+    /// None only until the plan is made.
+    pub commit: Option<Commit<'p>>,
+    /// Inner nodes that nothing leads to yet.
+    pub fresh: Vec<(u64, Words)>,
+    /// Inner nodes that leave the tree.
+    pub gone: Vec<u64>,
+    /// The key that leaves the inner nodes.
+    pub separator: Option<u64>,
+}
+
+fn does_not_fit(offset: u64) -> IndexError {
+    IndexError::Corrupt { offset, what: "an inner node cannot be encoded" }
+}
+
+impl<'p> Plan<'p> {
+    /// Puts others in the place of the leaf at the end of a path. If the pool is full nothing has
+    /// changed.
+    pub fn to_replace<K: TreeKey, M: Media>(
+        nodes: Nodes<'p, K, M>,
+        lines: &mut Space,
+        worker: &mut Worker<M>,
+        path: &[Step],
+        parts: Parts,
+    ) -> Result<Self, IndexError> {
+        let mut plan = Self::default();
+        match plan.ascend(nodes, lines, worker, path, parts) {
+            Ok(()) => Ok(plan),
+            Err(error) => {
+                plan.give_up(lines, worker)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the fresh nodes back.
+    pub fn give_up<M: Media>(
+        &self,
+        lines: &mut Space,
+        worker: &mut Worker<M>,
+    ) -> Result<(), IndexError> {
+        self.fresh.iter().try_for_each(|(offset, _)| lines.give_back(*offset, worker))
+    }
+
+    fn ascend<K: TreeKey, M: Media>(
+        &mut self,
+        nodes: Nodes<'p, K, M>,
+        lines: &mut Space,
+        worker: &mut Worker<M>,
+        path: &[Step],
+        mut parts: Parts,
+    ) -> Result<(), IndexError> {
+        for (level, step) in path.iter().enumerate().rev() {
+            let (offset, before) = (step.offset, step.line.bases());
+            let mut node = Parts::of(&step.line);
+            node.replace(step.at, &parts);
+            if let Some(after) = node.encode(0..node.children.len(), before, K::RECORDS) {
+                self.commit =
+                    Some(Commit::Line { line: nodes.line(offset)?, before: step.words, after });
+                return Ok(());
+            }
+            let near = match level.checked_sub(1) {
+                Some(parent) => nodes.offset_of(path[parent].line.bases().child)?,
+                None => offset,
+            };
+            let new = step.at..step.at + parts.children.len();
+            parts = Parts::default();
+            for range in node.divide(new, before, K::RECORDS) {
+                let words = node.encode(range.clone(), before, K::RECORDS);
+                let words = words.ok_or_else(|| does_not_fit(offset))?;
+                parts.keys.extend(range.start.checked_sub(1).map(|key| node.keys[key]));
+                parts.children.push(self.take(nodes, lines, worker, near, words)?);
+            }
+            self.gone.push(offset);
+        }
+        let root = nodes.root()?;
+        if root.height() == Root::MAX_HEIGHT {
+            let what = "the tree has too many levels";
+            return Err(IndexError::Corrupt { offset: root.offset(), what });
+        }
+        let words = parts.encode(0..parts.children.len(), Bases::default(), K::RECORDS);
+        let words = words.ok_or_else(|| does_not_fit(root.offset()))?;
+        let child = self.take(nodes, lines, worker, root.offset(), words)?;
+        self.commit = Some(Commit::Root(Root::new(nodes.offset_of(child)?, root.height() + 1)));
+        Ok(())
+    }
+
+    /// Takes an inner node; the number by which it is a child.
+    fn take<K: TreeKey, M: Media>(
+        &mut self,
+        nodes: Nodes<'p, K, M>,
+        lines: &mut Space,
+        worker: &mut Worker<M>,
+        near: u64,
+        words: Words,
+    ) -> Result<u64, IndexError> {
+        let offset = lines.take(worker, near)?;
+        self.fresh.push((offset, words));
+        Ok(nodes.child_at(offset))
+    }
+
+    /// Takes the leaf at the end of a path out. Inner nodes of which it is the only child go with
+    /// it, and a topmost one that would be left with one child. None: it is the tree's only leaf.
+    pub fn to_remove<K: TreeKey, M: Media>(
+        nodes: Nodes<'p, K, M>,
+        path: &[Step],
+    ) -> Result<Option<Self>, IndexError> {
+        let mut plan = Self::default();
+        for (level, step) in path.iter().enumerate().rev() {
+            let offset = step.offset;
+            if step.line.keys() == 0 {
+                plan.gone.push(offset);
+                continue;
+            }
+            let mut node = Parts::of(&step.line);
+            plan.separator = Some(node.remove(step.at));
+            let commit = if level == 0 && node.children.len() == 1 {
+                plan.gone.push(offset);
+                Commit::Root(plan.lower_root(nodes, node.children[0])?)
+            } else {
+                let words = node.encode(0..node.children.len(), step.line.bases(), K::RECORDS);
+                let after = words.ok_or_else(|| does_not_fit(offset))?;
+                Commit::Line { line: nodes.line(offset)?, before: step.words, after }
+            };
+            plan.commit = Some(commit);
+            return Ok(Some(plan));
+        }
+        Ok(None)
+    }
+
+    /// The first node from this child of the topmost one downwards that has several children, or is
+    /// a leaf. Those above it go.
+    fn lower_root<K: TreeKey, M: Media>(
+        &mut self,
+        nodes: Nodes<'p, K, M>,
+        child: u64,
+    ) -> Result<Root, IndexError> {
+        let mut offset = nodes.offset_of(child)?;
+        for height in (1..nodes.root()?.height()).rev() {
+            let line = nodes.decode(offset, nodes.words(offset)?)?;
+            if line.keys() > 0 {
+                return Ok(Root::new(offset, height));
+            }
+            self.gone.push(offset);
+            offset = nodes.offset_of(line.child(0))?;
+        }
+        nodes.leaf(offset)?;
+        Ok(Root::new(offset, 0))
+    }
+}

@@ -1,0 +1,188 @@
+//! Opening: the inner nodes are followed from the root, the one that a crash has cut is restored,
+//! and every node that is not reached is free.
+//!
+//! | crash state | found as | action |
+//! |---|---|---|
+//! | creation, before its end | no root | an empty leaf becomes it |
+//! | insertion, removal, update; before P2, R2, U2 are durable | the old entry | none |
+//! | split or last key of a leaf, before P2, A2, D2 are durable | nodes outside the tree | none: they are free |
+//! | a line being overwritten, before its commit | a line that is not valid | the log has it |
+//! | publication, after its commit | the new tree | none: the old nodes are free |
+//! | byte-string keys: a record in the anchor that is not in the tree | the same | it is freed |
+//!
+//! Every action may be cut by a crash and is then done again by the next recovery. The log stays as
+//! it is until the line is durable; a record is freed and forgotten in one moment.
+
+use std::sync::Arc;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, site};
+use everleaf_pool::{Pool, Shutdown, Worker};
+
+use super::ClfTree;
+use super::encode::{Encoded, Overwritten, Words};
+use super::layout::{LEAVES, LINES, LiveSet, Root};
+use super::leaf::key_of;
+use super::publish::log_offset;
+use super::search::{Nodes, Settings};
+use super::space::Space;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media> ClfTree<K, M> {
+    /// Opens what the pool holds; an empty tree if it is fresh.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
+    /// room for one run of leaves.
+    pub(super) fn open(
+        pool: &Arc<Pool<M>>,
+        settings: Settings,
+        group_bytes: u64,
+        shutdown: Shutdown,
+    ) -> Result<Self, IndexError> {
+        let mut worker = pool.worker()?;
+        let nodes = Nodes::<K, M>::new(pool, settings);
+        let space = |kind, node_bytes| -> Result<Space, IndexError> {
+            Ok(Space::new(kind, &pool.runs(kind)?, node_bytes, group_bytes))
+        };
+        let mut leaves = space(LEAVES, settings.shape.leaf_bytes())?;
+        let mut lines = space(LINES, size_of::<Words>() as u64)?;
+        if nodes.root()?.is_null() {
+            let leaf = leaves.take(&mut worker, 0)?;
+            make_first(nodes, leaf)?;
+            return Ok(Self {
+                pool: Arc::clone(pool),
+                worker,
+                leaves,
+                lines,
+                settings,
+                keys: 0,
+                of: Default::default(),
+            });
+        }
+        let reached = Reached::follow(nodes, &mut leaves, &mut lines)?;
+        if shutdown == Shutdown::Crash {
+            settle(nodes, &mut worker, reached.has_separator)?;
+        }
+        let keys = reached.keys;
+        Ok(Self {
+            pool: Arc::clone(pool),
+            worker,
+            leaves,
+            lines,
+            settings,
+            keys,
+            of: Default::default(),
+        })
+    }
+}
+
+/// Makes an empty leaf the root of a fresh pool.
+fn make_first<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, offset: u64) -> Result<(), IndexError> {
+    let (media, anchor, leaf) = (nodes.media(), nodes.anchor()?, nodes.leaf(offset)?);
+    // R1: the leaf. Crash: nothing leads to it.
+    leaf.store_all_live(media, LiveSet::default());
+    media.flush(site!("clftree.recover.R1.leaf"), leaf.live_cell(0));
+    media.fence(site!("clftree.recover.R1.fence"));
+    // R2 COMMIT: it is the root. Crash: it is, or another becomes it.
+    media.store(&anchor.root, Root::new(offset, 0));
+    media.flush(site!("clftree.recover.R2.root"), &anchor.root);
+    media.fence(site!("clftree.recover.R2.fence"));
+    Ok(())
+}
+
+/// What the root leads to.
+struct Reached {
+    keys: u64,
+    /// Whether the record of a separator that the anchor has is in the tree.
+    has_separator: bool,
+}
+
+impl Reached {
+    /// Follows the inner nodes from the root. No node is reached twice, so there are as many steps
+    /// as nodes.
+    fn follow<K: TreeKey, M: Media>(
+        nodes: Nodes<'_, K, M>,
+        leaves: &mut Space,
+        lines: &mut Space,
+    ) -> Result<Self, IndexError> {
+        let (media, root) = (nodes.media(), nodes.root()?);
+        let doubted = media.load(&nodes.anchor()?.separator).offset();
+        let mut reached = Self { keys: 0, has_separator: false };
+        let mut restored = false;
+        let mut to_visit = vec![(root.offset(), root.height())];
+        while let Some((offset, height)) = to_visit.pop() {
+            if height == 0 {
+                leaves.reach(offset)?;
+                reached.keys += nodes.leaf(offset)?.live(media)?.count() as u64;
+                continue;
+            }
+            lines.reach(offset)?;
+            let mut words = nodes.words(offset)?;
+            if let Some(overwritten) = Overwritten::from_word(words[0]) {
+                if std::mem::replace(&mut restored, true) {
+                    let what = "two inner nodes were left in the middle of a change";
+                    return Err(IndexError::Corrupt { offset, what });
+                }
+                words = restore(nodes, offset, overwritten)?;
+            }
+            let line = nodes.decode(offset, words)?;
+            reached.has_separator |= (0..line.keys()).any(|key| line.key(key) == doubted);
+            for child in (0..line.children()).rev() {
+                to_visit.push((nodes.offset_of(line.child(child))?, height - 1));
+            }
+        }
+        Ok(reached)
+    }
+}
+
+/// Restores a line that a crash has cut from the log.
+fn restore<K: TreeKey, M: Media>(
+    nodes: Nodes<'_, K, M>,
+    offset: u64,
+    overwritten: Overwritten,
+) -> Result<Words, IndexError> {
+    let (media, anchor, line) = (nodes.media(), nodes.anchor()?, nodes.line(offset)?);
+    let words: Words = std::array::from_fn(|word| media.load(&anchor.log.0[word]));
+    let is_log = overwritten.log() == log_offset(nodes, anchor);
+    if !is_log || Encoded::new(words, K::RECORDS).is_none() {
+        let what = "an inner node was left in the middle of a change, and its log cannot be read";
+        return Err(IndexError::Corrupt { offset, what });
+    }
+    // L1: all words but the first, which says still that the log has them. Crash: done again.
+    for (cell, word) in line.0.iter().zip(words).skip(1) {
+        media.store(cell, word);
+    }
+    media.order(site!("clftree.recover.L1.order"));
+    // L2: the first word. Durable before the log is written again.
+    media.store(&line.0[0], words[0]);
+    media.flush(site!("clftree.recover.L2.line"), &line.0[0]);
+    media.fence(site!("clftree.recover.L2.fence"));
+    Ok(words)
+}
+
+/// Frees the records that the anchor has and the tree has not.
+fn settle<K: TreeKey, M: Media>(
+    nodes: Nodes<'_, K, M>,
+    worker: &mut Worker<M>,
+    has_separator: bool,
+) -> Result<(), IndexError> {
+    if !K::RECORDS {
+        return Ok(());
+    }
+    let (media, anchor) = (nodes.media(), nodes.anchor()?);
+    let record = media.load(&anchor.key).offset();
+    if record != 0 {
+        let key = K::copy(nodes.pool, record)?;
+        let key = K::borrow(&key);
+        let found = nodes.search(key, K::hash(key))?;
+        let held = found.slot.map(|slot| key_of::<K>(media.load(found.leaf.key(slot))));
+        if held != Some(record) {
+            K::discard(worker, anchor.key.as_word())?;
+        }
+    }
+    if !has_separator {
+        K::discard(worker, anchor.separator.as_word())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Removing a key: its live bit goes off. With the last key of a leaf the leaf leaves the tree
+//! instead: its parent is published without it. The tree's only leaf stays, empty.
+//!
+//! 1 flush, 1 fence; with steps of a store 2 fences. The last key: see `publish`. Byte-string keys:
+//! 1 flush more, and the records are freed.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Media, PPtr, site};
+
+use super::ClfTree;
+use super::layout::LiveSet;
+use super::leaf::{Leaf, key_of};
+use super::parents::Plan;
+use super::publish::publish;
+use super::search::Nodes;
+use super::steps::Steps;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media> ClfTree<K, M> {
+    /// Removes a key; the value that it had.
+    #[inline(always)]
+    pub(super) fn remove(
+        &mut self,
+        key: K::Ref<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<Option<u64>, IndexError> {
+        let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
+        let found = nodes.search(key, K::hash(key))?;
+        let Some(slot) = found.slot else { return Ok(None) };
+        let old = nodes.media().load(found.leaf.value(slot));
+        if found.live.count() == 1 && nodes.root()?.height() > 0 {
+            self.remove_last(key, slot, old, steps)?;
+        } else {
+            clear(nodes, found.leaf, found.live, slot, old, steps)?;
+            self.keys = self.keys.saturating_sub(1);
+            K::discard(&mut self.worker, nodes.anchor()?.key.as_word())?;
+        }
+        Ok(Some(old))
+    }
+
+    /// Removes the last key of a leaf.
+    #[cold]
+    fn remove_last(
+        &mut self,
+        key: K::Ref<'_>,
+        slot: usize,
+        old: u64,
+        steps: &mut Steps<'_>,
+    ) -> Result<(), IndexError> {
+        let pool = std::sync::Arc::clone(&self.pool);
+        let nodes = Nodes::<K, M>::new(&pool, self.settings);
+        let anchor = nodes.anchor()?;
+        let (path, leaf) = nodes.path_to(key)?;
+        let plan = Plan::to_remove(nodes, &path)?;
+        let Some(Plan { commit: Some(commit), gone, separator, .. }) = plan else {
+            clear(nodes, leaf, leaf.live(nodes.media())?, slot, old, steps)?;
+            self.keys = self.keys.saturating_sub(1);
+            return K::discard(&mut self.worker, anchor.key.as_word());
+        };
+        // D1: where recovery looks for the records of the key and of the separator. Crash: both are
+        // in the tree.
+        doubt(nodes, leaf, slot, separator)?;
+        steps.prepare(Some(old))?;
+        // D2 COMMIT: the inner nodes lead no longer to the leaf. Crash: the key is there, or it and
+        // the leaf are not.
+        publish(nodes, commit, K::RECORDS, K::RECORDS, steps)?;
+        self.keys = self.keys.saturating_sub(1);
+        // D3: the records. Crash: recovery does not find them in the tree and frees them.
+        K::discard(&mut self.worker, anchor.key.as_word())?;
+        K::discard(&mut self.worker, anchor.separator.as_word())?;
+        self.leaves.give_back(leaf.offset(), &mut self.worker)?;
+        gone.into_iter().try_for_each(|line| self.lines.give_back(line, &mut self.worker))
+    }
+}
+
+/// Makes a live slot free. If this fails nothing has changed.
+#[inline(always)]
+fn clear<K: TreeKey, M: Media>(
+    nodes: Nodes<'_, K, M>,
+    leaf: Leaf<'_>,
+    live: LiveSet,
+    slot: usize,
+    old: u64,
+    steps: &mut Steps<'_>,
+) -> Result<(), IndexError> {
+    let media = nodes.media();
+    // R1: where recovery looks for the record of the key, and what the steps prepare. Crash: the
+    // key is there.
+    doubt(nodes, leaf, slot, None)?;
+    steps.prepare(Some(old))?;
+    if K::RECORDS || steps.take_part() {
+        media.fence(site!("clftree.remove.R1.fence"));
+    }
+    // R2 COMMIT: the live bit. Crash: the key is there or not; its record is freed next, or by
+    // recovery.
+    leaf.store_live(media, live.without(slot), slot);
+    media.flush(site!("clftree.remove.R2.live"), leaf.live_cell(slot));
+    steps.complete();
+    if !K::RECORDS {
+        // Else the freeing fences before it changes anything.
+        media.fence(site!("clftree.remove.R2.fence"));
+    }
+    Ok(())
+}
+
+/// Notes the records of the key in a slot and of a separator, if keys have any, as about to leave
+/// the tree. A flush; no fence.
+#[inline(always)]
+fn doubt<K: TreeKey, M: Media>(
+    nodes: Nodes<'_, K, M>,
+    leaf: Leaf<'_>,
+    slot: usize,
+    separator: Option<u64>,
+) -> Result<(), IndexError> {
+    if !K::RECORDS {
+        return Ok(());
+    }
+    let (media, anchor) = (nodes.media(), nodes.anchor()?);
+    media.store(&anchor.key, PPtr::at(key_of::<K>(media.load(leaf.key(slot)))));
+    if let Some(separator) = separator {
+        media.store(&anchor.separator, PPtr::at(separator));
+    }
+    media.flush(site!("clftree.remove.R1.records"), &anchor.key);
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Exact numbers: flushes and fences.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everleaf_crash::{Event, Instrumented, Traced};
+use everleaf_index::{Index, U64Keys};
+use everleaf_pmem::{Counter, Cpu, Hardware, LineAtomicity, Region, Site};
+use everleaf_pool::{Pool, Shutdown};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::super::{Variant, open};
+use super::{Parameters, assert_sound, format_of};
+
+type Counted = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
+
+fn counted(leaf_slots: u64) -> Counted {
+    counted_with(Parameters { leaf_slots, ..Parameters::default() }, Variant::Append)
+}
+
+fn counted_with(parameters: Parameters, variant: Variant) -> Counted {
+    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
+    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let tree = open::<U64Keys, _>(&pool, variant, Shutdown::Clean).unwrap();
+    pool.media().reset();
+    (pool, tree)
+}
+
+/// Those of the tree, without those of the pool.
+fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
+    let own = barriers.iter().filter(|(site, _)| !site.name().starts_with("pool."));
+    own.map(|(_, count)| count).sum()
+}
+
+fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
+    let counts = pool.media().counts();
+    pool.media().reset();
+    (own(&counts.flushes), own(&counts.fences))
+}
+
+#[test]
+fn an_insertion_flushes_its_entry_and_the_live_bit_once_where_they_share_a_line() {
+    let (pool, tree) = counted(31);
+    for (key, expected) in (0..).zip([(1, 1), (1, 1), (1, 1), (2, 2), (2, 2)]) {
+        assert!(tree.insert(key, key).unwrap());
+        assert_eq!(flushes_and_fences(&pool), expected, "key {key}");
+    }
+    assert_eq!(tree.update(4, 1).unwrap(), Some(4));
+    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert_eq!(tree.remove(4).unwrap(), Some(1));
+    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert!(!tree.insert(1, 1).unwrap() && tree.update(9, 1).unwrap().is_none());
+    assert!(tree.get(1).unwrap().is_some());
+    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_sound(&pool, &*tree);
+}
+
+#[test]
+fn a_split_flushes_two_leaves_and_what_publishes_them() {
+    let (pool, tree) = counted(31);
+    let fill = |keys: std::ops::Range<u64>| {
+        keys.for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
+        flushes_and_fences(&pool);
+    };
+    fill(0..31);
+    // Two leaves of 16 entries, 5 lines each; a first inner node; the root word.
+    assert!(tree.insert(5, 5).unwrap());
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((12, 2), 2));
+    fill(31..46);
+    // The same; the log and the parent.
+    assert!(tree.insert(155, 5).unwrap());
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((12, 2), 3));
+    assert_sound(&pool, &*tree);
+}
+
+#[test]
+fn the_last_key_of_a_leaf_is_removed_by_its_parent_or_the_root() {
+    let (pool, tree) = counted(3);
+    (0..6).for_each(|key| assert!(tree.insert(key, key).unwrap()));
+    assert_eq!(tree.statistics().leaves, 3);
+    flushes_and_fences(&pool);
+    assert_eq!(tree.remove(0).unwrap(), Some(0));
+    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    // The log and the parent.
+    assert_eq!(tree.remove(1).unwrap(), Some(1));
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((2, 2), 2));
+    assert_eq!(tree.remove(2).unwrap(), Some(2));
+    flushes_and_fences(&pool);
+    // The root word.
+    assert_eq!(tree.remove(3).unwrap(), Some(3));
+    let statistics = tree.statistics();
+    assert_eq!((flushes_and_fences(&pool), statistics.leaves, statistics.height), ((1, 1), 1, 1));
+    assert_sound(&pool, &*tree);
+}
+
+#[test]
+fn a_media_that_keeps_lines_whole_needs_no_log() {
+    let media = Traced::new(256 << 10, 256 << 10, 1).unwrap();
+    let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
+    let parameters = Parameters { leaf_slots: 3, group_bytes: 4096, ..Parameters::default() };
+    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let tree = open::<U64Keys, _>(&pool, Variant::Append, Shutdown::Clean).unwrap();
+    (0..5).for_each(|key| assert!(tree.insert(key, key).unwrap()));
+    pool.media().take_events();
+    assert!(tree.insert(5, 5).unwrap());
+    let events = pool.media().take_events();
+    let flushes = events.iter().filter(|event| matches!(event, Event::Flush { .. })).count();
+    let fences = events.iter().filter(|event| matches!(event, Event::Fence { .. })).count();
+    let whole = events.iter().filter(|event| matches!(event, Event::UnorderedStore { .. })).count();
+    // Two leaves of one line, and the parent, which is written by eight words at once.
+    assert_eq!((flushes, fences, whole), (2, 2, 8));
+    assert_sound(&pool, &*tree);
+}
+
+/// A million insertions in the order of the paper, beside its tables 1 and 2; also those of
+/// docs/trees/clfbtree.md.
+fn tables(keys: u64) -> Vec<[f64; 3]> {
+    const PAPER: [[[f64; 4]; 4]; 2] = [
+        [
+            [545_578.0, 205_332.0, 1_091_156.0, 908_844.0],
+            [207_060.0, 82_618.0, 828_240.0, 1_585_880.0],
+            [95_390.0, 39_796.0, 763_120.0, 1_809_220.0],
+            [46_204.0, 19_258.0, 739_264.0, 1_907_592.0],
+        ],
+        [
+            [2_182_312.0, 239_990.0, 1_091_156.0, 908_844.0],
+            [828_240.0, 92_224.0, 828_240.0, 1_585_880.0],
+            [381_560.0, 45_804.0, 763_120.0, 1_809_220.0],
+            [184_816.0, 22_034.0, 739_264.0, 1_907_592.0],
+        ],
+    ];
+    let seed = 43;
+    let mut ratios = Vec::new();
+    for (variant, table) in [Variant::Append, Variant::InPlace].into_iter().zip(PAPER) {
+        for (leaf_slots, paper) in [3, 7, 15, 31].into_iter().zip(table) {
+            let parameters = Parameters { leaf_slots, paper_order: true, ..Parameters::default() };
+            let (pool, tree) = counted_with(parameters, variant);
+            insert_uniform(&*tree, keys, seed);
+            let counts = pool.media().counts();
+            let of = |part: &str| -> u64 {
+                let named = |site: &Site| site.name().starts_with(&format!("clftree.{part}"));
+                counts.flushes.iter().filter(|(site, _)| named(site)).map(|(_, n)| n).sum()
+            };
+            let splits = counts.events[Counter::LeafSplits as usize];
+            let lines = of("publish.") + of("paper.") + counts.line_writes;
+            let parts = [
+                lines - of("publish.P2.root"),
+                of("split.P1.line") + of("publish.P2.root"),
+                of("split.P1.leaf"),
+                of("insert."),
+            ];
+            let (total, paper_total) =
+                (parts.iter().sum::<u64>() as f64, paper.iter().sum::<f64>());
+            let share = keys as f64 / 1e6;
+            println!(
+                "{variant:?} | {leaf_slots} | {splits} splits, {} of inner nodes | {parts:?} | \
+                 {total} | the paper: {paper:?} {paper_total}",
+                counts.events[Counter::InnerSplits as usize],
+            );
+            ratios.push([
+                splits as f64 / share / (paper[2] / 2.0 / (leaf_slots + 1) as f64 * 4.0),
+                total / share / paper_total,
+                lines as f64,
+            ]);
+            assert_sound(&pool, &*tree);
+        }
+    }
+    ratios
+}
+
+#[test]
+fn leaves_are_split_as_often_as_in_the_paper() {
+    for [splits, _, _] in tables(20_000) {
+        assert!((0.97..1.03).contains(&splits), "{splits} of the paper's");
+    }
+}
+
+#[test]
+#[ignore = "a minute: prints the tables of docs/trees/clfbtree.md"]
+fn a_million_insertions_flush_as_much_as_in_the_paper() {
+    for [splits, total, _] in tables(1_000_000) {
+        assert!((0.98..1.02).contains(&splits), "{splits} of the paper's");
+        assert!((0.95..1.05).contains(&total), "{total} of the paper's");
+    }
+}
+
+/// Inserts uniform keys of 31 bits.
+fn insert_uniform(tree: &dyn Index<U64Keys>, keys: u64, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut inserted = 0;
+    while inserted < keys {
+        inserted += u64::from(tree.insert(random.random::<u64>() >> 33, inserted).unwrap());
+    }
+}
+
+/// Flushes of uniform keys of 31 bits, for each size of leaves; rows of docs/trees/clfbtree.md.
+fn flushes_an_insertion(keys: u64) {
+    let seed = 43;
+    println!("{keys} uniform keys, seed {seed}");
+    for slots in [3, 7, 15, 31, 63, 124, 252] {
+        let (pool, tree) = counted(slots);
+        insert_uniform(&*tree, keys, seed);
+        assert_sound(&pool, &*tree);
+        let splits = pool.media().counts().events[Counter::LeafSplits as usize];
+        let (flushes, fences) = flushes_and_fences(&pool);
+        let each = |count: u64| count as f64 / keys as f64;
+        println!("| {slots} | {splits} | {:.3} | {:.3} |", each(flushes), each(fences));
+        assert!((1.5..4.0).contains(&each(flushes)), "{slots} entries, seed {seed}");
+        assert!(each(fences) < 2.01, "{slots} entries, seed {seed}");
+    }
+}
+
+#[test]
+fn an_insertion_flushes_less_than_four_lines() {
+    flushes_an_insertion(20_000);
+}
+
+#[test]
+#[ignore = "a minute: prints the rows of docs/trees/clfbtree.md"]
+fn a_million_insertions_flush_less_than_four_lines_each() {
+    flushes_an_insertion(1_000_000);
+}

@@ -1,0 +1,171 @@
+//! Directed scenarios of trees whose inner nodes are one line: every publication, plain and cut,
+//! and what follows after each.
+
+use everleaf::Engine;
+
+use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
+use crate::Level::Index;
+use crate::ScriptKeys;
+use crate::ScriptKeys::{Bytes, U64};
+
+pub(super) const FAMILY: Family = Family {
+    members: &[
+        Member {
+            engine: "clftree-append",
+            folders: &["clftree"],
+            needs: NEEDS,
+            meetings: Meetings::Plain,
+        },
+        Member {
+            engine: "clftree-inplace",
+            folders: &["clftree"],
+            needs: IN_PLACE_NEEDS,
+            meetings: Meetings::Plain,
+        },
+    ],
+    equivalent_mutants: &[],
+    may_be_idle: &[],
+    directed: encoded,
+    more: |_| Vec::new(),
+    random_share: 1,
+};
+
+/// The order of the paper is counted and not explored: its barriers are those of other engines.
+const NEEDS: &[(&str, Needs)] = &[
+    ("clftree.insert.P1.entry", Needs::SeveralLines),
+    ("clftree.remove.R1.records", Needs::BytesKeys),
+    ("clftree.link.", Needs::Store),
+    ("clftree.publish.A2.", Needs::WholeLines),
+    ("clftree.publish.L1.", Needs::WholeLines),
+    ("clftree.paper.", Needs::OtherEngine),
+];
+const IN_PLACE_NEEDS: &[(&str, Needs)] = &[
+    ("clftree.insert.P1.entry", Needs::SeveralLines),
+    ("clftree.remove.R1.records", Needs::BytesKeys),
+    ("clftree.link.", Needs::Store),
+    ("clftree.publish.A2.", Needs::OtherEngine),
+    ("clftree.publish.L1.", Needs::OtherEngine),
+    ("clftree.paper.", Needs::OtherEngine),
+];
+
+/// Where an operation is cut that overwrites an inner node.
+const CUTS: &[&str] = &[
+    "publish.P1.log",
+    "publish.P1.fence",
+    "publish.P2.invalid",
+    "publish.P2.words",
+    "publish.P2.line",
+    LAST_FENCE,
+];
+const LAST_FENCE: &str = "publish.P2.fence";
+
+/// Keys so far apart that a difference of two has eight bytes: seven children fill a line.
+fn far(i: u64) -> u64 {
+    i << 57
+}
+
+/// All of them. Leaves have three slots.
+fn encoded(_: Engine) -> Vec<Directed> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, keys: ScriptKeys, script: &str| {
+        let name = format!("{name}, {keys:?}");
+        cases.push(Directed::new(name, Index, keys, 1, script));
+    };
+    // Two leaves, of 10 and 20, and of 30 and 40; the second is full with 50.
+    let two = inserts([10, 20, 30, 40]);
+    for keys in [U64, Bytes] {
+        let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nupdate 40 \
+            4\nremove 40\nupdate 50 5\ninsert 10 1\nupdate 10 2\ninsert 20 1\ninsert 60 1\nupdate \
+            60 6\nremove 50\nupdate 60 7\nreopen\nremove 30\nupdate 20 3\ninsert 5 1\n";
+        add("plain operations and a split of the root", keys, script);
+        let script = format!("{two}explore\ninsert 50 1\ninsert 60 2\ninsert 15 3\ninsert 12 4\n");
+        add("splits below an inner node", keys, &script);
+        let script = format!("{two}insert 50 1\ninsert 60 2\nexplore\n")
+            + &removes([10, 20, 60, 50, 40, 30])
+            + "insert 5 1\n";
+        add("leaves that are emptied, down to the last", keys, &script);
+        for site in CUTS {
+            let then = "insert 70 1\nremove 10\nremove 20\ninsert 35 2\ninsert 36 3\n";
+            let script = format!("{two}insert 50 1\ncut clftree.{site} insert 60 1\n{then}");
+            add(&format!("split cut before {site}"), keys, &script);
+            if keys == Bytes && *site == LAST_FENCE {
+                continue; // The record is freed next, and that fences.
+            }
+            let script = format!("{two}insert 50 1\ninsert 60 1\nremove 20\n")
+                + &format!("cut clftree.{site} remove 10\n{then}");
+            add(&format!("the end of a leaf cut before {site}"), keys, &script);
+        }
+        for site in ["publish.P2.root", LAST_FENCE] {
+            let then = "insert 70 1\ninsert 25 1\ninsert 15 2\nremove 10\nremove 15\nremove 20\n";
+            let script = format!(
+                "insert 10 1\ninsert 20 1\ninsert 30 1\ncut clftree.{site} insert 40 1\n{then}"
+            );
+            add(&format!("split of the root cut before {site}"), keys, &script);
+            if keys == Bytes && site == LAST_FENCE {
+                continue;
+            }
+            let script = format!("{two}remove 20\ncut clftree.{site} remove 10\n{then}");
+            add(&format!("end of the root cut before {site}"), keys, &script);
+        }
+        let script = inserts([10, 20])
+            + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove \
+                10\nremove 30\nremove 20\nremove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
+        add("refusals, and the last entry of the tree", keys, &script);
+        let script = "insert 10 1\nexplore\nremove 10\ninsert 10 2\nremove 10\ninsert 10 3\nremove \
+            10\ninsert 10 4\nupdate 10 5\nremove 10\ninsert 10 6\nremove 10\n";
+        add("one key put, removed and put again", keys, script);
+        // A run of 4096 bytes has 64 leaves.
+        let script = inserts((1..126).map(|i| i * 10)) + "explore\n" + &inserts(1251..1256);
+        add("run of leaves taken", keys, &script);
+        let script = inserts((1..260).map(|i| i * 10))
+            + &removes((4..260).map(|i| i * 10))
+            + "explore\n"
+            + &removes([10, 20, 30]);
+        add("runs given back", keys, &script);
+    }
+    let script = inserts((1..14).map(far))
+        + "explore\n"
+        + &lines((14..17).map(|i| format!("insert {} 1", far(i))));
+    add("first inner node split", U64, &script);
+    let script = inserts((1..55).map(far))
+        + "explore\n"
+        + &lines((1..9).map(|i| format!("insert {} 1", far(i) + 1)))
+        + &removes([far(1), far(1) + 1, far(2), far(2) + 1, far(3)]);
+    add("inner nodes split and emptied", U64, &script);
+    // The log has another inner node after recovery: what that restored must be durable before.
+    for site in ["publish.P2.invalid", "publish.P2.words"] {
+        let script = inserts((1..41).map(far))
+            + &removes((0..20).map(|i| far(2 * i + 1)))
+            + &format!("cut clftree.{site} remove {}\n", far(4))
+            + &removes([38, 4, 36, 6].map(far));
+        add(&format!("ends of leaves below two inner nodes, cut before {site}"), U64, &script);
+    }
+    let script = inserts((1..40).map(far)) + "explore\n" + &removes((1..8).map(far));
+    add("inner nodes of one child", U64, &script);
+    for (operation, sites) in [
+        ("insert 15 1", ["insert.P2.order", "insert.P2.live", "insert.P2.fence"]),
+        ("remove 20", ["remove.R1.records", "remove.R1.fence", "remove.R2.live"]),
+    ] {
+        for site in sites {
+            let script = format!(
+                "insert 10 1\ninsert 20 1\ncut clftree.{site} {operation}\nremove 20\ninsert 25 \
+                2\ninsert 15 3\nremove 15\nremove 10\n"
+            );
+            add(&format!("`{operation}` cut before {site}"), Bytes, &script);
+        }
+    }
+    for keys in [U64, Bytes] {
+        // An entry beyond the line of the live bits.
+        let script = inserts([10, 20, 30])
+            + "explore\ninsert 40 1\nupdate 40 2\nremove 40\ninsert 50 3\nremove 10\ninsert 5 \
+                1\ninsert 60 1\ninsert 70 1\ninsert 80 1\ninsert 15 1\n";
+        cases.push(Directed::sized("entries in several lines", keys, 7, &script));
+        // A quarter of these lines is not written at once, but by the log after all.
+        let script = format!("{two}explore\n")
+            + &inserts([50, 60, 70, 80, 15, 12, 90, 100, 110])
+            + &removes([10, 12, 20, 15, 100, 110]);
+        let name = format!("inner nodes written at once, {keys:?}");
+        cases.push(Directed::new(name, Index, keys, 1, script).with_whole_lines());
+    }
+    cases
+}
