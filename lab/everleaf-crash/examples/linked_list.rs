@@ -4,6 +4,8 @@
 //! The list is a stack on bare recorded memory: line 1 holds the head, line `1 + n` the node that
 //! the `n`-th push uses.
 
+use std::process::ExitCode;
+
 use everleaf_crash::{Options, Promise, Subject, Traced, explore};
 use everleaf_pmem::{Media, PCell, PPtr, persistent, site};
 
@@ -91,7 +93,7 @@ impl Subject for List {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let broken = std::env::args().nth(1).is_some_and(|argument| argument == "broken");
     let options = Options { len: 4096, max_len: 4096, mutate: true, ..Options::default() };
     let report = explore(&List { broken, pushes: 5 }, &options).expect("a push does not fail");
@@ -106,5 +108,5 @@ fn main() {
             report.mutants_killed, report.mutants
         ),
     }
-    std::process::exit(i32::from(!report.is_good()));
+    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
