@@ -66,7 +66,7 @@ fn intact(engine: Engine, key_type: KeyType, closed: bool) -> Vec<u64> {
 /// Byte strings with long beginnings in common.
 fn long_key(key_type: KeyType, n: u64) -> everleaf::OwnedKey {
     match key_type {
-        KeyType::Bytes if n % 3 == 0 => {
+        KeyType::Bytes if n.is_multiple_of(3) => {
             let beginning = [b'x'; 40];
             let rest = (n % 40).to_be_bytes();
             [&beginning[..8 * (n as usize % 5)], &rest, &[n as u8]].concat().into()
