@@ -27,6 +27,9 @@ pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
         return Vec::new(); // It splits under an intent.
     }
     let (run, leaves) = filled(engine);
+    if leaves < u64::from(engine.least_leaf_slots()) {
+        return Vec::new(); // No leaf is full yet when there is no room for another record.
+    }
     let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")
         + &lines((0..leaves).map(|i| format!("insert {} 3", GREATEST - i)))
         + &format!(
