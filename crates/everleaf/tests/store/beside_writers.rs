@@ -163,7 +163,10 @@ impl Subject {
         let path = folder.path().join("a.pool");
         let mut parameters = EngineParameters::default();
         if engine.parameters().contains(&EngineParameters::LEAF_SLOTS) {
-            parameters.leaf_slots = Some(8);
+            let is_offered = |slots: &u32| {
+                engine.pack(&EngineParameters::default().leaf_slots(*slots), 1).is_ok()
+            };
+            parameters.leaf_slots = [8, 7].into_iter().find(is_offered);
         }
         let store = CreateOptions::new()
             .engine(engine)

@@ -112,7 +112,7 @@ mod tests {
         let mut one = evidence().remove(0);
         one.command = Some("everleaf-lab bench figure fptree-4 --keys 1000".into());
         one.reason = None;
-        let text = one.text(INDENT + 24);
+        let text = one.text(INDENT + 28);
         assert!(text.contains("run       everleaf-lab bench figure \\\n"), "{text}");
         assert!(text.ends_with("            fptree-4 --keys 1000\n"), "{text}");
     }

@@ -129,7 +129,7 @@ fn printed_values_stand_beside_ours() {
     let of_find = claim("fptree-9", &["find, speedup", "fptree-c", "22 threads"]);
     assert!(of_find.paper == 18.3 && of_find.ours.is_some(), "{of_find:?}");
     let flushes = claim("clfb-6", &["insert, flushes", "clftree-inplace at 64"]);
-    assert_eq!((flushes.paper_text(), flushes.ours), ("4.42".into(), None));
+    assert!(flushes.paper_text() == "4.42" && flushes.ours.is_some(), "{flushes:?}");
     assert_eq!(claim("clfb-8", &["insert, time", "wbtree-slot"]).paper_text(), "28 to 33");
     assert_eq!(claim("incll-2", &["A, zipfian"]).paper_text(), "10.3 to 15.4");
     let load = claim("circ-10", &["99th percentile of loading", "store:fastfair at 2"]);
