@@ -32,6 +32,18 @@ fn read(tree: &Tree, row: &[u8]) -> Result<Option<u64>, Error> {
     Ok(tree.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
 }
 
+/// The word of a row, which is made if it is not there: a full pool takes a word that replaces
+/// another one, and no new one.
+fn read_or_make(tree: &Tree, row: &[u8], word: u64) -> Result<u64, Error> {
+    if let Some(word) = read(tree, row)? {
+        return Ok(word);
+    }
+    match tree.put(row, word.to_le_bytes()) {
+        Err(error) if !error.is_full() => Err(error),
+        _ => Ok(word),
+    }
+}
+
 fn due_row() -> Vec<u8> {
     word_row("flush due")
 }
@@ -42,7 +54,7 @@ impl Flushes {
         let flushes =
             Self { since: [const { AtomicU64::new(0) }; DATABASES as usize], due_ms: NEVER.into() };
         for (database, since) in (0..).zip(&flushes.since) {
-            since.store(read(tree, &since_row(database))?.unwrap_or(0), Ordering::Relaxed);
+            since.store(read_or_make(tree, &since_row(database), 0)?, Ordering::Relaxed);
         }
         flushes.due_ms.store(read(tree, &due_row())?.unwrap_or(NEVER), Ordering::Relaxed);
         Ok(flushes)

@@ -85,6 +85,41 @@ fn commands_are_answered_as_redis_answers_them() {
 }
 
 #[test]
+fn a_full_pool_takes_what_makes_room() {
+    let served = Served::sized(redis_options(), Clock::system(), 4 << 20, 4 << 20);
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    let mut memcached = served.memcached();
+    for command in ["FLUSHALL", "flush_all"] {
+        let mut stored = 0;
+        while redis.ask(&format!("SET key{stored} {}", "x".repeat(1000))) == "+OK\r\n" {
+            stored += 1;
+        }
+        assert!(stored > 2000, "only {stored} before {command}");
+        while redis.ask(&format!("HSET hash field{stored} {}", "x".repeat(60))) == ":1\r\n" {
+            stored += 1;
+        }
+        for key in [3, 1000] {
+            assert_eq!(redis.ask(&format!("EXPIRE key{key} 1000")), ":1\r\n");
+            memcached.ask(format!("touch key{key} 1000\r\n"), "TOUCHED\r\n");
+            let value = "y".repeat(1000);
+            memcached.ask(format!("set key{key} 0 0 1000\r\n{value}\r\n"), "STORED\r\n");
+        }
+        assert_eq!(redis.ask(&format!("HSET hash field{} y", stored - 1)), ":0\r\n");
+        match command {
+            "FLUSHALL" => assert_eq!(redis.ask(command), "+OK\r\n"),
+            _ => memcached.ask("flush_all\r\n", "OK\r\n"),
+        }
+        assert_eq!(redis.ask("DBSIZE"), ":0\r\n");
+        // The sweep gives the room back.
+        let end = std::time::Instant::now() + PATIENCE;
+        while redis.ask(&format!("SET again {}", "x".repeat(100_000))) != "+OK\r\n" {
+            assert!(std::time::Instant::now() < end, "no room comes back");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
 fn both_protocols_see_the_same_keys() {
     let (served, address) = serve();
     let (mut redis, mut memcached) = (Redis::connect(address), served.memcached());
