@@ -102,7 +102,7 @@ fn fill(redis: &mut Redis) -> (usize, usize) {
 /// The sweep gives the room back.
 fn wait_for_room(redis: &mut Redis) {
     let end = std::time::Instant::now() + PATIENCE;
-    while redis.ask(&format!("SET again {}", "x".repeat(100_000))) != "+OK\r\n" {
+    while redis.ask(&format!("SET again {}", "x".repeat(50_000))) != "+OK\r\n" {
         assert!(std::time::Instant::now() < end, "no room comes back");
         std::thread::sleep(Duration::from_millis(10));
     }
