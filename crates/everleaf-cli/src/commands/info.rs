@@ -56,7 +56,6 @@ struct Report {
     trees: usize,
     concurrency: &'static str,
     durability_mode: String,
-    reserve_bytes: u64,
     /// Whether a log stands beside the pool.
     log: bool,
 }
@@ -92,7 +91,6 @@ impl Report {
             trees,
             concurrency: statistics.concurrency.name(),
             durability_mode: statistics.durability_mode.to_string(),
-            reserve_bytes: statistics.reserve_bytes,
             log: statistics.log,
         }
     }

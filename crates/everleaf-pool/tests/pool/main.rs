@@ -8,6 +8,5 @@ mod growth;
 mod guards;
 mod interleaved;
 mod pool;
-mod reserve;
 mod sessions;
 mod workers;
