@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::{folder, value};
 use everleaf::{
-    CreateOptions, Engine, EngineParameters, Key, KeyType, OwnedKey, Scan, Store, View,
+    Contract, CreateOptions, Engine, EngineParameters, Key, KeyType, OwnedKey, Scan, Store, View,
 };
 
 /// Keys 0, 3, 6 .. are always there; the others come and go. Those of a pair are only ever written
@@ -139,7 +139,11 @@ impl Subject {
                         ControlFlow::Continue(())
                     });
                     shown.unwrap();
-                    Self::expect_pairs(&Self::expect_promised(seen.into_iter(), false));
+                    let seen = Self::expect_promised(seen.into_iter(), false);
+                    // On an engine of epochs it goes in steps, and a pair may lie in two of them.
+                    if self.store.capabilities().contract == Contract::Strict {
+                        Self::expect_pairs(&seen);
+                    }
                 }
                 _ => {
                     let snapshot = self.store.snapshot().unwrap();
