@@ -32,7 +32,6 @@ use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
 use crate::intent::write_intent;
 use crate::layout::{BATCH_TAG, CHUNK};
-use crate::record::Owner;
 use crate::word::Sealed;
 use crate::{Corruption, Pool, PoolError, Record, Worker};
 
@@ -63,6 +62,11 @@ impl Staged {
     /// staged: the worker that gets the chunk for that block's sake must find it.
     pub fn look_at_all(&mut self, class: Class) {
         self.next[class.index()] = 0;
+    }
+
+    /// The same of all chunks.
+    pub fn look_at_all_chunks(&mut self) {
+        self.next = [0; Class::COUNT];
     }
 
     fn note(&mut self, old: Option<Block>, new: Option<Block>) {
@@ -215,7 +219,7 @@ impl<M: Media> Worker<M> {
 
     /// Writes a record into a block that no other worker gets although its bit stays clear.
     fn reserve_kept(&mut self, parts: &[&[u8]]) -> Result<Block, PoolError> {
-        let block = self.reserve_record(Owner::Entry, parts)?;
+        let block = self.reserve_entry(parts)?;
         self.pool.chunks().keep(self.pool.media(), std::iter::once(block))?;
         if let (None, Usage::RecordBlocks(class)) =
             (block.run, self.pool.chunks().usage(self.pool.media(), block.offset / CHUNK)?)

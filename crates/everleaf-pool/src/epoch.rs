@@ -157,7 +157,7 @@ impl Changes {
 /// * A worker lives as long as its engine. Dropped within an epoch, it keeps its slot and its
 ///   memory until the pool is opened again.
 pub struct EpochWorker<M: Media> {
-    worker: Worker<M>,
+    pub(crate) worker: Worker<M>,
     /// By what it holds and class.
     open: [[Option<OpenChunk>; Class::COUNT]; Usage::LISTS],
     current: Changes,
@@ -210,7 +210,11 @@ impl<M: Media> EpochWorker<M> {
     /// [`PoolError::Corrupt`].
     pub fn alloc_record(&mut self, parts: &[&[u8]]) -> Result<PPtr<Record>, PoolError> {
         let bytes = RECORD_HEADER_BYTES + content_bytes(parts)?;
-        let block = self.take(None, bytes, 8)?;
+        let run = Usage::RecordRun(bytes.div_ceil(CHUNK));
+        let block = match self.worker.place.take() {
+            Some(place) => self.reserve_log(1).map(|()| place)?,
+            None => self.take(None, bytes, 8).or_else(|full| self.worker.draw(run, full))?,
+        };
         self.worker.pool.store_record(block.offset, Owner::Entry, parts)?;
         self.note_allocated(block);
         self.current.written.push((block.offset, bytes));
@@ -390,7 +394,14 @@ impl<M: Media> EpochWorker<M> {
                     self.current.opened.push(chunk);
                 }
                 None if chunks.reclaim_all(media)? => {}
-                None => pool.grow_or_wait(1, end)?,
+                None => {
+                    if let Err(full) = pool.grow_or_wait(1, end) {
+                        // Some may be empty when the epoch has ended.
+                        let open = self.open.iter_mut().flatten().filter_map(Option::take);
+                        self.current.full.extend(open.map(|open| open.chunk));
+                        return Err(full);
+                    }
+                }
             }
         }
     }
@@ -417,12 +428,23 @@ impl<M: Media> EpochWorker<M> {
         let log = match self.spare_log.take_if(|log| needed <= capacity(Some(*log))) {
             Some(spare) => spare,
             None => {
-                let chunks = (2 * needed + RECORD_HEADER_BYTES).div_ceil(CHUNK);
-                self.worker.reserve_run(Usage::RecordRun(chunks))?
+                let run =
+                    |bytes: u64| Usage::RecordRun((RECORD_HEADER_BYTES + bytes).div_ceil(CHUNK));
+                let (least, usual) = (run(needed), run(2 * needed));
+                self.worker.reserve_run(usual).or_else(|full| self.worker.draw(least, full))?
             }
         };
         let small = self.current.log.replace(log);
         self.release_log(small)
+    }
+
+    /// Gives back the log that is kept for the next epoch.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn release_spare_log(&mut self) -> Result<(), PoolError> {
+        let spare = self.spare_log.take();
+        self.release_log(spare)
     }
 
     /// Gives back a log that nothing persistent leads to.

@@ -42,7 +42,7 @@ const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
 const LEAST_GROWTH: u64 = (256 << 10) / CHUNK;
 /// How often threads that read records are waited for in a full pool.
-const READERS_TURNS: usize = 1000;
+pub(crate) const READERS_TURNS: usize = 1000;
 /// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
 /// stay in small pages.
 const HUGE_PAGE: u64 = (2 << 20) / CHUNK;
@@ -109,12 +109,17 @@ impl<M: Media> Pool<M> {
         let left = (self.media().region().max_len() / CHUNK)
             .saturating_sub(before)
             .min(Extent::MAX_CHUNKS);
+        let refused = PoolError::PoolFull { requested_bytes: run * CHUNK };
+        // The reserve grows with the pool.
+        let largest = before + left.min(run.saturating_add(LARGE_PORTION));
+        let lacking = self.chunks().lacking_reserve(self.media(), largest);
+        let run = run.saturating_add(lacking.min(left.saturating_sub(with_table(run))));
         match self.chunks().last_extent() {
             Some(last) if run <= left && last.can_take(run) => self.lengthen_last(last, run, left),
             _ if with_table(run) <= left && self.chunks().extent_count() < MAX_EXTENTS => {
                 self.add_extent(before, run, left)
             }
-            _ => Err(PoolError::PoolFull { requested_bytes: run * CHUNK }),
+            _ => Err(refused),
         }
     }
 

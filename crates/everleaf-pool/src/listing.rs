@@ -177,6 +177,7 @@ impl<M: Media> Pool<M> {
             used_bytes: total_bytes.saturating_sub(free_bytes),
             free_bytes,
             free_in_blocks_bytes,
+            reserve_bytes: (self.chunks().reserve() * CHUNK).min(in_chunks),
             max_bytes: self.media().region().max_len(),
         })
     }

@@ -17,6 +17,7 @@ use crate::layout::{
     STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED, WORKER_SLOTS,
 };
 use crate::recover::{PendingLink, named_by, recover_intents};
+use crate::reserve::Drawing;
 use crate::roots::{Roots, place_of};
 use crate::word::Sealed;
 use crate::{Corruption, Node, PoolError, Worker};
@@ -63,6 +64,8 @@ pub struct SpaceUsage {
     pub free_bytes: u64,
     /// Those of them that are blocks in chunks which are in use, and so serve one size only.
     pub free_in_blocks_bytes: u64,
+    /// Those of them that are held back for what frees memory.
+    pub reserve_bytes: u64,
     /// Bytes that the pool may grow to.
     pub max_bytes: u64,
 }
@@ -76,6 +79,7 @@ pub struct Pool<M: Media> {
     roots: Roots,
     pub(crate) slots: Mutex<u64>,
     pub(crate) growing: Mutex<()>,
+    pub(crate) drawing: Drawing,
 }
 
 /// What the state word says of the session that opened the pool last.
@@ -184,6 +188,7 @@ impl<M: Media> Pool<M> {
             roots: Roots::default(),
             slots: Mutex::new(0),
             growing: Mutex::new(()),
+            drawing: Drawing::default(),
         }
     }
 

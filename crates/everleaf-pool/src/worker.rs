@@ -52,6 +52,8 @@ pub struct Worker<M: Media> {
     pub(crate) batch: Option<Staged>,
     /// The records of a link that an index takes part in.
     pub(crate) pair: Option<Pair>,
+    /// The block that the next record of an entry goes to.
+    pub(crate) place: Option<Block>,
 }
 
 impl<M: Media> Worker<M> {
@@ -64,6 +66,7 @@ impl<M: Media> Worker<M> {
             in_doubt: false,
             batch: None,
             pair: None,
+            place: None,
         }
     }
 
@@ -232,8 +235,7 @@ impl<M: Media> Worker<M> {
             true => None,
             false => Some(self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?),
         };
-        let reserve = |parts| self.reserve_record(Owner::Entry, parts);
-        let new = parts.map(reserve).transpose()?;
+        let new = parts.map(|parts| self.reserve_entry(parts)).transpose()?;
         let pool = &*self.pool;
         let media = pool.media();
         let intent = pool.intent(self.slot)?;
@@ -292,9 +294,18 @@ impl<M: Media> Worker<M> {
         prepare: impl FnOnce(&Pool<M>, Run) -> Result<(), PoolError>,
     ) -> Result<Run, PoolError> {
         let block = self.reserve_run(Usage::NodeRun(kind, bytes.div_ceil(CHUNK).max(1)))?;
+        self.publish_run(block, prepare)
+    }
+
+    /// R1 and R2.
+    pub(crate) fn publish_run(
+        &mut self,
+        block: Block,
+        prepare: impl FnOnce(&Pool<M>, Run) -> Result<(), PoolError>,
+    ) -> Result<Run, PoolError> {
         let pool = &*self.pool;
         let media = pool.media();
-        let run = Run { offset: block.offset, bytes: bytes.div_ceil(CHUNK).max(1) * CHUNK };
+        let run = Run { offset: block.offset, bytes: block.run.map_or(0, Usage::chunks) * CHUNK };
         if let Err(e) = prepare(pool, run) {
             pool.chunks().freed(media, self.slot, block)?;
             return Err(e);
@@ -358,7 +369,7 @@ impl<M: Media> Worker<M> {
             let end = chunks.end();
             *owned = chunks.own_chunk(media, self.slot, usage)?;
             if owned.is_none() && !chunks.reclaim_all(media)? {
-                self.pool.grow_or_wait(1, end)?;
+                self.grow_or_release(1, end)?;
             }
         }
     }
@@ -366,13 +377,28 @@ impl<M: Media> Worker<M> {
     pub(crate) fn reserve_run(&mut self, usage: Usage) -> Result<Block, PoolError> {
         loop {
             let end = self.pool.chunks().end();
-            if let Some(block) = self.pool.chunks().take_run(self.pool.media(), usage)? {
+            let (chunks, media) = (self.pool.chunks(), self.pool.media());
+            if let Some(block) = chunks.take_run(media, usage, chunks.reserve())? {
                 return Ok(block);
             }
-            if !self.pool.chunks().reclaim_all(self.pool.media())? {
-                self.pool.grow_or_wait(usage.chunks(), end)?;
+            if !chunks.reclaim_all(media)? {
+                self.grow_or_release(usage.chunks(), end)?;
             }
         }
+    }
+
+    /// Grows the pool. Where it cannot grow, the chunks that this worker keeps for blocks of other
+    /// sizes are given up: some may be empty.
+    fn grow_or_release(&mut self, run: u64, before: u64) -> Result<(), PoolError> {
+        let Err(full) = self.pool.grow_or_wait(run, before) else { return Ok(()) };
+        let kept: Vec<u64> = self.owned.iter_mut().flatten().filter_map(Option::take).collect();
+        if kept.is_empty() {
+            return Err(full);
+        }
+        if let Some(staged) = &mut self.batch {
+            staged.look_at_all_chunks();
+        }
+        kept.iter().try_for_each(|chunk| self.pool.chunks().disown(self.pool.media(), *chunk))
     }
 
     pub(crate) fn reserve_record(

@@ -193,7 +193,8 @@ impl Batch {
     ///
     /// Beyond the lines of the records, and with `fptree` and `u64` keys, n new keys cost about 2.3
     /// n flushes and 2 n fences; by themselves they would cost 4 n and 2 n. The pool must have room
-    /// for all new values while the old ones are still there.
+    /// for all new values while the old ones are still there. A batch of removals and of values
+    /// that are no longer than those which they replace has the pool's reserve for that.
     ///
     /// # Errors
     /// [`Error::is_full`], [`Error::TreeDropped`] and all others: nothing was written.

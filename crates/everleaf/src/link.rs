@@ -29,7 +29,7 @@
 //!
 //! A write that fails midway (the pool is full, or damage is met) is settled in the same way at
 //! once. If even that fails, or if it panics, no more is written and the pool is left marked as not
-//! closed: opening it recovers.
+//! closed: opening it recovers. What makes a full pool no fuller is not refused: `link/reserve.rs`.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -48,6 +48,7 @@ use crate::{Error, StoreKey};
 pub(crate) use self::batch::Change;
 pub(crate) use self::locks::{Held, Versions};
 use self::locks::{KeyLock, key_locks};
+use self::reserve::Room;
 
 /// Workers that a store uses at a time: half of the pool's, the others are for its index.
 const POOLED_WORKERS: usize = 32;
@@ -128,12 +129,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         old: PPtr<Record>,
         new: NewValue<'_>,
     ) -> Result<(), Error> {
-        let bytes = KeyBytes::of(K::widen(key));
-        self.exchange(
-            key,
-            old,
-            Some(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value]),
-        )
+        with_parts::<K, _>(key, new, |parts| self.exchange(key, old, Some(parts)))
     }
 
     /// Removes `key` and frees its record `old`. The caller has the key's lock.
@@ -141,27 +137,32 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.exchange(key, old, None)
     }
 
-    fn exchange(
+    fn exchange_in(
         &self,
         key: K::Ref<'_>,
         old: PPtr<Record>,
         parts: Option<&[&[u8]]>,
+        room: Room<'_, M>,
     ) -> Result<(), Error> {
         if let Some(records) = &self.epochs {
-            return self.exchange_in_epoch(records, key, old, parts);
+            return self.exchange_in_epoch(records, key, old, parts, room);
         }
         if self.is_interrupted() {
             return Err(Error::Interrupted);
         }
         let mut worker = self.workers.lease()?;
-        if self.links.include(!old.is_null(), parts.is_some())
+        if matches!(room, Room::Pool)
+            && self.links.include(!old.is_null(), parts.is_some())
             && let Some(new) = worker.begin_doubt(old, parts)?
         {
             return self.exchange_in_doubt(worker, key, old, new);
         }
         // P1: intent and new record. Crash before: nothing happened. After: the intent is resolved
         // by `resolve`.
-        let new = worker.begin_link(old, parts)?;
+        let new = match (room, parts) {
+            (Room::Place(place), Some(parts)) => worker.begin_return(old, parts, place)?,
+            _ => worker.begin_link(old, parts)?,
+        };
         let unsettled = Unsettled(&self.interrupted);
         // P2 COMMIT: the index.
         let changed = if new.is_null() {
@@ -177,6 +178,16 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         changed?;
         Ok(())
     }
+}
+
+/// Calls `work` with the parts of a value's record.
+fn with_parts<K: StoreKey, R>(
+    key: K::Ref<'_>,
+    new: NewValue<'_>,
+    work: impl FnOnce(&[&[u8]]) -> R,
+) -> R {
+    let bytes = KeyBytes::of(K::widen(key));
+    work(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value])
 }
 
 /// A record that the index holds.
@@ -255,5 +266,6 @@ mod batch;
 mod doubt;
 mod epochs;
 mod locks;
+mod reserve;
 #[cfg(test)]
 mod tests;

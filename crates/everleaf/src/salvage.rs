@@ -233,7 +233,7 @@ impl Work<'_> {
             let offset = words.first().copied().unwrap_or(0);
             match value_record(&records, offset, &KeyBytes::of(key)) {
                 Ok(ValueRecord { value, expires_ms, .. }) => {
-                    bytes += value.len();
+                    bytes += KeyBytes::of(key).as_slice().len() + value.len();
                     batch.push(Fetched { key: key.to_owned(), value: value.to_vec(), expires_ms });
                 }
                 Err(error) => self.salvaged.complain(format!("key {key}: {error}")),

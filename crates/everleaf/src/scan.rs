@@ -12,11 +12,12 @@ use crate::backend::Backend;
 use crate::keyspace::{Space, successor};
 use crate::life::Life;
 use crate::snapshot::Images;
+use crate::value_record::KeyBytes;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 
 /// Entries that are fetched at a time.
 pub(crate) const BATCH_ENTRIES: usize = 128;
-/// Bytes of values after which a batch ends early, so that long values neither fill memory nor hold
+/// Bytes of keys and values after which a batch ends early, so that long values neither fill memory nor hold
 /// writers up.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
@@ -239,7 +240,7 @@ impl Cursor {
                 return ControlFlow::Break(());
             }
             let value = if self.values { found.value } else { &[] };
-            bytes += value.len();
+            bytes += KeyBytes::of(key).as_slice().len() + value.len();
             batch.push(Fetched {
                 key: key.to_owned(),
                 value: value.to_vec(),

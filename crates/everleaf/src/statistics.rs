@@ -33,6 +33,8 @@ pub struct Statistics {
     pub used_bytes: u64,
     /// Bytes that can be allocated without growing the pool.
     pub free_bytes: u64,
+    /// Those of them that are held back, so that a full pool does not refuse what makes room.
+    pub reserve_bytes: u64,
     /// How much of the free bytes lies between blocks that are in use, and so serves values of like
     /// sizes only: 0 to 1.
     pub fragmentation: f64,

@@ -56,6 +56,7 @@ struct Report {
     trees: usize,
     concurrency: &'static str,
     durability_mode: String,
+    reserve_bytes: u64,
     /// Whether a log stands beside the pool.
     log: bool,
 }
@@ -91,6 +92,7 @@ impl Report {
             trees,
             concurrency: statistics.concurrency.name(),
             durability_mode: statistics.durability_mode.to_string(),
+            reserve_bytes: statistics.reserve_bytes,
             log: statistics.log,
         }
     }

@@ -7,6 +7,7 @@ use everleaf_pmem::{Media, site};
 use super::{Block, Chunks, Free, LISTED, OWNED, Pin, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
 use crate::layout::{CHUNK, WORKER_SLOTS};
+use crate::reserve::reserve_of;
 use crate::{Corruption, PoolError};
 
 impl Chunks {
@@ -94,7 +95,7 @@ impl Chunks {
                     return Ok(Some(chunk)); // If it is full after all, its new owner lets go of it.
                 }
             }
-            if let Some(chunk) = self.find_free(&mut free, 1) {
+            if let Some(chunk) = self.find_free(&mut free, 1, self.reserve()) {
                 self.fill(chunk, 1, shadow_byte(usage));
                 self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
                 self.type_chunk(media, chunk, usage)?;
@@ -119,12 +120,27 @@ impl Chunks {
         Ok(())
     }
 
-    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage. None: the pool
-    /// must grow.
-    pub fn take_run<M: Media>(&self, media: &M, run: Usage) -> Result<Option<Block>, PoolError> {
+    /// Chunks that are held back for what frees memory, see `reserve.rs`.
+    pub fn reserve(&self) -> u64 {
+        reserve_of(self.extents.end())
+    }
+
+    /// How many free chunks the reserve of a pool of `chunks` chunks lacks.
+    pub fn lacking_reserve<M: Media>(&self, media: &M, chunks: u64) -> u64 {
+        reserve_of(chunks).saturating_sub(lock_relaxing(&self.free, media).chunks)
+    }
+
+    /// `chunks` free chunks in a row, taken in DRAM only, for a run of this usage; at least `kept`
+    /// free ones are left. None: the pool must grow.
+    pub fn take_run<M: Media>(
+        &self,
+        media: &M,
+        run: Usage,
+        kept: u64,
+    ) -> Result<Option<Block>, PoolError> {
         let mut free = lock_relaxing(&self.free, media);
         loop {
-            if let Some(chunk) = self.find_free(&mut free, run.chunks()) {
+            if let Some(chunk) = self.find_free(&mut free, run.chunks(), kept) {
                 self.fill(chunk, run.chunks(), shadow_byte(run));
                 return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
             }
@@ -145,9 +161,9 @@ impl Chunks {
         Ok(!taken.is_empty())
     }
 
-    /// Next fit among the scanned extents.
-    fn find_free(&self, free: &mut Free, chunks: u64) -> Option<u64> {
-        if free.chunks < chunks {
+    /// Next fit among the scanned extents, where at least `kept` free chunks are left.
+    fn find_free(&self, free: &mut Free, chunks: u64, kept: u64) -> Option<u64> {
+        if free.chunks < chunks.saturating_add(kept) {
             return None;
         }
         let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
@@ -377,6 +393,25 @@ impl Chunks {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the place that a record will return to from all workers, whatever its bit says.
+    pub fn keep_place<M: Media>(&self, media: &M, place: Block) -> Result<(), PoolError> {
+        self.known_shadow(media, place.offset / CHUNK)?; // As in `begin_freeing`.
+        self.freeing.keep_place(place.offset);
+        Ok(())
+    }
+
+    /// The record has returned to its place, or does not, and the place is free.
+    pub fn let_go_of_place<M: Media>(&self, media: &M, place: Block) -> Result<(), PoolError> {
+        let mut free = lock_relaxing(&self.free, media);
+        self.freeing.let_go_of_place(place.offset);
+        self.offer(media, &mut free, place.offset / CHUNK)
+    }
+
+    /// Whether the record that was at a place is still read.
+    pub fn is_read(&self, place: Block) -> bool {
+        self.limbo.has(place.offset)
     }
 
     /// Whether blocks of the chunk are free by their bits and yet kept from all workers.

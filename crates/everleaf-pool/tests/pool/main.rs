@@ -8,5 +8,6 @@ mod growth;
 mod guards;
 mod interleaved;
 mod pool;
+mod reserve;
 mod sessions;
 mod workers;

@@ -1,13 +1,14 @@
 //! Emptying a database in constant time, now or at a moment to come.
 //!
-//! Of each database a number is kept: what was stored by a write with a lesser number is not there.
-//! To empty a database is to raise it to the next number of the sequence; the sweep gives the room
-//! back. memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
+//! Of each database a number is kept, and one of all together: what was stored by a write with a
+//! lesser number is not there. To empty a database is to raise its number to the next one of the
+//! sequence, and to empty all is to raise the common one; the sweep gives the room back. memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
 //! behind that moment raises the number before it does anything else. Both are words of the store,
-//! so both hold after a crash.
+//! so both hold after a crash. All of these words are made when a pool is served first: a full pool
+//! takes a word that replaces another one, and no new one.
 //!
-//! The numbers of all databases that a request empties, and the removal of the moment that has come
-//! or no longer counts, are one batch of the store (`Work::flush`):
+//! The numbers that a request raises, and the end of the moment that has come or no longer counts,
+//! are one batch of the store (`Work::flush`):
 //! F1: the batch. A crash before it: nothing is emptied, and the moment still counts. An error of
 //! it: the same, and the request says so. A crash after it: all of them are emptied.
 //! F2: the numbers in memory, under the lock of everything, so no request sees some of them only.
@@ -32,6 +33,17 @@ fn read(tree: &Tree, row: &[u8]) -> Result<Option<u64>, Error> {
     Ok(tree.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
 }
 
+/// The word of a row, which is made if it is not there and there is room.
+fn read_or_make(tree: &Tree, row: &[u8], word: u64) -> Result<u64, Error> {
+    if let Some(word) = read(tree, row)? {
+        return Ok(word);
+    }
+    match tree.put(row, word.to_le_bytes()) {
+        Err(error) if !error.is_full() => Err(error),
+        _ => Ok(word),
+    }
+}
+
 fn due_row() -> Vec<u8> {
     word_row("flush due")
 }
@@ -41,10 +53,12 @@ impl Flushes {
     pub fn open(tree: &Tree) -> Result<Self, Error> {
         let flushes =
             Self { since: [const { AtomicU64::new(0) }; DATABASES as usize], due_ms: NEVER.into() };
+        let of_all = read_or_make(tree, &since_row_of_all(), 0)?;
         for (database, since) in (0..).zip(&flushes.since) {
-            since.store(read(tree, &since_row(database))?.unwrap_or(0), Ordering::Relaxed);
+            let own = read_or_make(tree, &since_row(database), 0)?;
+            since.store(own.max(of_all), Ordering::Relaxed);
         }
-        flushes.due_ms.store(read(tree, &due_row())?.unwrap_or(NEVER), Ordering::Relaxed);
+        flushes.due_ms.store(read_or_make(tree, &due_row(), NEVER)?, Ordering::Relaxed);
         Ok(flushes)
     }
 
@@ -72,7 +86,7 @@ impl Flushes {
     /// No moment will count any more when `work` is done.
     pub fn forget_due(&self, work: &mut Work<'_>) {
         if self.due_ms.load(Ordering::Relaxed) != NEVER {
-            work.delete(due_row());
+            work.put(due_row(), NEVER.to_le_bytes().to_vec());
         }
     }
 
@@ -90,4 +104,9 @@ impl Flushes {
 /// The word of a database.
 pub fn since_row(database: u8) -> Vec<u8> {
     word_row(&format!("since {database}"))
+}
+
+/// The word of all databases together.
+pub fn since_row_of_all() -> Vec<u8> {
+    word_row("since all")
 }

@@ -95,6 +95,11 @@ impl Header {
         })
     }
 
+    /// The header of a key that has expired long ago.
+    pub const fn expired(&self) -> Self {
+        Self { expires_ms: Some(1), ..*self }
+    }
+
     /// The value: this header and `body`.
     pub fn with(&self, body: &[u8]) -> Vec<u8> {
         let mut value = Vec::with_capacity(HEADER_BYTES + body.len());
@@ -138,6 +143,12 @@ impl Collection {
         bytes[16..].copy_from_slice(&self.first.to_le_bytes());
         bytes
     }
+}
+
+/// The header and the body of a value, if it is that of a collection.
+pub fn collection_of(value: &[u8]) -> Option<(Header, Collection)> {
+    let header = Header::read(value).filter(|header| header.kind != Kind::String)?;
+    Some((header, Collection::read(value)?))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use everleaf::{Error, Key, OwnedKey, Scan};
 
 use super::database::Database;
-use super::record::Header;
+use super::record::{Header, collection_of};
 use super::rows::{
     DELETED_PREFIX, Part, deleted_of, deleted_row, key_of, keys_prefix, part_prefix,
 };
@@ -18,8 +18,9 @@ use super::work::Work;
 
 /// Keys that are looked at in one step.
 const LOOKED_AT: usize = 2048;
-/// Rows that are removed as one batch, so that no request waits for more.
-const BATCH: usize = 256;
+/// Rows that are removed as one batch, so that no request waits for more, and that its log fits into
+/// one chunk.
+const BATCH: usize = 160;
 /// Batches of one step.
 const BATCHES: usize = 64;
 
@@ -87,9 +88,8 @@ impl Database {
         })?;
         for gone in gone.chunks(BATCH) {
             match self.remove_gone(gone, now_ms) {
-                // No room for the log of a batch.
                 Err(error) if error.is_full() => {
-                    gone.chunks(1).try_for_each(|one| self.remove_gone(one, now_ms))?
+                    gone.iter().try_for_each(|row| self.remove_without_room(row, now_ms))?
                 }
                 done => done?,
             }
@@ -107,7 +107,62 @@ impl Database {
                 work.remove_key(row)?;
             }
         }
-        work.commit()
+        work.commit_sweep()
+    }
+
+    /// Removes a key that is not there any more, of a full pool: inserts nothing.
+    ///
+    /// W1: the header of a collection says that it has expired, whatever the clock tells later.
+    /// W2: its parts are removed. A crash leaves some of them, and the header.
+    /// W3: the key is removed.
+    fn remove_without_room(&self, row: &[u8], now_ms: u64) -> Result<(), Error> {
+        let found = {
+            let _held = self.lock_many([row]);
+            let gone = |value: &[u8]| (!self.is_there(row, value, now_ms)).then(|| value.to_vec());
+            let Some(value) = self.show(row, gone)?.flatten() else { return Ok(()) };
+            let Some((header, collection)) = collection_of(&value) else {
+                return self.tree.delete(row).map(drop);
+            };
+            let marked = header.expired().with(&collection.bytes());
+            if marked != value {
+                self.tree.put(row, &marked)?; // W1.
+            }
+            (collection.id, marked)
+        };
+        let (id, marked) = found;
+        loop {
+            let parts = self.parts(id)?;
+            if parts.is_empty() {
+                break;
+            }
+            self.remove_rows(&parts)?; // W2.
+        }
+        let _held = self.lock_many([row]);
+        if self.show(row, |value| *value == *marked)? == Some(true) {
+            self.tree.delete(row)?; // W3.
+        }
+        Ok(())
+    }
+
+    /// Some parts of a collection: all, if they are fewer than a batch.
+    fn parts(&self, id: u64) -> Result<Vec<Vec<u8>>, Error> {
+        let mut rows = Vec::new();
+        for part in Part::ALL {
+            rows.extend(self.first_rows(&part_prefix(id, part), BATCH - rows.len())?);
+        }
+        Ok(rows)
+    }
+
+    /// Removes rows, as one batch or, where its log has no room, one by one.
+    fn remove_rows(&self, rows: &[Vec<u8>]) -> Result<(), Error> {
+        let mut batch = self.tree.batch();
+        rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
+        match batch.commit() {
+            Err(error) if error.is_full() => {
+                rows.iter().try_for_each(|row| self.tree.delete(row).map(drop))
+            }
+            done => done.map(drop),
+        }
     }
 
     /// What cannot be read is left for `check`.
@@ -122,22 +177,11 @@ impl Database {
         for _ in 0..BATCHES {
             let deleted = self.first_rows(&DELETED_PREFIX, 1)?;
             let Some(id) = deleted.first().and_then(|row| deleted_of(row)) else { return Ok(()) };
-            let mut rows = Vec::new();
-            for part in Part::ALL {
-                rows.extend(self.first_rows(&part_prefix(id, part), BATCH - rows.len())?);
-            }
+            let mut rows = self.parts(id)?;
             if rows.len() < BATCH {
-                rows.push(deleted_row(id)); // Nothing is left of it.
+                rows.push(deleted_row(id)); // Nothing is left of it. The last row is removed last.
             }
-            let mut batch = self.tree.batch();
-            rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
-            if let Err(error) = batch.commit() {
-                // No room for the log of a batch: one by one, the last row last.
-                if !error.is_full() {
-                    return Err(error);
-                }
-                rows.iter().try_for_each(|row| self.tree.delete(row).map(drop))?;
-            }
+            self.remove_rows(&rows)?;
         }
         Ok(())
     }

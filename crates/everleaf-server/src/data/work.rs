@@ -7,8 +7,8 @@ use std::ops::Range;
 use everleaf::Error;
 
 use super::database::{Database, Live};
-use super::flush::since_row;
-use super::record::{Collection, Header, Kind};
+use super::flush::{since_row, since_row_of_all};
+use super::record::{Collection, Header, Kind, collection_of};
 use super::rows::{DATABASES, deleted_row, key_of};
 
 /// Rows and what they will hold; none: nothing.
@@ -128,8 +128,15 @@ impl<'d> Work<'d> {
     /// As a write.
     pub fn flush(&mut self, databases: Range<u8>) -> Result<(), Error> {
         let now = self.data.next_number()?;
+        let word = now.to_le_bytes().to_vec();
+        let all = databases == (0..DATABASES);
+        if all {
+            self.put(since_row_of_all(), word.clone());
+        }
         for database in databases.filter(|database| *database < DATABASES) {
-            self.put(since_row(database), now.to_le_bytes().to_vec());
+            if !all {
+                self.put(since_row(database), word.clone());
+            }
             self.since[usize::from(database)] = now;
         }
         Ok(())
@@ -141,13 +148,10 @@ impl<'d> Work<'d> {
     /// # Errors
     /// Damage.
     pub fn remove_key(&mut self, row: &[u8]) -> Result<bool, Error> {
-        let found = self.show(row, |value| {
-            (self.live_header(row, value).is_some(), Header::read(value), Collection::read(value))
-        })?;
-        let Some((was_there, header, collection)) = found else { return Ok(false) };
-        if let (Some(header), Some(collection)) = (header, collection)
-            && header.kind != Kind::String
-        {
+        let found =
+            self.show(row, |value| (self.live_header(row, value).is_some(), collection_of(value)))?;
+        let Some((was_there, collection)) = found else { return Ok(false) };
+        if let Some((_, collection)) = collection {
             self.forget_parts(collection.id);
         }
         self.delete(row.to_vec());
@@ -194,12 +198,58 @@ impl<'d> Work<'d> {
     /// # Errors
     /// [`Error::is_full`], damage: nothing was written.
     pub fn commit(&mut self) -> Result<(), Error> {
+        self.commit_with(|work, pending| match work.write(pending) {
+            Err(error) if error.is_full() => match work.without_marks(pending)? {
+                Some(instead) => work.write(&instead),
+                None => Err(error),
+            },
+            done => done,
+        })
+    }
+
+    /// The same for the sweep, which has its own way where there is no room.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn commit_sweep(&mut self) -> Result<(), Error> {
+        self.commit_with(Self::write)
+    }
+
+    fn commit_with(
+        &mut self,
+        write: impl FnOnce(&Self, &Pending) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         let mut changed = std::mem::take(&mut self.touched);
         changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
+        write(self, &pending)?;
+        self.data.flushes.raise(&self.since);
+        changed.iter().for_each(|row| self.data.changed(row));
+        Ok(())
+    }
+
+    /// The same writes without the rows that mark collections as deleted, for a full pool, which
+    /// takes no new row. Instead the header of the key says that it has expired: the sweep removes
+    /// the parts and then the key. None if there are no such rows.
+    fn without_marks(&self, pending: &Pending) -> Result<Option<Pending>, Error> {
+        let mut instead = pending.clone();
+        let removed =
+            pending.iter().filter(|(row, value)| value.is_none() && key_of(row).is_some());
+        for (row, _) in removed {
+            let found = self.data.show(row, collection_of)?.flatten();
+            if let Some((header, collection)) = found
+                && instead.remove(&deleted_row(collection.id)).is_some()
+            {
+                instead.insert(row.clone(), Some(header.expired().with(&collection.bytes())));
+            }
+        }
+        Ok((instead.len() < pending.len()).then_some(instead))
+    }
+
+    fn write(&self, pending: &Pending) -> Result<(), Error> {
         let tree = &self.data.tree;
         if pending.len() == 1 {
-            for (row, value) in &pending {
+            for (row, value) in pending {
                 match value {
                     Some(value) => tree.put(row, value)?,
                     None => tree.delete(row)?,
@@ -207,7 +257,7 @@ impl<'d> Work<'d> {
             }
         } else if !pending.is_empty() {
             let mut batch = tree.batch();
-            for (row, value) in &pending {
+            for (row, value) in pending {
                 match value {
                     Some(value) => batch.put(row, value)?,
                     None => batch.delete(row)?,
@@ -215,8 +265,6 @@ impl<'d> Work<'d> {
             }
             batch.commit()?;
         }
-        self.data.flushes.raise(&self.since);
-        changed.iter().for_each(|row| self.data.changed(row));
         Ok(())
     }
 }

@@ -84,6 +84,65 @@ fn commands_are_answered_as_redis_answers_them() {
     assert!(different.is_empty(), "{different:#?}");
 }
 
+/// Fields of a hash and strings until neither fits any more; how many strings and fields.
+fn fill(redis: &mut Redis) -> (usize, usize) {
+    let long = "x".repeat(1000);
+    let short = "x".repeat(60);
+    let early = 200;
+    for n in 0..early {
+        redis.ask(&format!("HSET hash field{n} {short}"));
+    }
+    let keys = (0..).find(|n| redis.ask(&format!("SET key{n} {long}")) != "+OK\r\n").unwrap();
+    let fields =
+        (early..).find(|n| redis.ask(&format!("HSET hash field{n} {short}")) != ":1\r\n").unwrap();
+    assert!((0..).any(|n| redis.ask(&format!("SET more{n} x")) != "+OK\r\n"));
+    (keys, fields)
+}
+
+/// The sweep gives the room back.
+fn wait_for_room(redis: &mut Redis) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while redis.ask(&format!("SET again {}", "x".repeat(50_000))) != "+OK\r\n" {
+        assert!(std::time::Instant::now() < end, "no room comes back");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_full_pool_takes_what_makes_room() {
+    for bytes in [1 << 20, 4 << 20] {
+        let served = Served::sized(redis_options(), Clock::system(), bytes, bytes);
+        let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+        let mut memcached = served.memcached();
+        for command in ["FLUSHALL", "flush_all", "FLUSHDB", "DEL hash"] {
+            let (keys, fields) = fill(&mut redis);
+            assert!(keys > 400 && fields > 10, "{keys} keys, {fields} fields before {command}");
+            for key in [3, 300] {
+                assert_eq!(redis.ask(&format!("EXPIRE key{key} 1000")), ":1\r\n");
+                memcached.ask(format!("touch key{key} 1000\r\n"), "TOUCHED\r\n");
+                let value = "y".repeat(1000);
+                memcached.ask(format!("set key{key} 0 0 1000\r\n{value}\r\n"), "STORED\r\n");
+            }
+            assert_eq!(redis.ask(&format!("HSET hash field{} y", fields - 1)), ":0\r\n");
+            memcached.ask("flush_all 1000\r\n", "OK\r\n");
+            match command {
+                "flush_all" => memcached.ask("flush_all\r\n", "OK\r\n"),
+                "DEL hash" => {
+                    assert_eq!(redis.ask(command), ":1\r\n");
+                    assert_eq!(redis.ask("EXISTS hash"), ":0\r\n");
+                    assert_eq!(redis.ask("HLEN hash"), ":0\r\n");
+                    assert_eq!(redis.ask("DEL key7"), ":1\r\n");
+                    continue;
+                }
+                _ => assert_eq!(redis.ask(command), "+OK\r\n"),
+            }
+            assert_eq!(redis.ask("DBSIZE"), ":0\r\n");
+            wait_for_room(&mut redis);
+            assert_eq!(redis.ask("FLUSHALL"), "+OK\r\n");
+        }
+    }
+}
+
 #[test]
 fn both_protocols_see_the_same_keys() {
     let (served, address) = serve();

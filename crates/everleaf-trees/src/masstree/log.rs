@@ -37,11 +37,13 @@ pub(super) struct Segment {
     offset: u64,
     entries: u64,
     used: u64,
+    /// It was drawn from the reserve of the pool, to be given back when the epoch ends.
+    drawn: bool,
 }
 
 impl Segment {
     const fn at(offset: u64, bytes: u64) -> Self {
-        Self { offset, entries: bytes / ENTRY, used: 0 }
+        Self { offset, entries: bytes / ENTRY, used: 0, drawn: false }
     }
 
     /// Whether there is room for an entry.
@@ -65,17 +67,33 @@ impl Segment {
     /// [`IndexError::Pool`] if the pool is full.
     pub fn add<M: Media>(worker: &mut Worker<M>, segments: usize) -> Result<Self, IndexError> {
         let doubled = LEAST_SEGMENT << (segments / 4).min(16);
-        let run = worker.alloc_run(LOG_KIND, doubled.min(LARGEST_SEGMENT), |pool, run| {
-            for at in (run.offset..).step_by(ENTRY as usize).take((run.bytes / ENTRY) as usize) {
-                let Some(entry) = pool.media().region().at::<Logged>(at) else { continue };
-                for line in &entry.lines {
-                    pool.media().store(&line[LOGGED_WORDS], 0);
-                    pool.media().flush(site!("masstree.log.X0.line"), &line[0]);
+        let bytes = doubled.min(LARGEST_SEGMENT);
+        let (run, drawn) =
+            worker.alloc_run_or_draw(LOG_KIND, bytes, LEAST_SEGMENT, |pool, run| {
+                for at in (run.offset..).step_by(ENTRY as usize).take((run.bytes / ENTRY) as usize)
+                {
+                    let Some(entry) = pool.media().region().at::<Logged>(at) else { continue };
+                    for line in &entry.lines {
+                        pool.media().store(&line[LOGGED_WORDS], 0);
+                        pool.media().flush(site!("masstree.log.X0.line"), &line[0]);
+                    }
                 }
-            }
-            Ok(())
-        })?;
-        Ok(Self::at(run.offset, run.bytes))
+                Ok(())
+            })?;
+        Ok(Self { drawn, ..Self::at(run.offset, run.bytes) })
+    }
+
+    /// Whether it is to be given back when the epoch has ended.
+    pub const fn is_drawn(&self) -> bool {
+        self.drawn
+    }
+
+    /// Gives it back.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] if damage is met.
+    pub fn give_back<M: Media>(self, worker: &mut Worker<M>) -> Result<(), IndexError> {
+        Ok(worker.free_run(LOG_KIND, self.offset)?)
     }
 
     /// X1: copies a node. Durable on return. Six flushes, one fence.

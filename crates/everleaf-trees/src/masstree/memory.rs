@@ -604,8 +604,21 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
                 slot.full.iter_mut().for_each(Segment::empty);
                 self.segments.lock().append(&mut slot.full);
             }
+            self.give_drawn_back()?;
             self.part.as_ref().map_or(Ok(()), |part| part.finish())
         })
+    }
+
+    /// Gives segments back that were drawn from the reserve of a full pool. The epoch has ended: no
+    /// recovery reads them.
+    fn give_drawn_back(&self) -> Result<(), IndexError> {
+        let drawn: Vec<Segment> =
+            self.segments.lock().extract_if(.., |segment| segment.is_drawn()).collect();
+        for segment in drawn {
+            segment.give_back(&mut self.lock_worker())?;
+            self.segment_count.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// E1 of one object.

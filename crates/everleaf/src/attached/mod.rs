@@ -324,6 +324,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             dram_bytes,
             used_bytes: space.used_bytes,
             free_bytes: space.free_bytes,
+            reserve_bytes: space.reserve_bytes,
             fragmentation: space.free_in_blocks_bytes as f64 / space.free_bytes.max(1) as f64,
             total_bytes: space.total_bytes,
             max_bytes: space.max_bytes,

@@ -183,7 +183,7 @@ fn entries_in<M: Media, K: StoreKey>(
         if entries.more {
             return ControlFlow::Break(());
         }
-        bytes += here.value.len();
+        bytes += KeyBytes::of(key).as_slice().len() + here.value.len();
         entries.found.push((key.to_owned(), Value::of(here)));
         ControlFlow::Continue(())
     })?;

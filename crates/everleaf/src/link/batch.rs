@@ -21,9 +21,9 @@ use everleaf_index::Index;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Lease, PendingBatch, Record};
 
-use super::{Live, Unsettled, foreign_record};
+use super::{Live, Unsettled, foreign_record, with_parts};
 use crate::backend::NewValue;
-use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
+use crate::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, OwnedKey, StoreKey};
 
 /// What a batch does to one key: each occurs once.
@@ -49,12 +49,16 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             return Err(Error::Interrupted);
         }
         match changes {
-            [] => return Ok(()),
+            [] => Ok(()),
             // One store commits one link, without a log.
-            [Change { key, old, new: Some(new) }] => return self.replace(*key, *old, *new),
-            [Change { key, old, new: None }] => return self.remove(*key, *old),
-            _ => {}
+            [Change { key, old, new: Some(new) }] => self.replace(*key, *old, *new),
+            [Change { key, old, new: None }] => self.remove(*key, *old),
+            _ => self.exchange_many(changes),
         }
+    }
+
+    /// The same, as long as the pool has room for it.
+    pub(super) fn exchange_all_at_once(&self, changes: &[Change<'_, K>]) -> Result<(), Error> {
         if let Some(records) = &self.epochs {
             return self.exchange_all_in_epoch(records, changes);
         }
@@ -114,13 +118,9 @@ fn stage<'c, M: Media, K: StoreKey>(
 ) -> Result<Vec<Link<K::Ref<'c>>>, Error> {
     let mut links = Vec::with_capacity(changes.len());
     for Change { key, old, new } in changes {
-        let bytes = KeyBytes::of(K::widen(*key));
         let new = match new {
             None => worker.stage(*old, None)?,
-            Some(new) => {
-                let front = Front::of(&bytes, *new);
-                worker.stage(*old, Some(&[front.as_slice(), bytes.as_slice(), new.value]))?
-            }
+            Some(new) => with_parts::<K, _>(*key, *new, |parts| worker.stage(*old, Some(parts)))?,
         };
         links.push(Link { key: *key, old: *old, new });
     }

@@ -36,8 +36,8 @@ use everleaf_pool::{EpochWorker, Pool, Record, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::batch::{Link, settle};
-use super::{Change, Live, POOLED_WORKERS, Unsettled, holds};
-use crate::value_record::{Front, KeyBytes};
+use super::reserve::Room;
+use super::{Change, Live, POOLED_WORKERS, Unsettled, holds, with_parts};
 use crate::{Error, StoreKey};
 
 /// A place for a worker, on lines of its own.
@@ -149,11 +149,16 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         key: K::Ref<'_>,
         old: PPtr<Record>,
         parts: Option<&[&[u8]]>,
+        room: Room<'_, M>,
     ) -> Result<(), Error> {
         self.within_epoch(records, |worker| {
             // P1. From here on no retirement is refused.
             worker.reserve(2)?;
-            let new = parts.map_or(Ok(PPtr::NULL), |parts| worker.alloc_record(parts))?;
+            let new = match (parts, room) {
+                (None, _) => PPtr::NULL,
+                (Some(parts), Room::Place(place)) => worker.alloc_record_at(parts, place)?,
+                (Some(parts), _) => worker.alloc_record(parts)?,
+            };
             let unsettled = Unsettled(&self.interrupted);
             // P2.
             let changed = if new.is_null() {
@@ -208,6 +213,14 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         })
     }
 
+    /// After a write that has drawn on the reserve: ends the epoch, so that what it has retired is
+    /// free, and gives the workers' logs back.
+    pub(super) fn end_drawing_epoch(&self) -> Result<(), Error> {
+        let Some(records) = &self.epochs else { return Ok(()) };
+        self.index.sync()?;
+        Ok(records.each_worker(EpochWorker::release_spare_log)?)
+    }
+
     /// Does `work` within one epoch. Should the pool be full, the epoch is ended, so that what it
     /// has retired can be used, and `work` is done again.
     fn within_epoch(
@@ -239,9 +252,8 @@ fn stage<'c, M: Media, K: StoreKey>(
     change: &Change<'c, K>,
 ) -> Result<Link<K::Ref<'c>>, Error> {
     let Change { key, old, new } = change;
-    let bytes = KeyBytes::of(K::widen(*key));
     let new = new.map_or(Ok(PPtr::NULL), |new| {
-        worker.alloc_record(&[Front::of(&bytes, new).as_slice(), bytes.as_slice(), new.value])
+        with_parts::<K, _>(*key, new, |parts| worker.alloc_record(parts))
     })?;
     Ok(Link { key: *key, old: *old, new })
 }

@@ -11,6 +11,7 @@ mod format;
 mod full_pool;
 mod limits;
 mod logged;
+mod making_room;
 mod model;
 mod moved_logs;
 mod neighbours;

@@ -90,8 +90,12 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
     );
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "{outcome:?}");
-    store.put(spare, b"goes on").unwrap();
-    assert_eq!(store.get(spare).unwrap().as_deref(), Some(b"goes on".as_slice()));
+    match store.put(spare, b"goes on") {
+        Ok(_) => {
+            assert_eq!(store.get(spare).unwrap().as_deref(), Some(b"goes on".as_slice()))
+        }
+        Err(error) => assert!(error.is_full(), "{error}"),
+    }
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "after another write: {outcome:?}");
 }
@@ -192,5 +196,37 @@ fn crash_in_an_insertion_into_a_block_that_held_another_value_is_undone() {
         explore(key_type, prepare, |store| {
             assert!(!store.put(key(key_type, 9), value(9, 20)).unwrap())
         });
+    }
+}
+
+/// Values of so many bytes until none fits any more. The first keys are left out.
+fn fill(store: &Store, key_type: KeyType, bytes: usize) {
+    (100..).find(|n| store.put(key(key_type, *n), value(*n, bytes)).is_err());
+}
+
+#[test]
+fn crash_in_a_write_that_draws_on_the_reserve_of_a_full_pool_leaves_all_or_nothing() {
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for bytes in [300, 3000] {
+            let prepare = |store: &Store| {
+                for n in 0..4 {
+                    store.put(key(key_type, n), value(n, bytes)).unwrap();
+                }
+                fill(store, key_type, bytes);
+            };
+            let same = |n: u64| value(n + 1, bytes);
+            explore(key_type, prepare, |store| {
+                assert!(store.put(key(key_type, 1), same(1)).unwrap());
+                let space = store.statistics().unwrap();
+                assert!(space.reserve_bytes >= 3 << 12, "it is whole again: {space:?}");
+            });
+            explore(key_type, prepare, |store| {
+                let mut batch = store.batch();
+                batch.put(key(key_type, 0), same(0)).unwrap();
+                batch.put(key(key_type, 2), value(7, bytes / 2)).unwrap();
+                batch.delete(key(key_type, 3)).unwrap();
+                batch.commit().unwrap();
+            });
+        }
     }
 }
