@@ -33,21 +33,8 @@ use crate::chunks::{Block, lock_relaxing};
 use crate::classes::{Class, Usage};
 use crate::growth::READERS_TURNS;
 use crate::layout::CHUNK;
-use crate::pool::Run;
 use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
-use crate::{EpochWorker, NodeKind, Pool, PoolError, Record, Worker};
-
-/// The smallest reserve: a batch of two records, and its log.
-const LEAST: u64 = 3;
-/// The largest one: 256 KiB.
-const MOST: u64 = 64;
-/// Between them it is this part of the pool.
-const DIVISOR: u64 = 16;
-
-/// Chunks of the reserve of a pool of so many.
-pub(crate) fn reserve_of(chunks: u64) -> u64 {
-    (chunks / DIVISOR).clamp(LEAST, MOST)
-}
+use crate::{EpochWorker, NodeKind, Pool, PoolError, Record, Run, Worker};
 
 /// Who draws on the reserve.
 #[derive(Default)]

@@ -7,8 +7,19 @@ use everleaf_pmem::{Media, site};
 use super::{Block, Chunks, Free, LISTED, OWNED, Pin, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
 use crate::layout::{CHUNK, WORKER_SLOTS};
-use crate::reserve::reserve_of;
 use crate::{Corruption, PoolError};
+
+/// The smallest reserve (see `reserve.rs`), in chunks: a batch of two records, and its log.
+const LEAST: u64 = 3;
+/// The largest one: 256 KiB.
+const MOST: u64 = 64;
+/// Between them it is this part of the pool.
+const DIVISOR: u64 = 16;
+
+/// Chunks of the reserve of a pool of so many.
+fn reserve_of(chunks: u64) -> u64 {
+    (chunks / DIVISOR).clamp(LEAST, MOST)
+}
 
 impl Chunks {
     // ---- scanning
