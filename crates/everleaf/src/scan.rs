@@ -17,8 +17,8 @@ use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 
 /// Entries that are fetched at a time.
 pub(crate) const BATCH_ENTRIES: usize = 128;
-/// Bytes of keys and values after which a batch ends early, so that long values neither fill memory nor hold
-/// writers up.
+/// Bytes of keys and values after which a batch ends early, so that long ones neither fill memory
+/// nor hold writers up.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
 /// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the

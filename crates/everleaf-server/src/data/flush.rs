@@ -2,7 +2,8 @@
 //!
 //! Of each database a number is kept, and one of all together: what was stored by a write with a
 //! lesser number is not there. To empty a database is to raise its number to the next one of the
-//! sequence, and to empty all is to raise the common one; the sweep gives the room back. memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
+//! sequence, and to empty all is to raise the common one; the sweep gives the room back.
+//! memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
 //! behind that moment raises the number before it does anything else. Both are words of the store,
 //! so both hold after a crash. All of these words are made when a pool is served first: a full pool
 //! takes a word that replaces another one, and no new one.

@@ -18,8 +18,8 @@ use super::work::Work;
 
 /// Keys that are looked at in one step.
 const LOOKED_AT: usize = 2048;
-/// Rows that are removed as one batch, so that no request waits for more, and that its log fits into
-/// one chunk.
+/// Rows that are removed as one batch, so that no request waits for more, and that its log fits
+/// into one chunk.
 const BATCH: usize = 160;
 /// Batches of one step.
 const BATCHES: usize = 64;
