@@ -84,8 +84,8 @@ fn pools(engine: Engine) -> Vec<Case> {
                 .with_budget(8),
         );
     }
-    // Ten keys of a chunk each fill the smallest pool, or fewer; a leaf is split before its new key
-    // is refused.
+    // Seven keys of a chunk each fill the smallest pool, or fewer; a leaf is split before its new
+    // key is refused.
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
     let keys = long_keys(engine, long);
     let fill = lines((1..=keys).map(|i| format!("insert {} {i}", long(i))));
@@ -98,7 +98,7 @@ fn pools(engine: Engine) -> Vec<Case> {
     if engine.most_value_words() < 14 {
         // The first short key is the first of its size, and takes a chunk that is not there; where
         // separators are short records too it does not, but another long one does.
-        let first = if keys < 10 { long(keys + 1) } else { "5".to_owned() };
+        let first = if keys < 7 { long(keys + 1) } else { "5".to_owned() };
         let script = format!(
             "{fill}explore\ninsert {first} 1\ninsert 6 1\nremove {}\nreopen\ninsert 7 1\n",
             long(keys - 2)
@@ -420,8 +420,8 @@ fn allocators() -> Vec<Case> {
             &reopened,
         ),
         // Of twelve chunks three are held back. The table of the smallest pool has lines for more
-        // chunks: its extent becomes longer. A
-        // run that is larger than these needs another extent, which is lengthened next.
+        // chunks: its extent becomes longer. A run that is larger than these needs another extent,
+        // which is lengthened next.
         Case::allocating("growth whose caller gives up", &[a(Action::Run(0, 8))], &grown)
             .in_pool(64 << 10, 128 << 10),
         Case::allocating("growth by an extent, and of this", &[a(Action::Run(0, 8))], &extended)
