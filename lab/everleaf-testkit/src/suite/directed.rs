@@ -368,7 +368,7 @@ fn allocators() -> Vec<Case> {
     ];
     let grown = [
         a(Action::RefusedRun(3)),
-        b(Action::Run(1, 2)),
+        b(Action::Run(1, 5)), // More than the four chunks that there were: it takes new ones.
         b(Action::Record(0, 100)),
         a(Action::FreeRun(1)),
     ];
