@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use everleaf_pool::Audit;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{
     CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, KeyKind, LinkSteps,
@@ -12,27 +12,59 @@ use crate::{
 
 /// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
 /// visitor of a scan runs under the lock and must not call the index.
-pub struct Serialized<T>(RwLock<T>);
+pub struct Serialized<T> {
+    engine: RwLock<T>,
+    relax: Option<Relax>,
+}
+
+/// What a thread does in each turn of waiting.
+type Relax = Box<dyn Fn() + Send + Sync>;
 
 impl<T> Serialized<T> {
     /// Puts an engine behind a lock.
     pub const fn new(engine: T) -> Self {
-        Self(RwLock::new(engine))
+        Self { engine: RwLock::new(engine), relax: None }
+    }
+
+    /// The same, for threads that a scheduler lets run one at a time: who waits for the lock calls
+    /// `relax` in turns.
+    pub fn waiting(engine: T, relax: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { engine: RwLock::new(engine), relax: Some(Box::new(relax)) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, T> {
+        let Some(relax) = &self.relax else { return self.engine.read() };
+        loop {
+            match self.engine.try_read() {
+                Some(guard) => return guard,
+                None => relax(),
+            }
+        }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let Some(relax) = &self.relax else { return self.engine.write() };
+        loop {
+            match self.engine.try_write() {
+                Some(guard) => return guard,
+                None => relax(),
+            }
+        }
     }
 }
 
 impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn value_words(&self) -> usize {
-        self.0.read().value_words()
+        self.read().value_words()
     }
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.0.read().get_words(key, value)
+        self.read().get_words(key, value)
     }
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.0.read().get_many(keys, values)
+        self.read().get_many(keys, values)
     }
     fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.0.write().insert_words(key, value)
+        self.write().insert_words(key, value)
     }
     fn update_words(
         &self,
@@ -40,7 +72,7 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
         value: &[u64],
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
-        self.0.write().update_words(key, value, old)
+        self.write().update_words(key, value, old)
     }
     fn upsert_words(
         &self,
@@ -48,13 +80,13 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
         value: &[u64],
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
-        self.0.write().upsert_words(key, value, old)
+        self.write().upsert_words(key, value, old)
     }
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.0.write().remove_words(key, old)
+        self.write().remove_words(key, old)
     }
     fn links(&self) -> Links {
-        self.0.read().links()
+        self.read().links()
     }
     fn link(
         &self,
@@ -62,7 +94,7 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
-        self.0.write().link(key, new, steps)
+        self.write().link(key, new, steps)
     }
     fn scan(
         &self,
@@ -70,28 +102,28 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
-        self.0.read().scan(from, direction, visit)
+        self.read().scan(from, direction, visit)
     }
     fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
-        Some(self.0.get_mut())
+        Some(self.engine.get_mut())
     }
     fn len(&self) -> u64 {
-        self.0.read().len()
+        self.read().len()
     }
     fn statistics(&self) -> IndexStatistics {
-        self.0.read().statistics()
+        self.read().statistics()
     }
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
-        self.0.read().check(audit)
+        self.read().check(audit)
     }
     fn contract(&self) -> Contract {
         Contract::Strict
     }
     fn sync(&self) -> Result<(), IndexError> {
-        self.0.write().sync()
+        self.write().sync()
     }
     fn close(&self) -> Result<(), IndexError> {
-        self.0.write().close()
+        self.write().close()
     }
 }
 

@@ -8,8 +8,8 @@
 //! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
 //! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
 //! `epoch` (memory that follows epochs) · `lease` (workers for many threads) · `recover` (crash
-//! states of a worker's intent) · `record` (byte strings) · `guard` (lending them) · `roots` (where
-//! structures begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
+//! states of a worker's intent) · `record` (byte strings) · `pins` (threads that look at what others
+//! may free) · `guard` (lending records) · `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
@@ -30,6 +30,7 @@ mod layout;
 mod lease;
 mod listing;
 mod new_file;
+mod pins;
 mod pool;
 mod record;
 mod recover;
@@ -52,6 +53,7 @@ pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};
 pub use lease::{Lease, Workers, slot_of_thread, slots_of_thread};
 pub use listing::TablePart;
 pub use new_file::create_file;
+pub use pins::{Pinned, Pins};
 pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use recover::PendingLink;

@@ -152,6 +152,17 @@ engines! {
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
+        /// NV-Tree for many writers of `u64` keys; of byte strings one at a time.
+        NvTreeConcurrent = nvtree::Variant::Concurrent, {
+            name: "nvtree-c",
+            residence: Residence::Pool,
+            parameters: nvtree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
+        }
         /// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
         ClfTreeAppend = clftree::Variant::Append, {
             name: "clftree-append",
@@ -457,9 +468,9 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, nvtree, clftree-append, clftree-inplace, circtree, circtree-ls, \
-            fastfair, masstree, masstree-logging";
-        for name in ["bogus", "nvtree-c", "stx"] {
+            fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, circtree, \
+            circtree-ls, fastfair, masstree, masstree-logging";
+        for name in ["bogus", "lcbtree", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
         }

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use everleaf_pmem::{Media, site};
 
-use super::{Block, Chunks, Free, LISTED, OWNED, Pin, line_at, lock_relaxing, shadow, shadow_byte};
+use super::{Block, Chunks, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
 use crate::classes::Usage;
 use crate::layout::{CHUNK, WORKER_SLOTS};
+use crate::pins::Pin;
 use crate::{Corruption, PoolError};
 
 /// The smallest reserve (see `reserve.rs`), in chunks: a batch of two records, and its log.

@@ -26,7 +26,6 @@ pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;
 use self::limbo::Limbo;
-pub(crate) use self::limbo::{PIN_SLOTS, Pin};
 use self::spare::Spares;
 pub(crate) use self::unpublished::Unpublished;
 use crate::classes::{Class, Usage};

@@ -4,23 +4,47 @@ use std::collections::BTreeMap;
 
 use everleaf_index::{CheckReport, IndexError};
 use everleaf_pmem::Media;
-use everleaf_pool::Audit;
+use everleaf_pool::{Audit, Pool};
 
 use super::NvTree;
-use super::layout::{Kind, LEAVES, ListHead};
+use super::layout::{Kind, LEAVES, ListHead, Shape};
 use super::leaf::{Leaf, tag_of};
 use super::scan::newest_of_each;
-use crate::support::groups::leaves_of;
+use crate::support::groups::{Groups, leaves_of};
 use crate::support::key::TreeKey;
+
+/// What a tree has in DRAM, as the check compares it with the pool.
+pub(super) struct Checked<'t, K: TreeKey, M: Media> {
+    pub pool: &'t Pool<M>,
+    pub shape: Shape,
+    /// Leaves, and their separators, in the order of the inner nodes.
+    pub places: Vec<(u64, K::Owned)>,
+    pub groups: &'t Groups,
+    /// Leaves that have left the list and may still be read.
+    pub limbo: Vec<u64>,
+    pub keys: u64,
+}
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Checks everything, and reports every block that the tree has.
     pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        let place = |place: &_| (self.inner.leaf(*place), self.inner.lower_bound(*place));
+        let places = std::iter::successors(Some(self.inner.first()), |at| self.inner.next(*at));
+        let places = places.map(|at| place(&at)).collect();
+        let (pool, shape, groups, keys) = (&*self.pool, self.shape, &self.groups, self.keys);
+        let checked = Checked::<K, M> { pool, shape, places, groups, limbo: Vec::new(), keys };
+        checked.check(self.inner.check(), audit)
+    }
+}
+
+impl<K: TreeKey, M: Media> Checked<'_, K, M> {
+    /// Checks everything but the inner nodes, of which `inner` says what is wrong.
+    pub fn check(&self, inner: Vec<String>, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
-        let sentences = self.inner.check().into_iter();
+        let sentences = inner.into_iter();
         report.violations.extend(sentences.map(|sentence| format!("I6: inner nodes: {sentence}")));
-        let in_tree = self.check_list(audit, &mut report)?;
-        self.check_groups(&in_tree, audit, &mut report)?;
+        self.check_list(audit, &mut report)?;
+        self.check_groups(audit, &mut report)?;
         if report.keys != self.keys {
             let (found, counted) = (report.keys, self.keys);
             report.violations.push(format!("I10: {found} keys found, {counted} were counted"));
@@ -28,39 +52,32 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         Ok(report)
     }
 
-    /// I5, I6, I9 and what each leaf must keep; the leaves of the list.
-    fn check_list(
-        &self,
-        audit: &mut Audit,
-        report: &mut CheckReport,
-    ) -> Result<Vec<u64>, IndexError> {
+    fn leaf(&self, offset: u64) -> Result<Leaf<'_>, IndexError> {
+        Leaf::at(self.pool.media().region(), offset, self.shape)
+    }
+
+    /// I5, I6, I9 and what each leaf must keep.
+    fn check_list(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
         let media = self.pool.media();
-        let mut in_tree = Vec::new();
         let mut link = media.load(&self.pool.index_root::<ListHead>()?.first);
-        let mut place = Some(self.inner.first());
-        while let Some(here) = place {
-            let offset = self.inner.leaf(here);
-            if link.offset() != offset {
+        for (at, (offset, lower)) in self.places.iter().enumerate() {
+            if link.offset() != *offset {
                 report.violations.push(format!(
                     "I6: the list leads to {:#x}, the inner nodes to {offset:#x}",
                     link.offset()
                 ));
             }
-            let leaf = self.leaf(offset)?;
-            let next = self.inner.next(here);
-            let lower = self.inner.lower_bound(here);
-            let upper = next.map(|next| self.inner.lower_bound(next));
-            self.check_bound(leaf, &lower, here.is_first(), audit, report);
-            self.check_leaf(leaf, &lower, upper.as_ref(), here.is_first(), audit, report)?;
+            let leaf = self.leaf(*offset)?;
+            let upper = self.places.get(at + 1).map(|(_, upper)| upper);
+            self.check_bound(leaf, lower, at == 0, audit, report);
+            self.check_leaf(leaf, lower, upper, at == 0, audit, report)?;
             link = media.load(&leaf.head.next);
-            in_tree.push(offset);
-            place = next;
         }
         if !link.is_null() {
             let offset = link.offset();
             report.violations.push(format!("I6: the list goes on at {offset:#x}"));
         }
-        Ok(in_tree)
+        Ok(())
     }
 
     /// I5, I6.
@@ -164,23 +181,20 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     }
 
     /// I7, I8: every leaf of every run is in the list or free, and free leaves are clean.
-    fn check_groups(
-        &self,
-        in_tree: &[u64],
-        audit: &mut Audit,
-        report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
-        let media = self.pool.media();
-        let (mut in_tree, mut free) = (in_tree.to_vec(), self.groups.free().to_vec());
-        in_tree.sort_unstable();
-        free.sort_unstable();
+    fn check_groups(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+        let sorted = |mut leaves: Vec<u64>| {
+            leaves.sort_unstable();
+            leaves
+        };
+        let in_tree = sorted(self.places.iter().map(|(offset, _)| *offset).collect());
+        let (free, limbo) = (sorted(self.groups.free().to_vec()), sorted(self.limbo.clone()));
         let mut found = |sentence: String| report.violations.push(sentence);
         let runs = self.pool.runs(LEAVES)?;
         if runs.len() != self.groups.all().len() {
             let known = self.groups.all().len();
             found(format!("I7: the pool has {} runs, the tree knows {known}", runs.len()));
         }
-        if free.is_empty() {
+        if free.is_empty() && limbo.is_empty() {
             found("I7: no leaf is free".to_owned());
         }
         let mut leaves = 0;
@@ -189,21 +203,16 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             let mut used = 0;
             for offset in leaves_of(group.run, self.shape.leaf_bytes()) {
                 leaves += 1;
-                let tree = in_tree.binary_search(&offset).is_ok();
-                let listed = free.binary_search(&offset).is_ok();
-                used += u64::from(tree);
-                if tree == listed {
+                let places = [&in_tree, &free, &limbo];
+                let [tree, listed, kept] = places.map(|set| set.binary_search(&offset).is_ok());
+                used += u64::from(tree || kept);
+                if u8::from(tree) + u8::from(listed) + u8::from(kept) != 1 {
                     found(format!(
                         "I7: the leaf at {offset:#x} is both in the list and free, or neither"
                     ));
                 }
                 if K::RECORDS && !tree {
-                    let leaf = self.leaf(offset)?;
-                    let words = (0..self.shape.slots()).map(|slot| media.load(leaf.key(slot)));
-                    let pointers = words.filter(|word| *word != 0).count();
-                    if pointers > 0 || media.load(&leaf.head.lower_bound) != 0 {
-                        found(format!("I8: the free leaf at {offset:#x} has pointers"));
-                    }
+                    self.check_free(offset, &mut found)?;
                 }
             }
             if used != group.used {
@@ -211,9 +220,20 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
                 found(format!("I7: the group at {at:#x} has {used} leaves in use, not {counted}"));
             }
         }
-        if leaves != in_tree.len() + free.len() {
-            let (tree, free) = (in_tree.len(), free.len());
+        if leaves != in_tree.len() + free.len() + limbo.len() {
+            let (tree, free) = (in_tree.len(), free.len() + limbo.len());
             found(format!("I7: {leaves} leaves, {tree} of them in the list, {free} free"));
+        }
+        Ok(())
+    }
+
+    /// I8 of a free leaf.
+    fn check_free(&self, offset: u64, found: &mut impl FnMut(String)) -> Result<(), IndexError> {
+        let (media, leaf) = (self.pool.media(), self.leaf(offset)?);
+        let words = (0..self.shape.slots()).map(|slot| media.load(leaf.key(slot)));
+        let pointers = words.filter(|word| *word != 0).count();
+        if pointers > 0 || media.load(&leaf.head.lower_bound) != 0 {
+            found(format!("I8: the free leaf at {offset:#x} has pointers"));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::NvTree;
+use super::concurrent::{ConcurrentNvTree, LOCKS};
 use super::layout::{MAX_VALUE_WORDS, Shape};
 use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
@@ -38,6 +39,8 @@ pub const PARAMETERS: &[&str] =
 pub enum Variant {
     /// For one thread at a time.
     Serial,
+    /// For many threads.
+    Concurrent,
 }
 
 impl TreeFamily for Variant {
@@ -50,12 +53,13 @@ impl TreeFamily for Variant {
         pool: &Arc<Pool<M>>,
         opening: Opening,
     ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, opening.shutdown)
+        open(pool, self, opening.shutdown)
     }
 }
 
 /// Opens the tree in a pool whose format has its [`Parameters`], left by `shutdown`; makes an empty
-/// tree in a fresh pool, where a crash on the way leaves an empty tree or none.
+/// tree in a fresh pool, where a crash on the way leaves an empty tree or none. What is durable is
+/// the same of both variants. Byte-string keys always have the tree for one thread, behind a lock.
 ///
 /// # Errors
 /// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
@@ -66,17 +70,17 @@ impl TreeFamily for Variant {
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Hardware, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::nvtree::{OFFER, Parameters, TUNED, open};
+/// use everleaf_trees::nvtree::{OFFER, Parameters, TUNED, Variant, open};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..TUNED };
 /// let format = Format {
-///     engine: "nvtree".into(),
+///     engine: "nvtree-c".into(),
 ///     key_type: KeyType::U64,
 ///     parameters: OFFER.pack(parameters),
 /// };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
 /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
-/// let tree = open::<U64Keys, _>(&pool, Shutdown::Clean)?;
+/// let tree = open::<U64Keys, _>(&pool, Variant::Concurrent, Shutdown::Clean)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.update(7, 71)?, Some(70));
 /// assert_eq!(tree.get(7)?, Some(71));
@@ -84,8 +88,24 @@ impl TreeFamily for Variant {
 /// ```
 pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
+    variant: Variant,
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
+    let (parameters, shape) = sizes_of(pool)?;
+    if variant == Variant::Concurrent && !K::RECORDS {
+        let tree = ConcurrentNvTree::<K, M>::open(pool, shape, parameters, shutdown, LOCKS)?;
+        return Ok(Box::new(tree));
+    }
+    let tree = NvTree::<K, M>::open(pool, shape, parameters, shutdown)?;
+    if variant == Variant::Concurrent && M::SCHEDULED {
+        let pool = Arc::clone(pool);
+        return Ok(Box::new(Serialized::waiting(tree, move || pool.media().relax())));
+    }
+    Ok(Box::new(Serialized::new(tree)))
+}
+
+/// The sizes that the format of a pool has.
+pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape), IndexError> {
     let parameters = OFFER.unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
     let shape = Shape::new(slots, words).ok_or_else(|| IndexError::Parameter {
@@ -93,6 +113,5 @@ pub fn open<K: TreeKey, M: Media>(
         value: parameters.leaf_slots,
         offered: format!("{SLOTS:?}"),
     })?;
-    let tree = NvTree::<K, M>::open(pool, shape, parameters, shutdown)?;
-    Ok(Box::new(Serialized::new(tree)))
+    Ok((parameters, shape))
 }

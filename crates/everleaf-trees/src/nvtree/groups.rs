@@ -23,16 +23,25 @@ pub(super) fn take<K: TreeKey, M: Media>(
 ) -> Result<[u64; 2], IndexError> {
     let needed = if growing { count.max(2) } else { count };
     while groups.free().len() < needed {
-        groups.grow(worker, |media, offset| {
-            if K::RECORDS {
-                let leaf = Leaf::at(media.region(), offset, shape);
-                leaf.into_iter().for_each(|leaf| clear(media, leaf));
-            }
-        })?;
+        grow::<K, M>(groups, worker, shape)?;
     }
     let mut taken = [0; 2];
     taken[..count.min(2)].fill_with(|| groups.pop().unwrap_or_default());
     Ok(taken)
+}
+
+/// Takes a group from the pool.
+pub(super) fn grow<K: TreeKey, M: Media>(
+    groups: &mut Groups,
+    worker: &mut Worker<M>,
+    shape: Shape,
+) -> Result<(), IndexError> {
+    groups.grow(worker, |media, offset| {
+        if K::RECORDS {
+            let leaf = Leaf::at(media.region(), offset, shape);
+            leaf.into_iter().for_each(|leaf| clear(media, leaf));
+        }
+    })
 }
 
 /// Makes the bound and the key words of a leaf of an unpublished run null (G1).

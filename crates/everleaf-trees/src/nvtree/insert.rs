@@ -6,54 +6,62 @@
 //! key already. In a full leaf the change goes into the leaves that take its place (`split`).
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, site};
-use everleaf_pool::{PoolError, Worker};
+use everleaf_pmem::{Media, PCell, site};
+use everleaf_pool::PoolError;
 
 use super::NvTree;
 use super::layout::{Fill, Kind, Mark};
 use super::leaf::{Leaf, tag_of};
+use super::plan::Change;
 use super::search::Newest;
-use super::split::Change;
+use super::steps::{Alone, Done, Steps};
 use crate::support::key::{KeyHash, TreeKey};
 
 /// An element to append.
-pub(super) struct Element<'k, 'v, K: TreeKey> {
-    pub key: K::Ref<'k>,
+pub(super) struct Element<'v> {
     pub hash: KeyHash,
     /// The slot of the key's newest element, which has its record.
     pub known: Option<usize>,
     /// None: the key is removed.
     pub value: Option<&'v [u64]>,
+    /// The first word of the value that it had, for the steps of others.
+    pub old: Option<u64>,
 }
 
-/// Appends an element to a leaf that is not full, and whose fill is `after` then. If the pool is
-/// full nothing has changed.
+/// Appends an element to a leaf that is not full, and whose fill is `after` then; `place` writes
+/// the key word of a key that the leaf has no record of. No other thread changes the leaf. After an
+/// error nothing has changed.
 #[inline(always)]
-pub(super) fn append<K: TreeKey, M: Media>(
-    worker: &mut Worker<M>,
+pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
     media: &M,
     leaf: Leaf<'_>,
-    element: &Element<'_, '_, K>,
+    element: &Element<'_>,
     after: Fill,
-) -> Result<(), IndexError> {
+    place: impl FnOnce(&PCell) -> Result<(), IndexError>,
+    steps: &mut S,
+) -> Result<Done, IndexError> {
     let slot = after.count() - 1;
     // P1: the element. Crash: it is behind the count and means nothing; its key word is null, or a
     // copy of another element's, or the only one that leads to its record, which recovery frees.
     match element.known {
         Some(known) => media.store(leaf.key(slot), media.load(leaf.key(known))),
-        None => K::place(worker, leaf.key(slot), element.key)?,
+        None => place(leaf.key(slot))?,
     }
+    steps.prepare(element.old)?;
     let kind = if element.value.is_some() { Kind::Present } else { Kind::Removed };
     media.store(leaf.mark(slot), Mark::new(kind, tag_of::<K>(element.hash)));
     let words = element.value.map_or(0, <[u64]>::len); // A removal has none.
     leaf.store_value(media, slot, element.value.unwrap_or_default());
     leaf.flush_element(media, site!("nvtree.append.P1.element"), slot, words);
     media.fence(site!("nvtree.append.P1.fence"));
-    // P2 COMMIT: the count and the live keys in one word. Crash: the element is there or not.
+    // P2 COMMIT: the count and the live keys in one word, with the rest of the steps. Crash: the
+    // element is there or not; the steps in any mixture with it, and what they have prepared tells
+    // recovery where to look. Other threads see the count before it is durable: see `concurrent`.
     media.store(&leaf.head.fill, after);
     media.flush(site!("nvtree.append.P2.fill"), &leaf.head.fill);
+    let completed = steps.complete();
     media.fence(site!("nvtree.append.P2.fence"));
-    Ok(())
+    Ok(Done(completed))
 }
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
@@ -113,8 +121,10 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             let after = if is_live { fill.with_value() } else { fill.with_key() };
             let media = self.pool.media();
             let leaf = Leaf::at(media.region(), offset, self.shape)?;
-            let element = Element::<K> { key, hash, known, value: Some(value) };
-            append(&mut self.worker, media, leaf, &element, after)?;
+            let element = Element { hash, known, value: Some(value), old: None };
+            let worker = &mut self.worker;
+            let place = |cell: &PCell| K::place(worker, cell, key);
+            append::<K, M, _>(media, leaf, &element, after, place, &mut Alone)?.0?;
         } else {
             self.make_room(key, &Change::Put { known, hash, value })?;
         }

@@ -30,8 +30,8 @@
 //!   first leaf's bound is the least key of all, and that leaf never leaves the list but for one
 //!   with the same bound. Of valid elements as many as the limit are not more than it: the leaf is
 //!   not split; of a sibling's elements as many as the limit: it is merged.
-//! * **Reclamation.** A leaf that has left the list, durably, is free at once: one thread at a time
-//!   uses the tree. Which leaves are free is known in DRAM only; to recovery every leaf outside the
+//! * **Reclamation.** A leaf that has left the list, durably, is free at once where one thread at a
+//!   time uses the tree. Which leaves are free is known in DRAM only; to recovery every leaf outside the
 //!   list is. Runs of leaves without any in the list go back to the pool.
 //! * **Leaks.** None, for leaves are not allocated but taken from runs that the pool lists. A
 //!   record of a byte-string key belongs to the leaf whose elements lead to it, all elements of the
@@ -84,14 +84,21 @@
 //! * **A mark has a hash of a byte-string key**, else every element read would be a miss.
 //! * **Parents have as many keys as pointers**: the first repeats what is above.
 //!
+//! # Two trees
+//! This one is for one thread at a time. `concurrent` is for many, of `u64` keys, over the same
+//! leaves and by the same sequences.
+//!
 //! # Map of the files
 //! `layout` (every persistent byte) · `leaf` (its cells by slot) · `groups` (memory of leaves) ·
 //! `inner` (inner nodes) · `search` `scan` · `insert` (appending, too) `update` `remove` · `split`
-//! (split, replace, merge, unlink) · `retire` (leaves that have left the list) · `recover` (crash
-//! states and opening) · `check` (I1 to I10) · `engine` (for the
-//! table of engines) · `format` (for docs/format.md).
+//! (split, replace, merge, unlink) · `plan` (what takes a full leaf's place) · `publish` (writing it
+//! and leading to it) · `steps` (what others make durable with a change) · `retire` (leaves that
+//! have left the list) · `recover` (crash states and opening) · `check` (I1 to I10) · `concurrent`
+//! (the tree for many threads) · `engine` (for the table of engines) · `format` (for
+//! docs/format.md).
 
 mod check;
+mod concurrent;
 pub(crate) mod engine;
 mod format;
 mod groups;
@@ -99,12 +106,15 @@ mod inner;
 mod insert;
 mod layout;
 mod leaf;
+mod plan;
+mod publish;
 mod recover;
 mod remove;
 mod retire;
 mod scan;
 mod search;
 mod split;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod update;

@@ -31,12 +31,10 @@ use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
-    /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown no pointer
-    /// needs a look.
+    /// Opens what the pool holds; an empty tree if it is fresh.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
-    /// room for one group of leaves.
+    /// As [`Leaves::find`].
     pub(super) fn open(
         pool: &Arc<Pool<M>>,
         shape: Shape,
@@ -44,11 +42,41 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         shutdown: Shutdown,
     ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
+        let found = Leaves::find::<K, M>(pool, &mut worker, shape, parameters, shutdown)?;
+        let bounds = found.bounds::<K, M>(pool, shape);
+        let inner = Inner::build(parameters.inner_keys as usize, pool.media().dram(), bounds)?;
+        let Leaves { groups, keys, .. } = found;
+        Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, keys })
+    }
+}
+
+/// What the pool holds of a tree.
+pub(super) struct Leaves {
+    /// Those of the list, in its order.
+    list: Vec<u64>,
+    pub groups: Groups,
+    pub keys: u64,
+}
+
+impl Leaves {
+    /// Ends what a crash cut, and makes the first leaf of a fresh pool. After a clean shutdown no
+    /// pointer needs a look.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
+    /// room for one group of leaves.
+    pub fn find<K: TreeKey, M: Media>(
+        pool: &Pool<M>,
+        worker: &mut Worker<M>,
+        shape: Shape,
+        parameters: Parameters,
+        shutdown: Shutdown,
+    ) -> Result<Self, IndexError> {
         let runs = pool.runs(LEAVES)?;
         let mut list = List::follow(pool, &runs, shape)?;
         let free = list.others();
         if K::RECORDS && shutdown == Shutdown::Crash {
-            clean::<K, M>(pool, &mut worker, shape, &list.leaves, &free)?;
+            clean::<K, M>(pool, worker, shape, &list.leaves, &free)?;
         }
         let leaf_bytes = shape.leaf_bytes();
         let groups = runs.iter().map(|run| Group { run: *run, used: list.used_in(*run) }).collect();
@@ -60,20 +88,27 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             parameters.group_bytes.max(2 * leaf_bytes), // One of two leaves stays free.
         );
         if list.leaves.is_empty() {
-            let [offset, _] = groups::take::<K, M>(&mut groups, &mut worker, shape, 1, true)?;
+            let [offset, _] = groups::take::<K, M>(&mut groups, worker, shape, 1, true)?;
             make_first(pool, Leaf::at(pool.media().region(), offset, shape)?)?;
             list.leaves.push(offset);
         }
-        let bounds = list.leaves.iter().map(|offset| {
+        Ok(Self { list: list.leaves, groups, keys: list.keys })
+    }
+
+    /// The lower bounds of the leaves, and the leaves.
+    pub fn bounds<K: TreeKey, M: Media>(
+        &self,
+        pool: &Pool<M>,
+        shape: Shape,
+    ) -> impl Iterator<Item = Result<(K::Owned, u64), IndexError>> {
+        self.list.iter().map(move |offset| {
             let leaf = Leaf::at(pool.media().region(), *offset, shape)?;
             let word = pool.media().load(&leaf.head.lower_bound);
-            if list.leaves.first() == Some(offset) && word != 0 {
+            if self.list.first() == Some(offset) && word != 0 {
                 return Err(leaf.damaged("the first leaf does not begin with the least key"));
             }
             Ok((K::to_owned(K::read_bound(&pool.pin(), word)?), *offset))
-        });
-        let inner = Inner::build(parameters.inner_keys as usize, pool.media().dram(), bounds)?;
-        Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, keys: list.keys })
+        })
     }
 }
 

@@ -10,7 +10,8 @@ use everleaf_pmem::Media;
 use super::NvTree;
 use super::insert::{Element, append};
 use super::leaf::Leaf;
-use super::split::Change;
+use super::plan::Change;
+use super::steps::Alone;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
@@ -27,8 +28,11 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         } else if fill.count() < self.shape.slots() {
             let media = self.pool.media();
             let leaf = Leaf::at(media.region(), offset, self.shape)?;
-            let element = Element::<K> { key, hash, known: Some(slot), value: None };
-            append(&mut self.worker, media, leaf, &element, fill.with_removal())?;
+            let (known, value) = (Some(slot), None);
+            let element = Element { hash, known, value, old: None };
+            // The key's record is known.
+            let after = fill.with_removal();
+            append::<K, M, _>(media, leaf, &element, after, |_| Ok(()), &mut Alone)?.0?;
         } else {
             self.make_room(key, &Change::Remove)?;
         }

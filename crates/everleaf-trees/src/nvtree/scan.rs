@@ -43,7 +43,7 @@ pub(super) fn newest_of_each<'p, K: TreeKey, M: Media>(
 }
 
 /// The part of sorted entries that lies on this side of the bound.
-fn within<'e, 'p, K: TreeKey>(
+pub(super) fn within<'e, 'p, K: TreeKey>(
     entries: &'e [Entry<'p, K>],
     bound: Bound<K::Ref<'_>>,
     direction: Direction,
@@ -60,6 +60,28 @@ fn within<'e, 'p, K: TreeKey>(
     });
     let (before, after) = entries.split_at(middle);
     if direction == Direction::Forward { after } else { before }
+}
+
+/// Shows those of sorted entries whose keys are live; `words` is room for a value.
+pub(super) fn show<K: TreeKey, M: Media>(
+    media: &M,
+    leaf: Leaf<'_>,
+    entries: &[Entry<'_, K>],
+    direction: Direction,
+    words: &mut [u64],
+    visit: &mut Visit<'_, K>,
+) -> ControlFlow<()> {
+    let mut show = |entry: &Entry<'_, K>| {
+        if entry.kind == Kind::Removed {
+            return ControlFlow::Continue(());
+        }
+        leaf.read_value(media, entry.slot, words);
+        visit(entry.key, words)
+    };
+    match direction {
+        Direction::Forward => entries.iter().try_for_each(&mut show),
+        Direction::Backward => entries.iter().rev().try_for_each(&mut show),
+    }
 }
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
@@ -92,18 +114,8 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             }
             let records = self.pool.pin();
             let entries = newest_of_each::<K, M>(&records, leaf, leaf.fill(media)?)?;
-            let mut show = |entry: &Entry<'_, K>| {
-                if entry.kind == Kind::Removed {
-                    return ControlFlow::Continue(());
-                }
-                leaf.read_value(media, entry.slot, words);
-                visit(entry.key, words)
-            };
             let entries = within::<K>(&entries, bound, direction);
-            let shown = match direction {
-                Direction::Forward => entries.iter().try_for_each(&mut show),
-                Direction::Backward => entries.iter().rev().try_for_each(&mut show),
-            };
+            let shown = show::<K, M>(media, leaf, entries, direction, words, visit);
             if shown.is_break() {
                 break;
             }

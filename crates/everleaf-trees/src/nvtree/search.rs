@@ -15,7 +15,7 @@ use super::leaf::Leaf;
 use crate::support::key::{KeyHash, TreeKey};
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 
 /// The newest element of a key.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +54,19 @@ pub(super) struct Found<'p> {
     pub newest: Option<Newest>,
 }
 
+impl Newest {
+    /// The slot of the key's value, if it is there.
+    #[inline(always)]
+    pub fn live_slot(self) -> Option<usize> {
+        (self.kind == Kind::Present).then_some(self.slot)
+    }
+}
+
 impl Found<'_> {
     /// The slot of the key's value, if it is there.
     #[inline(always)]
     pub fn live_slot(&self) -> Option<usize> {
-        self.newest.filter(|newest| newest.kind == Kind::Present).map(|newest| newest.slot)
+        self.newest.and_then(Newest::live_slot)
     }
 }
 

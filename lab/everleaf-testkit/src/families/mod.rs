@@ -82,6 +82,8 @@ pub(crate) enum Needs {
     SeveralLines,
     /// A store above.
     Store,
+    /// Several threads.
+    Threads,
     /// A media that promises whole lines.
     WholeLines,
     /// Another engine of the same family.

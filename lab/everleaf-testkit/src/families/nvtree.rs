@@ -9,12 +9,15 @@ use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
 pub(super) const FAMILY: Family = Family {
-    members: &[Member {
-        engine: "nvtree",
-        folders: &["nvtree"],
-        needs: NEEDS,
-        meetings: Meetings::Plain,
-    }],
+    members: &[
+        Member { engine: "nvtree", folders: &["nvtree"], needs: NEEDS, meetings: Meetings::Plain },
+        Member {
+            engine: "nvtree-c",
+            folders: &["nvtree", "nvtree/concurrent"],
+            needs: CONCURRENT_NEEDS,
+            meetings: Meetings::Plain,
+        },
+    ],
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &[],
     directed: appended,
@@ -26,6 +29,18 @@ const NEEDS: &[(&str, Needs)] = &[
     ("nvtree.group.G1.", Needs::BytesKeys),
     ("nvtree.split.S3.", Needs::BytesKeys),
     ("nvtree.recover.R3.", Needs::BytesKeys),
+    ("nvtree.remove.U0.", Needs::OtherEngine),
+];
+
+/// Of byte strings it is the tree for one thread.
+const CONCURRENT_NEEDS: &[(&str, Needs)] = &[
+    ("nvtree.group.G1.", Needs::BytesKeys),
+    ("nvtree.split.S3.", Needs::BytesKeys),
+    ("nvtree.recover.R3.", Needs::BytesKeys),
+    ("nvtree.remove.U0.", Needs::Store),
+    ("nvtree.remove.U0.", Needs::U64Keys),
+    ("nvtree.find.H.", Needs::Threads),
+    ("nvtree.find.H.", Needs::U64Keys),
 ];
 
 const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[

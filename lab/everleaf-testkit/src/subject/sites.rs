@@ -83,6 +83,7 @@ impl EngineSubject {
             Needs::SeveralLines => self.parameters.leaf_slots.is_none_or(|slots| slots > 4),
             Needs::WholeLines => self.whole_lines,
             Needs::Store => self.level == Level::Store,
+            Needs::Threads => self.scenario.has_threads(),
             Needs::OtherEngine | Needs::ManyEpochs => false,
         }
     }

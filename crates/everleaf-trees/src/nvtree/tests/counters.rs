@@ -11,14 +11,17 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::super::open;
-use super::{Parameters, assert_sound, format_of};
+use super::{Parameters, VARIANTS, Variant, assert_sound, format_of};
 
-fn counted(leaf_slots: u64) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
+fn counted(
+    leaf_slots: u64,
+    variant: Variant,
+) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
     let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots, ..super::super::TUNED };
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
-    let tree = open::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
+    let tree = open::<U64Keys, _>(&pool, variant, Shutdown::Clean).unwrap();
     pool.media().reset();
     (pool, tree)
 }
@@ -37,7 +40,11 @@ fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
 
 #[test]
 fn an_append_flushes_its_lines_and_the_count() {
-    let (pool, tree) = counted(32);
+    VARIANTS.into_iter().for_each(appends);
+}
+
+fn appends(variant: Variant) {
+    let (pool, tree) = counted(32, variant);
     // Elements of 24 bytes: the third and the sixth of eight lie in two lines.
     let expected = [2, 2, 3, 2, 2, 3, 2, 2];
     for (key, flushes) in (0..).zip(expected) {
@@ -56,7 +63,11 @@ fn an_append_flushes_its_lines_and_the_count() {
 
 #[test]
 fn changes_of_the_list_of_leaves_have_one_commit_word() {
-    let (pool, tree) = counted(32);
+    VARIANTS.into_iter().for_each(changes);
+}
+
+fn changes(variant: Variant) {
+    let (pool, tree) = counted(32, variant);
     let fill = |keys: std::ops::Range<u64>| {
         keys.for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
         flushes_and_fences(&pool);
@@ -75,12 +86,12 @@ fn changes_of_the_list_of_leaves_have_one_commit_word() {
 }
 
 /// Lines an insertion, for each size of the element array; rows of docs/trees/nvtree.md.
-fn lines_an_insertion(keys: u64) {
+fn lines_an_insertion(keys: u64, variant: Variant) {
     let seed = 24;
-    println!("{keys} uniform keys, seed {seed}");
+    println!("{variant:?}: {keys} uniform keys, seed {seed}");
     for slots in [21, 32, 42, 85, 170] {
         let mut random = StdRng::seed_from_u64(seed);
-        let (pool, tree) = counted(slots);
+        let (pool, tree) = counted(slots, variant);
         (0..keys).for_each(|_| assert!(tree.insert(random.random(), 1).unwrap()));
         assert_sound(&pool, &*tree);
         let (flushes, fences) = flushes_and_fences(&pool);
@@ -93,11 +104,11 @@ fn lines_an_insertion(keys: u64) {
 
 #[test]
 fn an_insertion_flushes_less_than_three_lines() {
-    lines_an_insertion(20_000);
+    VARIANTS.into_iter().for_each(|variant| lines_an_insertion(20_000, variant));
 }
 
 #[test]
 #[ignore = "a minute: prints the rows of docs/trees/nvtree.md"]
 fn a_million_insertions_flush_less_than_three_lines_each() {
-    lines_an_insertion(1_000_000);
+    lines_an_insertion(1_000_000, Variant::Serial);
 }

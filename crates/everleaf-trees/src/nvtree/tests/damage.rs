@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::super::layout::{Fill, LeafHead, ListHead};
 use super::super::open;
-use super::{Parameters, TINY, assert_sound, format_of, opened};
+use super::{Parameters, TINY, VARIANTS, Variant, assert_sound, format_of, opened};
 use crate::support::key::TestKey;
 
 const BYTES: u64 = 128 << 10;
@@ -20,11 +20,11 @@ const BYTES: u64 = 128 << 10;
 type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
 /// A tree of some 60 keys in a pool that was not closed.
-fn grown<K: TestKey>(parameters: Parameters) -> Opened<K> {
+fn grown<K: TestKey>(parameters: Parameters, variant: Variant) -> Opened<K> {
     let traced = Traced::new(BYTES, BYTES, 7).unwrap();
     traced.record(false, false);
     let pool = Pool::create(traced, &format_of::<K>(parameters)).unwrap();
-    let tree = opened::<K, _>(&pool);
+    let tree = opened::<K, _>(&pool, variant);
     let words = parameters.value_words as usize;
     for i in 0..80 {
         let key = K::make(i * 37 % 100);
@@ -37,17 +37,19 @@ fn grown<K: TestKey>(parameters: Parameters) -> Opened<K> {
     (pool, tree)
 }
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
+fn reopened<K: TestKey>(pool: &Pool<Traced>, variant: Variant) -> Result<Opened<K>, IndexError> {
     let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
     media.record(false, false);
     let (pool, _) = Pool::open(media)?;
-    let tree = open::<K, _>(&pool, Shutdown::Crash)?;
+    let tree = open::<K, _>(&pool, variant, Shutdown::Crash)?;
     Ok((pool, tree))
 }
 
 fn refused<K: TestKey>(pool: &Pool<Traced>, part: &str) {
-    let error = reopened::<K>(pool).map(drop).unwrap_err().to_string();
-    assert!(error.contains(part), "{error}");
+    for variant in VARIANTS {
+        let error = reopened::<K>(pool, variant).map(drop).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 fn problems<K: TestKey>(tree: &dyn Index<K>) -> String {
@@ -74,7 +76,11 @@ fn head(pool: &Pool<Traced>, leaf: u64) -> &LeafHead {
 
 #[test]
 fn a_fill_that_cannot_be_is_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    VARIANTS.into_iter().for_each(a_fill_that_cannot_be);
+}
+
+fn a_fill_that_cannot_be(variant: Variant) {
+    let (pool, tree) = grown::<U64Keys>(TINY, variant);
     let leaf = leaves(&pool)[2];
     for fill in [Fill::all_live(5), Fill::EMPTY.with_removal()] {
         pool.media().store(&head(&pool, leaf).fill, fill);
@@ -90,7 +96,11 @@ fn a_fill_that_cannot_be_is_found() {
 
 #[test]
 fn a_list_that_leads_astray_or_in_a_circle_is_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    VARIANTS.into_iter().for_each(a_list_that_leads_astray_or_in_a_circle);
+}
+
+fn a_list_that_leads_astray_or_in_a_circle(variant: Variant) {
+    let (pool, tree) = grown::<U64Keys>(TINY, variant);
     let found = leaves(&pool);
     let media = pool.media();
     let next = &head(&pool, found[3]).next;
@@ -118,7 +128,11 @@ fn a_list_that_leads_astray_or_in_a_circle_is_found() {
 
 #[test]
 fn elements_of_other_keys_and_kinds_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    VARIANTS.into_iter().for_each(elements_of_other_keys_and_kinds);
+}
+
+fn elements_of_other_keys_and_kinds(variant: Variant) {
+    let (pool, tree) = grown::<U64Keys>(TINY, variant);
     let leaf = leaves(&pool)[2];
     let cells = pool.media().region().cells(leaf + 64, 3).unwrap();
     let [mark, key] = [0, 1].map(|word| pool.media().load(&cells[word]));
@@ -135,7 +149,7 @@ fn elements_of_other_keys_and_kinds_are_found() {
 
 #[test]
 fn a_damaged_key_record_is_an_error_and_no_missing_key() {
-    let (pool, tree) = grown::<BytesKeys>(TINY);
+    let (pool, tree) = grown::<BytesKeys>(TINY, Variant::Serial);
     let media = pool.media();
     let leaf = leaves(&pool)[2];
     let record = media.load(&media.region().cells(leaf + 72, 1).unwrap()[0]);
@@ -149,10 +163,10 @@ fn a_damaged_key_record_is_an_error_and_no_missing_key() {
 
 /// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
 /// panic.
-fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
+fn fuzz<K: TestKey>(parameters: Parameters, variant: Variant, seed: u64) {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let (pool, _tree) = grown::<K>(parameters);
+    let (pool, _tree) = grown::<K>(parameters, variant);
     let image = pool.media().image();
     let mut opened_though_damaged = 0;
     let words = parameters.value_words as usize;
@@ -170,7 +184,7 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
         let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
         media.record(false, false);
         let Ok((pool, _)) = Pool::open(media) else { continue };
-        let Ok(tree) = open::<K, _>(&pool, Shutdown::Crash) else { continue };
+        let Ok(tree) = open::<K, _>(&pool, variant, Shutdown::Crash) else { continue };
         opened_though_damaged += 1;
         let _ = problems(&*tree);
         let all = &mut |_: K::Ref<'_>, _: &[u64]| ControlFlow::Continue(());
@@ -193,8 +207,10 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
 
 #[test]
 fn random_damage_never_panics() {
-    fuzz::<U64Keys>(TINY, 1);
-    fuzz::<U64Keys>(Parameters { value_words: 3, ..TINY }, 2);
-    fuzz::<BytesKeys>(TINY, 3);
-    fuzz::<BytesKeys>(Parameters { value_words: 2, ..TINY }, 4);
+    for variant in VARIANTS {
+        fuzz::<U64Keys>(TINY, variant, 1);
+        fuzz::<U64Keys>(Parameters { value_words: 3, ..TINY }, variant, 2);
+    }
+    fuzz::<BytesKeys>(TINY, Variant::Serial, 3);
+    fuzz::<BytesKeys>(Parameters { value_words: 2, ..TINY }, Variant::Serial, 4);
 }

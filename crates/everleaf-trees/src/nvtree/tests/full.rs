@@ -2,12 +2,12 @@
 
 use everleaf_index::{BytesKeys, U64Keys};
 
-use super::{Parameters, TINY, assert_sound, dram_pool, opened};
+use super::{Parameters, TINY, VARIANTS, Variant, assert_sound, dram_pool, opened};
 use crate::support::key::TestKey;
 
-fn fill_up<K: TestKey>(parameters: Parameters) {
+fn fill_up<K: TestKey>(parameters: Parameters, variant: Variant) {
     let pool = dram_pool::<K>(parameters, 64 << 10);
-    let tree = opened::<K, _>(&pool);
+    let tree = opened::<K, _>(&pool, variant);
     let numbers: Vec<u16> = (0..6000u16).map(|i| i.wrapping_mul(40_503)).collect();
     let mut present = Vec::new();
     for number in &numbers {
@@ -47,7 +47,9 @@ fn fill_up<K: TestKey>(parameters: Parameters) {
 #[test]
 fn a_full_pool_refuses_insertions_only_and_loses_nothing() {
     for leaf_slots in [4, 32] {
-        fill_up::<U64Keys>(Parameters { leaf_slots, ..TINY });
-        fill_up::<BytesKeys>(Parameters { leaf_slots, ..TINY });
+        for variant in VARIANTS {
+            fill_up::<U64Keys>(Parameters { leaf_slots, ..TINY }, variant);
+            fill_up::<BytesKeys>(Parameters { leaf_slots, ..TINY }, variant);
+        }
     }
 }

@@ -12,29 +12,38 @@ use everleaf_index::Index;
 use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
-use super::{OFFER, Parameters, open};
+use super::{OFFER, Parameters, Variant, open};
 use crate::support::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations change the list of leaves, spread parents, take or give
 /// back a group.
-pub(super) const TINY: Parameters =
+pub(in crate::nvtree) const TINY: Parameters =
     Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
-pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
+pub(in crate::nvtree) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
     Format { engine: "nvtree".into(), key_type: K::KEY_TYPE, parameters: OFFER.pack(parameters) }
 }
 
-pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
+pub(in crate::nvtree) fn dram_pool<K: TestKey>(
+    parameters: Parameters,
+    max_bytes: u64,
+) -> Arc<Pool<Dram>> {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
     Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
 }
 
-pub(super) fn opened<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Box<dyn Index<K>> {
-    open(pool, Shutdown::Crash).unwrap()
+/// Both trees of the family.
+pub(in crate::nvtree) const VARIANTS: [Variant; 2] = [Variant::Serial, Variant::Concurrent];
+
+pub(in crate::nvtree) fn opened<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Box<dyn Index<K>> {
+    open(pool, variant, Shutdown::Crash).unwrap()
 }
 
 /// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
+pub(in crate::nvtree) fn assert_sound<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
     let mut audit = Audit::new();
     let report = tree.check(&mut audit).unwrap();
     assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));

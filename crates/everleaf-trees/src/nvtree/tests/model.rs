@@ -8,7 +8,7 @@ use everleaf_pool::Shutdown;
 use proptest::prelude::*;
 
 use super::super::open;
-use super::{Parameters, TINY, assert_sound, dram_pool};
+use super::{Parameters, TINY, VARIANTS, Variant, assert_sound, dram_pool};
 use crate::support::key::TestKey;
 
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +69,12 @@ where
     }
 }
 
-fn run<K: TestKey>(parameters: Parameters, actions: &[Action])
+fn run<K: TestKey>(parameters: Parameters, variant: Variant, actions: &[Action])
 where
     Model<K>: SerialIndex<K>,
 {
     let pool = dram_pool::<K>(parameters, 64 << 20);
-    let mut tree = open::<K, _>(&pool, Shutdown::Clean).unwrap();
+    let mut tree = open::<K, _>(&pool, variant, Shutdown::Clean).unwrap();
     let mut model = Model::<K>::new();
     for action in actions {
         let (mut old, mut expected) = ([1], [1]);
@@ -115,7 +115,7 @@ where
             Action::Reopen(clean) => {
                 drop(tree);
                 let shutdown = if clean { Shutdown::Clean } else { Shutdown::Crash };
-                tree = open::<K, _>(&pool, shutdown).unwrap();
+                tree = open::<K, _>(&pool, variant, shutdown).unwrap();
             }
         }
         assert_eq!((old, tree.len()), (expected, model.len()));
@@ -139,16 +139,17 @@ proptest! {
         actions in actions(),
         size in prop::sample::select(SIZES),
         bytes: bool,
+        variant in prop::sample::select(&VARIANTS),
     ) {
         match bytes {
-            true => run::<BytesKeys>(size, &actions),
-            false => run::<U64Keys>(size, &actions),
+            true => run::<BytesKeys>(size, variant, &actions),
+            false => run::<U64Keys>(size, variant, &actions),
         }
     }
 }
 
 /// One key put, removed and put again, around the moment at which its leaf is full.
-fn one_key_comes_and_goes<K: TestKey>()
+fn one_key_comes_and_goes<K: TestKey>(variant: Variant)
 where
     Model<K>: SerialIndex<K>,
 {
@@ -158,13 +159,13 @@ where
             let round = [Action::Insert(25, 2), Action::Remove(25), Action::Upsert(25, 3)];
             let again = [Action::Update(25, 4), Action::Remove(25), Action::Reopen(false)];
             let cycle = round.into_iter().chain(again).cycle().take(rounds * 6 + 3);
-            run::<K>(TINY, &others.chain(cycle).collect::<Vec<_>>());
+            run::<K>(TINY, variant, &others.chain(cycle).collect::<Vec<_>>());
         }
     }
 }
 
 #[test]
 fn a_key_is_put_removed_and_put_again_around_a_full_leaf() {
-    one_key_comes_and_goes::<U64Keys>();
-    one_key_comes_and_goes::<BytesKeys>();
+    VARIANTS.into_iter().for_each(one_key_comes_and_goes::<U64Keys>);
+    one_key_comes_and_goes::<BytesKeys>(Variant::Serial);
 }

@@ -1,0 +1,156 @@
+//! Threads that look at what others may free.
+//!
+//! Each is *pinned* while it looks: the epoch in which it began stands in a slot of its own. What is
+//! taken out of a structure, so that no thread finds it any more, is kept with the
+//! [moment](Pins::moment) after that until the [horizon](Pins::horizon) has passed it: then every
+//! thread that was pinned at that moment has left.
+//!
+//! The order of a reader is: its slot, then the structure. That of a thread that frees is: the
+//! structure, then all slots. There is a full barrier between the two of each, so at least one of
+//! them sees the other. A thread that is pinned in an epoch after that in which something was freed
+//! cannot have found it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+use everleaf_pmem::Media;
+
+use crate::lease::slot_of_thread;
+
+/// Threads that can be pinned at a time, each in a slot. Those beyond are only counted.
+pub(crate) const PIN_SLOTS: usize = 64;
+/// A slot in which no thread is pinned.
+const VACANT: u64 = 0;
+
+/// Which threads are pinned, and since when.
+pub struct Pins {
+    epoch: CachePadded<AtomicU64>,
+    slots: [CachePadded<AtomicU64>; PIN_SLOTS],
+    /// Slots from this one on were never used.
+    used: AtomicUsize,
+    /// Threads that are pinned and found no slot. While there are any, nothing passes.
+    crowd: AtomicU64,
+}
+
+/// Where a thread is pinned.
+pub(crate) struct Pin(Option<usize>);
+
+/// A pinned thread, until this is dropped.
+pub struct Pinned<'p> {
+    pins: &'p Pins,
+    pin: Pin,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self {
+            epoch: CachePadded::new(AtomicU64::new(VACANT + 1)),
+            slots: [const { CachePadded::new(AtomicU64::new(VACANT)) }; PIN_SLOTS],
+            used: AtomicUsize::new(0),
+            crowd: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Pins {
+    /// Pins the calling thread. One atomic exchange.
+    #[inline]
+    pub fn enter<M: Media>(&self, media: &M) -> Pinned<'_> {
+        Pinned { pins: self, pin: self.pin(slot_of_thread(media, PIN_SLOTS)) }
+    }
+
+    /// Pins the calling thread. `first`: the slot that it tries first.
+    #[inline]
+    pub(crate) fn pin(&self, first: usize) -> Pin {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        for at in 0..PIN_SLOTS {
+            let slot = (first + at) % PIN_SLOTS;
+            let pinned = &self.slots[slot];
+            // The exchange is the full barrier between the slot and what is read afterwards.
+            if pinned.load(Ordering::Relaxed) == VACANT
+                && pinned
+                    .compare_exchange(VACANT, epoch, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+            {
+                if self.used.load(Ordering::Relaxed) <= slot {
+                    self.used.fetch_max(slot + 1, Ordering::SeqCst);
+                    fence(Ordering::SeqCst);
+                }
+                return Pin(Some(slot));
+            }
+        }
+        self.crowd.fetch_add(1, Ordering::SeqCst);
+        Pin(None)
+    }
+
+    #[inline]
+    pub(crate) fn unpin(&self, pin: &Pin) {
+        match pin.0 {
+            Some(slot) => self.slots[slot].store(VACANT, Ordering::Release),
+            None => _ = self.crowd.fetch_sub(1, Ordering::Release),
+        }
+    }
+
+    /// The present moment: what the caller took out before it, no thread finds that is pinned after
+    /// it. Moments do not go backwards.
+    pub fn moment(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Every thread that was pinned at a moment before this one has left. Threads that are pinned
+    /// from here on do not keep what there is already.
+    pub fn horizon(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.oldest().unwrap_or(u64::MAX)
+    }
+
+    /// The oldest epoch in which a thread is pinned; none if none is. What the caller did before is
+    /// seen by threads that are pinned afterwards.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        fence(Ordering::SeqCst);
+        if self.crowd.load(Ordering::Acquire) > 0 {
+            return Some(VACANT);
+        }
+        let used = self.used.load(Ordering::Acquire);
+        let pinned = self.slots[..used].iter().map(|slot| slot.load(Ordering::Acquire));
+        pinned.filter(|epoch| *epoch != VACANT).min()
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pins.unpin(&self.pin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_out_passes_when_those_have_left_that_were_pinned_then() {
+        let pins = Pins::default();
+        let (early, moment) = (pins.pin(0), pins.moment());
+        assert!(pins.horizon() <= moment, "one is pinned that may have found it");
+        let late = pins.pin(0);
+        pins.unpin(&early);
+        assert!(pins.horizon() > moment, "one is pinned that cannot");
+        let later = pins.moment();
+        assert!(later >= moment && pins.horizon() <= later);
+        pins.unpin(&late);
+        assert_eq!(pins.horizon(), u64::MAX);
+    }
+
+    #[test]
+    fn nothing_passes_a_thread_without_a_slot() {
+        let pins = Pins::default();
+        let pinned: Vec<Pin> = (0..=PIN_SLOTS).map(|_| pins.pin(7)).collect();
+        let moment = pins.moment();
+        pinned[..PIN_SLOTS].iter().for_each(|pin| pins.unpin(pin));
+        assert!(pins.horizon() <= moment);
+        pins.unpin(&pinned[PIN_SLOTS]);
+        assert_eq!(pins.horizon(), u64::MAX);
+    }
+}

@@ -1,0 +1,469 @@
+//! The inner nodes that many threads read and change, in DRAM: parents of leaves, and above them
+//! one sorted array, the root. Nothing of it is persistent.
+//!
+//! # Layout
+//! A parent has up to `fanout` lower bounds and the leaves to them; the root has the first bound
+//! that each parent had when it was made, and the parents. Both are blocks of one arena, found by
+//! number. A block is never changed once it can be found, but for two kinds of words: that of a
+//! leaf in a parent, and that of a parent in the root.
+//!
+//! # Readers
+//! A pinned thread reads the root's number, one parent, and seldom some before it. It waits for
+//! nobody and never begins again. That it sees what was there at one moment:
+//! * A parent is replaced whole, by one store, so what is read of it was there together.
+//! * An entry is put behind its left neighbour, into the same parent. So a parent's first bound
+//!   never becomes smaller, and what its key in the root promises stays right. A key below the
+//!   first bound belongs to a parent before; it still does when that one is read, because nothing
+//!   comes in front of the first entry meanwhile.
+//! * A root that was replaced is not changed any more. Who still reads it sees what was there
+//!   between the moment at which it found the root and that at which the root was replaced.
+//!
+//! # Changes
+//! One thread at a time changes inner nodes, for some hundred nanoseconds and without a flush: a
+//! change comes once a split. A full parent becomes two, an empty one goes, each with a new root,
+//! which is a copy. So a split copies `2 * fanout` words of a parent, and every `fanout / 2` splits
+//! one root, `2 / fanout` words a leaf. There is nothing to be rebuilt, and nothing that a change
+//! could miss meanwhile.
+//!
+//! What is replaced is free when all threads that were pinned then have left. Memory for a change is
+//! [promised](Parents::reserve) before the change is durable.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crossbeam_utils::CachePadded;
+use everleaf_index::IndexError;
+use everleaf_pmem::{DramArena, DramLine, DramSource, MapError};
+use everleaf_pool::{Pinned, Pins, PoolError};
+use parking_lot::{Mutex, MutexGuard};
+
+/// Words of a line.
+const WORDS: usize = 8;
+/// Addresses reserved for blocks: memory is taken as it is needed.
+const RESERVED_BYTES: u64 = 64 << 30;
+
+/// A lower bound and its leaf; in the root the first bound of a parent and its block.
+type Entry = (u64, u64);
+
+/// Where a leaf stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    root: u32,
+    /// The parent in the root, and its block.
+    at: usize,
+    parent: u32,
+    /// The entry of the parent.
+    index: usize,
+    pub leaf: u64,
+    /// The leaf's lower bound.
+    pub lower: u64,
+}
+
+/// Parents and the root.
+pub(super) struct Parents {
+    fanout: usize,
+    arena: DramArena,
+    root: CachePadded<AtomicU64>,
+    memory: Mutex<Memory>,
+}
+
+/// What of the arena is in use. The one who holds it is the one who changes inner nodes.
+#[derive(Default)]
+struct Memory {
+    used_lines: u32,
+    /// Free blocks, by their lines.
+    free: BTreeMap<u32, Vec<u32>>,
+    /// Blocks that were replaced: when, where, and how many lines.
+    limbo: VecDeque<(u64, u32, u32)>,
+    /// Changes that were promised memory.
+    promised: u32,
+    leaves: usize,
+}
+
+/// Memory for one change. Dropped, it is given back.
+#[must_use]
+pub(super) struct Room<'p>(&'p Parents);
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.memory.lock().promised -= 1;
+    }
+}
+
+/// A block: a line with the number of entries, then keys, then words.
+#[derive(Clone, Copy)]
+struct Block<'p> {
+    count: usize,
+    keys: &'p [DramLine],
+    words: &'p [DramLine],
+}
+
+fn cell(lines: &[DramLine], index: usize) -> &AtomicU64 {
+    &lines[index / WORDS].0[index % WORDS]
+}
+
+impl<'p> Block<'p> {
+    fn key(&self, index: usize) -> u64 {
+        cell(self.keys, index).load(Relaxed)
+    }
+
+    fn word(&self, index: usize) -> &'p AtomicU64 {
+        cell(self.words, index)
+    }
+
+    /// How many keys are at most `key`.
+    #[inline(always)]
+    fn up_to(&self, key: u64) -> usize {
+        let lines = &self.keys[..self.count.div_ceil(WORDS)];
+        let Some(last) =
+            lines.partition_point(|line| line.0[0].load(Relaxed) <= key).checked_sub(1)
+        else {
+            return 0;
+        };
+        let (start, line) = (last * WORDS, &lines[last]);
+        let here = line.0[..WORDS.min(self.count - start)].iter();
+        start + here.map(|other| usize::from(other.load(Relaxed) <= key)).sum::<usize>()
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        (0..self.count).map(|index| (self.key(index), self.word(index).load(Relaxed))).collect()
+    }
+}
+
+fn no_memory(error: MapError) -> IndexError {
+    IndexError::Pool(PoolError::Map(error))
+}
+
+impl Parents {
+    /// Inner nodes over leaves with their lower bounds, ascending, of which the first is the least
+    /// key. Parents are half full.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] if bounds do not ascend or there is no leaf, [`IndexError::Pool`]
+    /// when there is no memory.
+    pub fn build(
+        fanout: usize,
+        dram: DramSource<'_>,
+        leaves: impl Iterator<Item = Result<Entry, IndexError>>,
+    ) -> Result<Self, IndexError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for entry in leaves {
+            let (bound, leaf) = entry?;
+            if entries.last().is_some_and(|(before, _)| *before >= bound) {
+                let what = "the lower bounds of leaves do not ascend";
+                return Err(IndexError::Corrupt { offset: leaf, what });
+            }
+            entries.push((bound, leaf));
+        }
+        if entries.is_empty() {
+            return Err(IndexError::Corrupt { offset: 0, what: "a tree has no leaf" });
+        }
+        let parents = Self {
+            fanout,
+            arena: dram.reserve(RESERVED_BYTES).map_err(no_memory)?,
+            root: CachePadded::default(),
+            memory: Mutex::new(Memory { leaves: entries.len(), ..Memory::default() }),
+        };
+        let each = fanout / 2;
+        let count = entries.len().div_ceil(each);
+        let lines = parents.parent_lines() as usize * count + root_lines(count) as usize;
+        parents.arena.ensure(lines).map_err(no_memory)?;
+        let mut memory = parents.memory.lock();
+        let block = |part: &[Entry]| (part[0].0, parents.make_parent(&mut memory, part));
+        let of_root: Vec<Entry> = entries.chunks(each).map(block).collect();
+        parents.root.store(parents.make_root(&mut memory, &of_root), Release);
+        drop(memory);
+        Ok(parents)
+    }
+
+    // ---- reading
+
+    #[inline(always)]
+    fn block(&self, number: u32, key_lines: usize) -> Block<'_> {
+        let lines = self.arena.lines_at(number, 1 + 2 * key_lines);
+        let (keys, words) = lines[1..].split_at(key_lines);
+        Block { count: lines[0].0[0].load(Relaxed) as usize, keys, words }
+    }
+
+    #[inline(always)]
+    fn parent(&self, number: u32) -> Block<'_> {
+        self.block(number, self.fanout.div_ceil(WORDS))
+    }
+
+    #[inline(always)]
+    fn root_at(&self, number: u32) -> Block<'_> {
+        let key_lines = self.arena.line(number).0[1].load(Relaxed) as usize;
+        self.block(number, key_lines)
+    }
+
+    /// The place of the leaf that covers `key`.
+    #[inline(always)]
+    pub fn find(&self, _: &Pinned<'_>, key: u64) -> Place {
+        self.find_in(self.root.load(Acquire) as u32, key)
+    }
+
+    #[inline(always)]
+    fn find_in(&self, root: u32, key: u64) -> Place {
+        let array = self.root_at(root);
+        let mut at = array.up_to(key).max(1) - 1;
+        loop {
+            let parent = array.word(at).load(Acquire) as u32;
+            match self.parent(parent).up_to(key) {
+                0 if at > 0 => at -= 1,
+                before => return self.place(root, at, parent, before.max(1) - 1),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, root: u32, at: usize, parent: u32, index: usize) -> Place {
+        let block = self.parent(parent);
+        let (leaf, lower) = (block.word(index).load(Acquire), block.key(index));
+        Place { root, at, parent, index, leaf, lower }
+    }
+
+    /// Whether `place`, which this thread has found since it was pinned, is still that of its leaf.
+    /// Else it may be all the same.
+    #[inline(always)]
+    pub fn is_current(&self, _: &Pinned<'_>, place: &Place) -> bool {
+        self.root.load(Acquire) as u32 == place.root
+            && self.root_at(place.root).word(place.at).load(Acquire) as u32 == place.parent
+            && self.parent(place.parent).word(place.index).load(Acquire) == place.leaf
+    }
+
+    /// The place before one that was found since this thread was pinned; none if it is the first.
+    pub fn previous(&self, _: &Pinned<'_>, place: &Place) -> Option<Place> {
+        if place.index > 0 {
+            return Some(self.place(place.root, place.at, place.parent, place.index - 1));
+        }
+        let at = place.at.checked_sub(1)?;
+        let parent = self.root_at(place.root).word(at).load(Acquire) as u32;
+        Some(self.place(place.root, at, parent, self.parent(parent).count - 1))
+    }
+
+    /// The place behind one that was found since this thread was pinned; none if it is the last.
+    pub fn next(&self, _: &Pinned<'_>, place: &Place) -> Option<Place> {
+        if place.index + 1 < self.parent(place.parent).count {
+            return Some(self.place(place.root, place.at, place.parent, place.index + 1));
+        }
+        let (at, root) = (place.at + 1, self.root_at(place.root));
+        let parent = (at < root.count).then(|| root.word(at).load(Acquire) as u32)?;
+        Some(self.place(place.root, at, parent, 0))
+    }
+
+    /// All leaves and their bounds. No other thread changes inner nodes.
+    pub fn entries(&self) -> Vec<Entry> {
+        let root = self.root_at(self.root.load(Acquire) as u32);
+        let parents = root.entries().into_iter();
+        parents.flat_map(|(_, parent)| self.parent(parent as u32).entries()).collect()
+    }
+
+    /// Leaves.
+    pub fn len(&self) -> usize {
+        self.memory.lock().leaves
+    }
+
+    /// Nodes: parents and the root.
+    pub fn nodes(&self, _: &Pinned<'_>) -> u64 {
+        self.root_at(self.root.load(Acquire) as u32).count as u64 + 1
+    }
+
+    /// Bytes of DRAM.
+    pub fn dram_bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+
+    // ---- memory
+
+    fn parent_lines(&self) -> u32 {
+        1 + 2 * self.fanout.div_ceil(WORDS) as u32
+    }
+
+    /// Promises memory for one change.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] when the system gives none.
+    pub fn reserve(&self) -> Result<Room<'_>, IndexError> {
+        let mut memory = self.memory.lock();
+        let promised = memory.promised + 1;
+        let parents = self.root_at(self.root.load(Relaxed) as u32).count + promised as usize;
+        // Each may split a parent, with a root that all before it have made longer.
+        let one = 2 * self.parent_lines() as usize + root_lines(parents) as usize;
+        let lines = memory.used_lines as usize + promised as usize * one;
+        self.arena.ensure(lines).map_err(no_memory)?;
+        memory.promised = promised;
+        Ok(Room(self))
+    }
+
+    fn take(&self, memory: &mut Memory, lines: u32) -> u32 {
+        if let Some(block) = memory.free.get_mut(&lines).and_then(Vec::pop) {
+            return block;
+        }
+        memory.used_lines += lines;
+        memory.used_lines - lines
+    }
+
+    fn fill(&self, number: u32, key_lines: usize, entries: &[Entry]) {
+        let head = &self.arena.line(number).0;
+        head[0].store(entries.len() as u64, Relaxed);
+        head[1].store(key_lines as u64, Relaxed);
+        let block = self.block(number, key_lines);
+        for (index, (key, word)) in entries.iter().enumerate() {
+            cell(block.keys, index).store(*key, Relaxed);
+            block.word(index).store(*word, Relaxed);
+        }
+    }
+
+    fn make_parent(&self, memory: &mut Memory, entries: &[Entry]) -> u64 {
+        let number = self.take(memory, self.parent_lines());
+        self.fill(number, self.fanout.div_ceil(WORDS), entries);
+        u64::from(number)
+    }
+
+    fn make_root(&self, memory: &mut Memory, entries: &[Entry]) -> u64 {
+        let lines = root_lines(entries.len());
+        let number = self.take(memory, lines);
+        self.fill(number, lines as usize / 2, entries);
+        u64::from(number)
+    }
+
+    // ---- changes
+
+    /// Holds other changes off, and makes blocks free that nobody reads any more.
+    fn begin(&self, pins: &Pins) -> MutexGuard<'_, Memory> {
+        let mut memory = self.memory.lock();
+        let horizon = if memory.limbo.is_empty() { 0 } else { pins.horizon() };
+        while let Some((moment, block, lines)) = memory.limbo.front().copied() {
+            if moment >= horizon {
+                break;
+            }
+            memory.limbo.pop_front();
+            memory.free.entry(lines).or_default().push(block);
+        }
+        memory
+    }
+
+    /// Puts another leaf in the place of the one with this bound.
+    pub fn replace(&self, pins: &Pins, bound: u64, leaf: u64) {
+        let _memory = self.begin(pins);
+        let place = self.find_in(self.root.load(Relaxed) as u32, bound);
+        self.parent(place.parent).word(place.index).store(leaf, Release);
+    }
+
+    /// Puts a leaf behind the one with this bound, and another one into the place of that, at the
+    /// same moment. Whether a parent became two.
+    pub fn split(
+        &self,
+        pins: &Pins,
+        room: Room<'_>,
+        bound: u64,
+        first: Option<u64>,
+        second: Entry,
+    ) -> bool {
+        let mut memory = self.begin(pins);
+        let place = self.find_in(self.root.load(Relaxed) as u32, bound);
+        let mut entries = self.parent(place.parent).entries();
+        if let Some(first) = first {
+            entries[place.index].1 = first;
+        }
+        entries.insert(place.index + 1, second);
+        memory.leaves += 1;
+        let became_two = entries.len() > self.fanout;
+        self.exchange(&mut memory, pins, &place, &entries);
+        drop(memory);
+        drop(room);
+        became_two
+    }
+
+    /// Takes a leaf out that is not the first. Its range falls to the one before.
+    pub fn remove(&self, pins: &Pins, room: Room<'_>, bound: u64) {
+        let mut memory = self.begin(pins);
+        let place = self.find_in(self.root.load(Relaxed) as u32, bound);
+        let mut entries = self.parent(place.parent).entries();
+        entries.remove(place.index);
+        memory.leaves -= 1;
+        self.exchange(&mut memory, pins, &place, &entries);
+        drop(memory);
+        drop(room);
+    }
+
+    /// Puts another parent with these entries in the place of one, two if they are too many, none
+    /// if there are none.
+    fn exchange(&self, memory: &mut Memory, pins: &Pins, place: &Place, entries: &[Entry]) {
+        let root = self.root_at(place.root);
+        let each =
+            if entries.len() > self.fanout { entries.len().div_ceil(2) } else { self.fanout };
+        let made: Vec<Entry> =
+            entries.chunks(each).map(|part| (part[0].0, self.make_parent(memory, part))).collect();
+        if let [(_, parent)] = made[..] {
+            root.word(place.at).store(parent, Release);
+        } else {
+            let mut of_root = root.entries();
+            let key = of_root[place.at].0;
+            of_root.splice(place.at..=place.at, made);
+            if let Some(first) = of_root.get_mut(place.at).filter(|_| !entries.is_empty()) {
+                first.0 = key;
+            }
+            self.raise_keys(&mut of_root, place.at);
+            let new = self.make_root(memory, &of_root);
+            self.root.store(new, Release);
+            memory.limbo.push_back((pins.moment(), place.root, root_lines(root.count)));
+        }
+        memory.limbo.push_back((pins.moment(), place.parent, self.parent_lines()));
+    }
+
+    /// Makes the keys of a root ascend, where some parents were put in the place of the one at `at`:
+    /// those that had lost their first entries may have smaller keys than others got now.
+    fn raise_keys(&self, of_root: &mut [Entry], at: usize) {
+        for next in at + 1..of_root.len() {
+            if of_root[next].0 <= of_root[next - 1].0 {
+                of_root[next].0 = self.parent(of_root[next].1 as u32).key(0);
+            } else if next > at + 1 {
+                break;
+            }
+        }
+    }
+
+    /// What is wrong, a sentence each. No other thread changes inner nodes.
+    pub fn check(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let root = self.root_at(self.root.load(Acquire) as u32);
+        let (mut keys, mut before, mut leaves): (Option<u64>, Option<u64>, usize) = (None, None, 0);
+        for (at, (key, parent)) in root.entries().into_iter().enumerate() {
+            let entries = self.parent(parent as u32).entries();
+            if entries.is_empty() || entries.len() > self.fanout {
+                found.push(format!("parent {at} has {} entries", entries.len()));
+            }
+            if entries.first().is_some_and(|(first, _)| *first < key) || (at == 0 && key != 0) {
+                found.push(format!("the key of parent {at} is above its first entry"));
+            }
+            if keys.is_some_and(|before| before >= key) {
+                found.push(format!("the key of parent {at} does not ascend"));
+            }
+            keys = Some(key);
+            for (bound, _) in &entries {
+                if before.is_some_and(|before| before >= *bound) {
+                    found.push(format!("an entry of parent {at} does not ascend"));
+                }
+                before = Some(*bound);
+            }
+            leaves += entries.len();
+        }
+        let memory = self.memory.lock();
+        if leaves != memory.leaves || memory.promised != 0 {
+            let (counted, promised) = (memory.leaves, memory.promised);
+            found.push(format!("{leaves} leaves, not {counted}; {promised} changes under way"));
+        }
+        found
+    }
+}
+
+/// Lines of a root over so many parents: the same of many numbers, so that what one leaves is of use
+/// to the next.
+fn root_lines(parents: usize) -> u32 {
+    1 + 2 * parents.div_ceil(WORDS).next_power_of_two() as u32
+}
+
+#[cfg(test)]
+mod tests;
