@@ -217,6 +217,7 @@ const ENTRIES: &[Entry] = &[
         notes: &[
             "the paper's numbers are those of 22 threads on 22 cores, 83 to 84 percent of ideal; \
             threads go up to the processors of this machine, whose speedup stands beside them",
+            "nvtree-c has one writer at a time of byte-string keys",
         ],
         measure: |options, drawing| {
             Sweep {

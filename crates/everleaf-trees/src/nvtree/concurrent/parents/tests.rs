@@ -79,7 +79,7 @@ fn they_lead_where_a_sorted_map_leads() {
 #[test]
 fn bounds_that_do_not_ascend_are_refused() {
     let build = |leaves: &[Entry]| {
-        let leaves = leaves.to_vec().into_iter().map(Ok);
+        let leaves = leaves.iter().copied().map(Ok);
         Parents::build(4, SimdLevel::SCALAR.into(), leaves).map(drop)
     };
     for leaves in [&[(0, 1), (5, 2), (5, 3)][..], &[(0, 1), (5, 2), (4, 3)], &[]] {
