@@ -8,8 +8,9 @@
 //! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
 //! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
 //! `epoch` (memory that follows epochs) · `lease` (workers for many threads) · `recover` (crash
-//! states of a worker's intent) · `record` (byte strings) · `pins` (threads that look at what others
-//! may free) · `guard` (lending records) · `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
+//! states of a worker's intent) · `record` (byte strings) · `pins` (threads that look at what
+//! others may free) · `guard` (lending records) · `roots` (where structures begin, by name) ·
+//! `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;

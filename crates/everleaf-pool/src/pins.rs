@@ -1,7 +1,7 @@
 //! Threads that look at what others may free.
 //!
-//! Each is *pinned* while it looks: the epoch in which it began stands in a slot of its own. What is
-//! taken out of a structure, so that no thread finds it any more, is kept with the
+//! Each is *pinned* while it looks: the epoch in which it began stands in a slot of its own. What
+//! is taken out of a structure, so that no thread finds it any more, is kept with the
 //! [moment](Pins::moment) after that until the [horizon](Pins::horizon) has passed it: then every
 //! thread that was pinned at that moment has left.
 //!

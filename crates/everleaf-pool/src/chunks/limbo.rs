@@ -1,9 +1,9 @@
 //! Records that were freed while threads may still read them.
 //!
 //! A thread that reads records as byte slices is *pinned* (it holds a
-//! [`RecordGuard`](crate::RecordGuard)). A record that is freed while any thread is pinned goes into
-//! limbo: its bit is clear, but its memory is not used again before every thread that was pinned
-//! then has left ([`Pins`]).
+//! [`RecordGuard`](crate::RecordGuard)). A record that is freed while any thread is pinned goes
+//! into limbo: its bit is clear, but its memory is not used again before every thread that was
+//! pinned then has left ([`Pins`]).
 //!
 //! All of this is in DRAM: after a crash nothing is pinned. Where no thread is pinned, freeing
 //! costs a look at the slots that were ever used.

@@ -31,8 +31,8 @@
 //!   with the same bound. Of valid elements as many as the limit are not more than it: the leaf is
 //!   not split; of a sibling's elements as many as the limit: it is merged.
 //! * **Reclamation.** A leaf that has left the list, durably, is free at once where one thread at a
-//!   time uses the tree. Which leaves are free is known in DRAM only; to recovery every leaf outside the
-//!   list is. Runs of leaves without any in the list go back to the pool.
+//!   time uses the tree. Which leaves are free is known in DRAM only; to recovery every leaf
+//!   outside the list is. Runs of leaves without any in the list go back to the pool.
 //! * **Leaks.** None, for leaves are not allocated but taken from runs that the pool lists. A
 //!   record of a byte-string key belongs to the leaf whose elements lead to it, all elements of the
 //!   key to the same one, also after its removal. When the leaf is replaced the records of dead
@@ -91,8 +91,8 @@
 //! # Map of the files
 //! `layout` (every persistent byte) · `leaf` (its cells by slot) · `groups` (memory of leaves) ·
 //! `inner` (inner nodes) · `search` `scan` · `insert` (appending, too) `update` `remove` · `split`
-//! (split, replace, merge, unlink) · `plan` (what takes a full leaf's place) · `publish` (writing it
-//! and leading to it) · `steps` (what others make durable with a change) · `retire` (leaves that
+//! (split, replace, merge, unlink) · `plan` (what takes a full leaf's place) · `publish` (writing
+//! it and leading to it) · `steps` (what others make durable with a change) · `retire` (leaves that
 //! have left the list) · `recover` (crash states and opening) · `check` (I1 to I10) · `concurrent`
 //! (the tree for many threads) · `engine` (for the table of engines) · `format` (for
 //! docs/format.md).

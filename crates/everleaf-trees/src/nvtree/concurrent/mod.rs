@@ -22,11 +22,11 @@
 //! * T1: *one writer a leaf.* An element is appended, and a leaf replaced, under the leaf's latch.
 //!   Under it a writer looks whether the inner nodes still lead its key there: while it waited
 //!   another thread may have split the leaf, or put one behind it.
-//! * T2: *readers wait for nobody.* A reader is pinned; it descends, loads the count, searches (what
-//!   is below a count never changes), and only *then* loads the latch. Unlocked: the one that stored
-//!   the count has fenced. Locked: the count that was seen may not be durable, so the reader flushes
-//!   it and fences itself, also if the answer is that a key is absent. Nobody acts on what a crash
-//!   can undo.
+//! * T2: *readers wait for nobody.* A reader is pinned; it descends, loads the count, searches
+//!   (what is below a count never changes), and only *then* loads the latch. Unlocked: the one that
+//!   stored the count has fenced. Locked: the count that was seen may not be durable, so the reader
+//!   flushes it and fences itself, also if the answer is that a key is absent. Nobody acts on what
+//!   a crash can undo.
 //! * T3: *`next` of a leaf is written under that leaf's latch.* What replaces or unlinks L holds L
 //!   from its search to its end, so L's successor is the same all the time; and P from before the
 //!   commit until the inner nodes have changed. P is looked up again once it is locked: a thread
@@ -42,25 +42,26 @@
 //!   then, writers too: they may be about to lock it. No thread waits for a latch, or for memory,
 //!   while it is pinned. Nothing of that is persistent. See `stock`.
 //! * T7: *scans* hold one leaf's latch at a time while they show it.
-//! * T8: *what may be refused comes first*: leaves, memory of inner nodes, the latch of P. The steps
-//!   of a store are prepared after that.
+//! * T8: *what may be refused comes first*: leaves, memory of inner nodes, the latch of P. The
+//!   steps of a store are prepared after that.
 //!
 //! A reader of a leaf that has been replaced sees what was there before the replacement became
 //! visible, which was after it had begun to read.
 //!
 //! # Deviations from the slides, and why
-//! * **Inner nodes are copied on write, and never rebuilt.** The slides rebuild all inner nodes when
-//!   a parent is full. Threads that do so beside others need a list of the changes that they miss
-//!   and the latches of all parents at the end. Here the array above the parents is small, one entry
-//!   a parent, and is copied when a parent becomes two; there is no place that could be full.
+//! * **Inner nodes are copied on write, and never rebuilt.** The slides rebuild all inner nodes
+//!   when a parent is full. Threads that do so beside others need a list of the changes that they
+//!   miss and the latches of all parents at the end. Here the array above the parents is small, one
+//!   entry a parent, and is copied when a parent becomes two; there is no place that could be full.
 //! * **A latch in DRAM**, not in the leaf: it costs no store to a line that is about to be flushed.
 //! * **Appends lock.** Without a latch the search for the key and its append are not one step, and
 //!   the slot of a thread that was stopped is a hole.
 //!
 //! Byte-string keys have the tree for one thread, behind one lock ([`open`](super::open)).
 //!
-//! Map of the files: `search` (finding, locking) · `write` (appends) · `change` (the list of leaves)
-//! · `parents` (inner nodes) · `stock` (memory of leaves) · `scan` · `link` · `recover` · `check`.
+//! Map of the files: `search` (finding, locking) · `write` (appends) · `change` (the list of
+//! leaves) · `parents` (inner nodes) · `stock` (memory of leaves) · `scan` · `link` · `recover` ·
+//! `check`.
 
 mod change;
 mod check;

@@ -1,6 +1,6 @@
-//! Scans: leaf by leaf, each locked while it is shown: a call that replaces or removes what is shown
-//! returns only afterwards. From leaf to leaf time goes on. So a scan shows every key that was there
-//! all the time, none that was absent all the time, each at most once and in order.
+//! Scans: leaf by leaf, each locked while it is shown: a call that replaces or removes what is
+//! shown returns only afterwards. From leaf to leaf time goes on. So a scan shows every key that
+//! was there all the time, none that was absent all the time, each at most once and in order.
 
 use std::ops::Bound;
 

@@ -6,8 +6,8 @@
 //!
 //! Leaves that threads make room with at the same time are counted. As many as were ever made so at
 //! once stay free, or in limbo, when the tree grows: with one for each of these threads a full leaf
-//! can be replaced in a full pool. A thread that finds none waits for those that are pinned, and for
-//! those that have leaves in hand, a bounded time, without being pinned itself.
+//! can be replaced in a full pool. A thread that finds none waits for those that are pinned, and
+//! for those that have leaves in hand, a bounded time, without being pinned itself.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Changing a key in its locked leaf: an element is appended, by the sequence P1, P2 of the tree for
-//! one thread. In a full leaf the change goes into the leaves that take its place (`change`).
+//! Changing a key in its locked leaf: an element is appended, by the sequence P1, P2 of the tree
+//! for one thread. In a full leaf the change goes into the leaves that take its place (`change`).
 //!
 //! u64 keys and values of one word: 2 or 3 flushes, 2 fences.
 

@@ -25,8 +25,15 @@
 //! one root, `2 / fanout` words a leaf. There is nothing to be rebuilt, and nothing that a change
 //! could miss meanwhile.
 //!
-//! What is replaced is free when all threads that were pinned then have left. Memory for a change is
-//! [promised](Parents::reserve) before the change is durable.
+//! What is replaced is free when all threads that were pinned then have left. Memory for a change
+//! is [promised](Parents::reserve) before the change is durable.
+//!
+//! Map of the files: `block` (one parent, or a root) · `check` (what must hold).
+
+mod block;
+mod check;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -34,17 +41,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::IndexError;
-use everleaf_pmem::{DramArena, DramLine, DramSource, MapError};
+use everleaf_pmem::{DramArena, DramSource, MapError};
 use everleaf_pool::{Pinned, Pins, PoolError};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Words of a line.
-const WORDS: usize = 8;
+use block::{Block, Entry, WORDS, cell, root_lines};
+
 /// Addresses reserved for blocks: memory is taken as it is needed.
 const RESERVED_BYTES: u64 = 64 << 30;
-
-/// A lower bound and its leaf; in the root the first bound of a parent and its block.
-type Entry = (u64, u64);
 
 /// Where a leaf stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,46 +92,6 @@ pub(super) struct Room<'p>(&'p Parents);
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.0.memory.lock().promised -= 1;
-    }
-}
-
-/// A block: a line with the number of entries, then keys, then words.
-#[derive(Clone, Copy)]
-struct Block<'p> {
-    count: usize,
-    keys: &'p [DramLine],
-    words: &'p [DramLine],
-}
-
-fn cell(lines: &[DramLine], index: usize) -> &AtomicU64 {
-    &lines[index / WORDS].0[index % WORDS]
-}
-
-impl<'p> Block<'p> {
-    fn key(&self, index: usize) -> u64 {
-        cell(self.keys, index).load(Relaxed)
-    }
-
-    fn word(&self, index: usize) -> &'p AtomicU64 {
-        cell(self.words, index)
-    }
-
-    /// How many keys are at most `key`.
-    #[inline(always)]
-    fn up_to(&self, key: u64) -> usize {
-        let lines = &self.keys[..self.count.div_ceil(WORDS)];
-        let Some(last) =
-            lines.partition_point(|line| line.0[0].load(Relaxed) <= key).checked_sub(1)
-        else {
-            return 0;
-        };
-        let (start, line) = (last * WORDS, &lines[last]);
-        let here = line.0[..WORDS.min(self.count - start)].iter();
-        start + here.map(|other| usize::from(other.load(Relaxed) <= key)).sum::<usize>()
-    }
-
-    fn entries(&self) -> Vec<Entry> {
-        (0..self.count).map(|index| (self.key(index), self.word(index).load(Relaxed))).collect()
     }
 }
 
@@ -413,8 +377,8 @@ impl Parents {
         memory.limbo.push_back((pins.moment(), place.parent, self.parent_lines()));
     }
 
-    /// Makes the keys of a root ascend, where some parents were put in the place of the one at `at`:
-    /// those that had lost their first entries may have smaller keys than others got now.
+    /// Makes the keys of a root ascend, where some parents were put in the place of the one at
+    /// `at`: those that had lost their first entries may have smaller keys than others got now.
     fn raise_keys(&self, of_root: &mut [Entry], at: usize) {
         for next in at + 1..of_root.len() {
             if of_root[next].0 <= of_root[next - 1].0 {
@@ -424,46 +388,4 @@ impl Parents {
             }
         }
     }
-
-    /// What is wrong, a sentence each. No other thread changes inner nodes.
-    pub fn check(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let root = self.root_at(self.root.load(Acquire) as u32);
-        let (mut keys, mut before, mut leaves): (Option<u64>, Option<u64>, usize) = (None, None, 0);
-        for (at, (key, parent)) in root.entries().into_iter().enumerate() {
-            let entries = self.parent(parent as u32).entries();
-            if entries.is_empty() || entries.len() > self.fanout {
-                found.push(format!("parent {at} has {} entries", entries.len()));
-            }
-            if entries.first().is_some_and(|(first, _)| *first < key) || (at == 0 && key != 0) {
-                found.push(format!("the key of parent {at} is above its first entry"));
-            }
-            if keys.is_some_and(|before| before >= key) {
-                found.push(format!("the key of parent {at} does not ascend"));
-            }
-            keys = Some(key);
-            for (bound, _) in &entries {
-                if before.is_some_and(|before| before >= *bound) {
-                    found.push(format!("an entry of parent {at} does not ascend"));
-                }
-                before = Some(*bound);
-            }
-            leaves += entries.len();
-        }
-        let memory = self.memory.lock();
-        if leaves != memory.leaves || memory.promised != 0 {
-            let (counted, promised) = (memory.leaves, memory.promised);
-            found.push(format!("{leaves} leaves, not {counted}; {promised} changes under way"));
-        }
-        found
-    }
 }
-
-/// Lines of a root over so many parents: the same of many numbers, so that what one leaves is of use
-/// to the next.
-fn root_lines(parents: usize) -> u32 {
-    1 + 2 * parents.div_ceil(WORDS).next_power_of_two() as u32
-}
-
-#[cfg(test)]
-mod tests;
