@@ -150,7 +150,7 @@ engines! {
             concurrent: false,
             most_value_words: 14,
             least_leaf_slots: 4,
-            slots_of_bytes: slots_of_array,
+            slots_of_bytes: nvtree::engine::slots_of,
         }
         /// NV-Tree for many writers of `u64` keys; of byte strings one at a time.
         NvTreeConcurrent = nvtree::Variant::Concurrent, {
@@ -161,7 +161,7 @@ engines! {
             concurrent: true,
             most_value_words: 14,
             least_leaf_slots: 4,
-            slots_of_bytes: slots_of_array,
+            slots_of_bytes: nvtree::engine::slots_of,
         }
         /// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
         ClfTreeAppend = clftree::Variant::Append, {

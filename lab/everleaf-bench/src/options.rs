@@ -166,7 +166,8 @@ pub struct MicroOptions {
     pub keys: u64,
     /// Keys inserted before the first phase.
     pub warm: u64,
-    /// Bytes of a node's entry array, 16 for each slot; none is the engine's default.
+    /// Bytes of a node's entry array, 16 for each slot, and 24 in NV-Tree; none is the engine's
+    /// default.
     pub node_bytes: Option<u32>,
     /// Entries of a leaf, instead.
     pub leaf_slots: Option<u32>,

@@ -233,6 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_a_node_are_those_of_its_array() {
+        for (bytes, slots, of_nv_tree) in
+            [(512, 32, 21), (1024, 64, 42), (2048, 128, 85), (4096, 256, 170)]
+        {
+            for (engine, expected) in [("fptree", slots), ("nvtree", of_nv_tree)] {
+                let node_bytes = Some(bytes);
+                let engine = engine.into();
+                let options =
+                    MicroOptions { engine, keys: 100, node_bytes, ..MicroOptions::default() };
+                let plan = Plan::new(&options).unwrap();
+                assert_eq!(plan.leaf_slots().unwrap(), Some(expected));
+            }
+        }
+    }
+
+    #[test]
     fn phases_without_keys_are_refused_before_any_work() {
         let sentence = refused(|o| o.phases = vec![Phase::Find]);
         assert_eq!(

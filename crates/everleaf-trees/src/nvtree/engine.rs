@@ -16,6 +16,11 @@ use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Pa
 /// Slots that a leaf may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
 
+/// Elements in an array of so many bytes, each with a mark, a key and a value.
+pub(crate) const fn slots_of(bytes: u32) -> u32 {
+    bytes / 24
+}
+
 /// The sizes that measured best in the FPTree paper, table 1: 32 elements, 128 children.
 pub const TUNED: Parameters =
     Parameters { leaf_slots: 32, inner_keys: 128, value_words: 1, group_bytes: 256 << 10 };

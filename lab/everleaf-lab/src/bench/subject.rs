@@ -14,8 +14,8 @@ pub struct Subject {
     /// Operations of each phase, or keys of the index.
     #[arg(long, value_name = "N")]
     keys: u64,
-    /// Bytes of a node's entry array, 16 for each entry of a pair of u64; of `clftree` engines
-    /// those of the whole leaf [default: the engine's].
+    /// Bytes of a node's entry array, 16 for each entry of a pair of u64, 24 in NV-Trees; of
+    /// `clftree` engines those of the whole leaf [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].
