@@ -11,6 +11,8 @@ pub const DRAM_NS: u64 = 90;
 pub enum Axis {
     /// Latency of persistent memory, of reads and of flushes, DRAM's included.
     Latency(&'static [u64]),
+    /// Latency of flushes alone, DRAM's included.
+    WriteLatency(&'static [u64]),
     /// What is added to each flush.
     FlushLatency(&'static [u64]),
     /// What is added to each fence.
@@ -34,6 +36,7 @@ impl Axis {
     pub const fn label(self) -> &'static str {
         match self {
             Axis::Latency(_) => "latency of persistent memory, ns",
+            Axis::WriteLatency(_) => "latency of writes, ns",
             Axis::FlushLatency(_) => "added to a flush, ns",
             Axis::FenceLatency(_) => "added to a fence, ns",
             Axis::NodeBytes(_) => "bytes of a node",
@@ -54,6 +57,7 @@ impl Axis {
     pub fn places(self, keys: u64) -> Vec<u64> {
         match self {
             Axis::Latency(places)
+            | Axis::WriteLatency(places)
             | Axis::FlushLatency(places)
             | Axis::FenceLatency(places)
             | Axis::KeyDeviation(places) => places.to_vec(),
@@ -80,6 +84,7 @@ impl Axis {
                 let added = place.saturating_sub(DRAM_NS);
                 (options.read_ns, options.flush_ns) = (added, added);
             }
+            Axis::WriteLatency(_) => options.flush_ns = place.saturating_sub(DRAM_NS),
             Axis::FlushLatency(_) => options.flush_ns = place,
             Axis::FenceLatency(_) => options.fence_ns = place,
             Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),

@@ -1,9 +1,9 @@
 //! Which figures there are.
 
-use super::axis::{Axis, Measure};
+use super::axis::{Axis, DRAM_NS, Measure};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
-use super::{Drawing, FigureOptions, claims, single};
+use super::{Drawing, FigureOptions, claims, clfb, single};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
 
@@ -73,6 +73,8 @@ const SWEEP: Sweep = Sweep {
     added: [0, 0],
     inner_keys: None,
     node_bytes: &[],
+    paper_order: false,
+    key_bits: u64::BITS,
     claims: claims::none,
 };
 
@@ -124,12 +126,30 @@ const CLFB: Sweep = Sweep {
     ],
     warmed: false,
     flush: Flush::Clflush,
+    paper_order: true,
+    key_bits: clfb::KEY_BITS,
     ..SWEEP
+};
+/// The latency of reads on the paper's board.
+const CLFB_READ_NS: u64 = 750;
+const CLFB_BOARD: &str = "leaves of 512 bytes, as in the paper, whose board has lines of 32 bytes \
+    and words of 4";
+const BREAKDOWN: &str = "flushes are what flushes and fences add; a find is taken as the search of \
+    every operation";
+const CLFB_ORDER: &str = "the clfB-trees flush as much as in the paper (--paper-order); keys have \
+    31 bits";
+/// Operations by latency, of the tree that the paper has on its board.
+const CLFB_LATENCY: Sweep = Sweep {
+    axis: Axis::Latency(&[90, 400, 800, 1200, 1600, 2000]),
+    phases: &[Phase::Insert],
+    shown: &[(Phase::Insert, Measure::Throughput), (Phase::Insert, Measure::Modelled)],
+    node_bytes: &[512],
+    ..CLFB
 };
 
 /// Leaves of 1 KB. What stands for them in the FPTree's kin is a leaf of 56 entries, which has 1 KB
 /// with its head.
-pub(super) const CLFB_LEAF: &[u32] = &[1024, 896];
+const CLFB_LEAF: &[u32] = &[1024, 896];
 /// fptree-c is there to compare with until the paper's engines come.
 const INCLL_ENGINES: &[&str] = &["masstree-transient", "masstree", "masstree-logging", "fptree-c"];
 /// clwb and sfence are executed, and nothing is added, as in that paper.
@@ -323,40 +343,67 @@ const ENTRIES: &[Entry] = &[
                 ]),
                 phases: &[Phase::Insert],
                 shown: &[(Phase::Insert, Measure::PmBytes)],
+                key_bits: u64::BITS,
                 ..CLFB
             }
             .measure(options, drawing)
         },
     },
     Entry {
+        name: "clfb-tables",
+        title: "flushes of all insertions by what they are for and by size of a leaf",
+        source: OF_CLFBTREE,
+        notes: &[
+            CLFB_ORDER,
+            "exact counters of the tree, without the pool's; the paper's are of a million \
+            insertions, and are multiplied where there are more or fewer",
+            "the smaller number of inner nodes in table 2 is derived in docs/trees/clfbtree.md: \
+            the paper's line has a byte less there",
+        ],
+        measure: clfb::tables,
+    },
+    Entry {
         name: "clfb-6",
         title: "flushes and times by size of a leaf",
         source: OF_CLFBTREE,
         notes: &[
-            "the paper's numbers are sums of its Tables 1 and 2 for each of a million insertions, \
-            whose parts are drawn",
+            CLFB_ORDER,
+            "the paper's flushes are sums of its Tables 1 and 2 for each of a million insertions; \
+            here the pool's are among them",
         ],
         measure: |options, drawing| {
-            Sweep { claims: claims::clfb_6, ..CLFB }.measure(options, drawing)?;
-            single::clfb_tables(drawing);
-            Ok(())
+            Sweep { claims: claims::clfb_6, ..CLFB }.measure(options, drawing)
         },
     },
     Entry {
         name: "clfb-7",
         title: "where the time of an operation goes",
         source: OF_CLFBTREE,
-        notes: &[
-            "flushes are what clflush and sfence add; a find is taken as the search of every \
-            operation",
-        ],
-        measure: single::breakdown,
+        notes: &[CLFB_ORDER, BREAKDOWN],
+        measure: |options, drawing| {
+            clfb::Breakdown {
+                engines: &[
+                    "clftree-append",
+                    "clftree-inplace",
+                    "clftree-encoded",
+                    "wbtree-slot",
+                    "fptree",
+                    "ptree",
+                    "fptree-c",
+                ],
+                node_bytes: CLFB_LEAF,
+                added: [0, 0],
+                claims: &[("clftree-append", 31.0), ("clftree-inplace", 33.0)],
+            }
+            .measure(options, drawing)
+        },
     },
     Entry {
         name: "clfb-8",
         title: "flushes and times by number of keys",
         source: OF_CLFBTREE,
         notes: &[
+            CLFB_ORDER,
             "the paper's time is that of the slot-only wBTree beyond that of the clfB-tree, over \
             all its numbers of keys",
         ],
@@ -367,21 +414,41 @@ const ENTRIES: &[Entry] = &[
         },
     },
     Entry {
+        name: "clfb-9a",
+        title: "insertions by latency of writes, that of reads being 750 ns",
+        source: OF_CLFBTREE,
+        notes: &[CLFB_ORDER, EMULATED, CLFB_BOARD],
+        measure: |options, drawing| {
+            let axis = Axis::WriteLatency(&[400, 700, 1000, 1300, 1600, 1900]);
+            Sweep { axis, added: [CLFB_READ_NS - DRAM_NS, 0], ..CLFB_LATENCY }
+                .measure(options, drawing)
+        },
+    },
+    Entry {
         name: "clfb-9",
         title: "insertions by latency of persistent memory",
         source: OF_CLFBTREE,
+        notes: &[CLFB_ORDER, EMULATED, CLFB_BOARD, "the paper's board has 400 to 1900 ns"],
+        measure: |options, drawing| CLFB_LATENCY.measure(options, drawing),
+    },
+    Entry {
+        name: "clfb-10",
+        title: "where the time of an operation goes on a slow medium",
+        source: OF_CLFBTREE,
         notes: &[
+            CLFB_ORDER,
+            BREAKDOWN,
             EMULATED,
-            "the paper's board has 400 to 1900 ns",
-            "leaves of 512 bytes, as in the paper",
+            CLFB_BOARD,
+            "the paper says no latencies: reads take 750 ns here and writes 400, the least of its \
+            board",
         ],
         measure: |options, drawing| {
-            Sweep {
-                axis: Axis::Latency(&[90, 400, 800, 1200, 1600, 2000]),
-                phases: &[Phase::Insert],
-                shown: &[(Phase::Insert, Measure::Throughput), (Phase::Insert, Measure::Modelled)],
+            clfb::Breakdown {
+                engines: &["clftree-inplace", "wbtree-slot", "cdds"],
                 node_bytes: &[512],
-                ..CLFB
+                added: [CLFB_READ_NS - DRAM_NS, 400 - DRAM_NS],
+                claims: &[],
             }
             .measure(options, drawing)
         },

@@ -219,7 +219,7 @@ pub fn circ_9() -> Vec<Quotient> {
 }
 
 /// clfB-tree, Tables 1 and 2: flushes of an insertion by size of a leaf, parents updated atomically
-/// and in place.
+/// and in place. Section 7.2: flushes and times of append-only leaves to those of encoded ones.
 pub fn clfb_6() -> Vec<Quotient> {
     let sizes = [64, 128, 256, 512];
     let of = |engine: &'static str, papers: [f64; 4]| {
@@ -229,7 +229,17 @@ pub fn clfb_6() -> Vec<Quotient> {
             .map(move |(bytes, paper)| value((Insert, Measure::Flushes), (engine, bytes), paper))
     };
     let atomic = of("clftree-append", [2.750910, 2.703798, 2.707526, 2.712318]);
-    atomic.chain(of("clftree-inplace", [4.422302, 3.334584, 2.999704, 2.853706])).collect()
+    let in_place = of("clftree-inplace", [4.422302, 3.334584, 2.999704, 2.853706]);
+    let encoded = ("clftree-encoded", 64);
+    let more = |engine, paper| {
+        percent(PercentMore, (Insert, Measure::MeanNs), (engine, 64), encoded, paper)
+    };
+    let to_encoded = [
+        quotient((Insert, Measure::Flushes), ("clftree-append", 64), encoded, 2.0),
+        more("clftree-append", 29.0),
+        more("clftree-inplace", 41.0),
+    ];
+    atomic.chain(in_place).chain(to_encoded).collect()
 }
 
 /// clfB-tree, section 7.4: flushes of both, and by how much more the slot-only wBTree takes than
@@ -343,7 +353,7 @@ mod tests {
             papers(fptree_9()).iter().step_by(2).copied().collect::<Vec<_>>(),
             [18.3, 18.4, 18.3, 18.5, 18.4]
         );
-        assert_eq!(papers(clfb_6()).len(), 8);
+        assert_eq!(papers(clfb_6()).len(), 11);
         assert_eq!(
             papers(circ_7()),
             [1.7, 2.7, 4.8, 8.6, 1.6, 13.3, 1.6, 37.8, 1.7, 28.9, 5.6, 7.1, 7.1]

@@ -7,13 +7,15 @@
 //! change here.
 //!
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
-//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `ycsb` (those made
-//! of YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) ·
-//! `table` (text) · `evidence` (all that the papers show, and what shows it here).
+//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb` (those of
+//! the clfB-tree) · `ycsb` (those made of YCSB's workloads) · `plot` (SVG and PNG, by the feature
+//! `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what
+//! shows it here).
 
 mod axis;
 mod catalogue;
 mod claims;
+mod clfb;
 mod evidence;
 #[cfg(feature = "plots")]
 mod plot;
@@ -25,10 +27,11 @@ mod sweep;
 mod table;
 mod ycsb;
 
+use everleaf::EngineParameters;
 use serde::Serialize;
 
 use crate::session::{ProgressTracker, Session};
-use crate::{BenchError, MicroOptions, Progress, Scratch};
+use crate::{BenchError, MicroOptions, Progress, Scratch, Subject};
 
 pub use catalogue::{figure_list, figure_names};
 pub use evidence::{Evidence, evidence};
@@ -162,6 +165,17 @@ impl Form {
 /// What of the paper's differs from ours, in brackets.
 fn of_paper(at: &str) -> String {
     if at.is_empty() { String::new() } else { format!(" (paper: {at})") }
+}
+
+/// Whether an engine can flush as much as its paper does.
+pub(crate) fn has_paper_order(engine: &str) -> bool {
+    let name = EngineParameters::PAPER_ORDER;
+    matches!(engine.parse(), Ok(Subject::Index(engine)) if engine.parameters().contains(&name))
+}
+
+/// Bits of a key: so many, or as many as twice these keys need, which some figures insert.
+pub(crate) fn key_bits(least: u32, keys: u64) -> u32 {
+    least.max(u64::BITS - keys.saturating_mul(2).leading_zeros())
 }
 
 /// The last place of an axis; `LAST - n` is the n-th before it.

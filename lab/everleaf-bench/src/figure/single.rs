@@ -3,17 +3,14 @@
 use everleaf_pmem::Counter;
 
 use super::axis::{Axis, DRAM_NS};
-use super::catalogue::CLFB_LEAF;
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
-use crate::compare::Spread;
 use crate::recovery::plan_recovery;
 use crate::session::{ProgressTracker, Session};
 use crate::{
-    BenchError, BenchKeyType, Flush, MicroOptions, Phase, RecoveryOptions,
-    run_recovery_with_progress,
+    BenchError, BenchKeyType, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress,
 };
 
-fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
+pub(super) fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
     MicroOptions {
         engine: engine.into(),
         keys: options.keys,
@@ -164,47 +161,6 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
-/// clfB-tree's Tables 1 and 2: its flushes of an insertion by what they are for, and by size of a
-/// leaf.
-pub fn clfb_tables(drawing: &mut Drawing<'_, '_>) {
-    const PARTS: [&str; 4] =
-        ["inner nodes, split", "inner nodes, no split", "leaves, split", "leaves, no split"];
-    // Of a million insertions, with leaves of 64, 128, 256 and 512 bytes.
-    const ATOMIC: [[f64; 4]; 4] = [
-        [545_578.0, 205_332.0, 1_091_156.0, 908_844.0],
-        [207_060.0, 82_618.0, 828_240.0, 1_585_880.0],
-        [95_390.0, 39_796.0, 763_120.0, 1_809_220.0],
-        [46_204.0, 19_258.0, 739_264.0, 1_907_592.0],
-    ];
-    const IN_PLACE: [[f64; 4]; 4] = [
-        [2_182_312.0, 239_990.0, 1_091_156.0, 908_844.0],
-        [828_240.0, 92_224.0, 828_240.0, 1_585_880.0],
-        [381_560.0, 45_804.0, 763_120.0, 1_809_220.0],
-        [184_816.0, 22_034.0, 739_264.0, 1_907_592.0],
-    ];
-    for (engine, table) in [("clftree-append", ATOMIC), ("clftree-inplace", IN_PLACE)] {
-        let points = |part: usize| {
-            [64.0, 128.0, 256.0, 512.0]
-                .into_iter()
-                .zip(table)
-                .map(move |(at, row)| [at, row[part] / 1e6])
-        };
-        let of_part = |(part, name): (usize, &&str)| Series {
-            name: (*name).into(),
-            from_paper: true,
-            points: points(part).collect(),
-        };
-        drawing.figure.panels.push(Panel {
-            title: format!("{engine}, insert: flushes, the paper's"),
-            x_label: "bytes of a node".into(),
-            y_label: "flushes/operation".into(),
-            places: None,
-            logarithmic: [true, false],
-            series: PARTS.iter().enumerate().map(of_part).collect(),
-        });
-    }
-}
-
 /// Circ-Tree's Table 1: how long trees of some sizes take to open after a crash, by the size of
 /// their nodes.
 pub fn recovery_by_node_bytes(
@@ -318,79 +274,6 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         logarithmic: [false, false],
         series: vec![series("persistent memory", pm), series("DRAM", dram)],
     });
-    Ok(())
-}
-
-/// clfB-tree's Figure 7: the time of an operation in parts. A find is the search; what is left of a
-/// change without its flushes and fences is the rest.
-pub fn breakdown(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    const PHASES: [Phase; 4] = [Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
-    let names = [
-        "clftree-append",
-        "clftree-inplace",
-        "clftree-encoded",
-        "wbtree-slot",
-        "fptree",
-        "ptree",
-        "fptree-c",
-    ];
-    let mut parts = Vec::new();
-    for engine in drawing.available(&names) {
-        let mut micro = MicroOptions {
-            warm: options.keys,
-            flush: Flush::Clflush,
-            ..base(options, engine, &PHASES)
-        };
-        let operations = match drawing.sized(CLFB_LEAF, &mut micro) {
-            Ok(session) => session.operations(),
-            Err(error) if error.is_wrong_usage() => {
-                drawing.leave_out(engine, &error.to_string());
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        if drawing.only_planned {
-            continue;
-        }
-        drawing.steps.extend(2 * u64::from(options.rounds) * operations);
-        let mut mean = |flush| -> Result<Vec<f64>, BenchError> {
-            let mut seconds = vec![Vec::new(); PHASES.len()];
-            for _ in 0..options.rounds {
-                let of_round = Session::shared(&MicroOptions { flush, ..micro.clone() })?
-                    .seconds(&mut drawing.steps)?;
-                seconds.iter_mut().zip(of_round).for_each(|(all, one)| all.push(one));
-            }
-            Ok(seconds
-                .iter()
-                .map(|all| Spread::of(all).middle * 1e9 / options.keys as f64)
-                .collect())
-        };
-        let (with, without) = (mean(Flush::Clflush)?, mean(Flush::None)?);
-        let search = without[0];
-        let part = |of: &dyn Fn(usize) -> f64| {
-            (1..PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect()
-        };
-        let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
-        drawing.figure.panels.push(Panel {
-            title: format!("{engine}: where the time goes"),
-            x_label: String::new(),
-            y_label: "ns/operation".into(),
-            places: Some(PHASES[1..].iter().map(Phase::to_string).collect()),
-            logarithmic: [false, false],
-            series: vec![
-                series("search", part(&|i| search.min(without[i]))),
-                series("flushes and fences", part(&|i| with[i] - without[i])),
-                series("rest", part(&|i| without[i] - search)),
-            ],
-        });
-        parts.push((engine, 100.0 * (with[1] - without[1]) / with[1]));
-    }
-    for (engine, paper) in [("clftree-append", 31.0), ("clftree-inplace", 33.0)] {
-        let ours =
-            parts.iter().find(|(measured, _)| *measured == engine).map(|(_, percent)| *percent);
-        let what = format!("{engine}, insert: percent of the time in flushes and fences");
-        drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
-    }
     Ok(())
 }
 

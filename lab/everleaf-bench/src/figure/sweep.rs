@@ -6,7 +6,10 @@ use everleaf_crash::Counts;
 use everleaf_pmem::{Counter, LINE};
 
 use super::axis::{Axis, Measure};
-use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
+use super::{
+    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_paper_order, key_bits,
+    of_paper, place_among,
+};
 use crate::compare::Spread;
 use crate::model::Latency;
 use crate::session::Session;
@@ -30,6 +33,10 @@ pub struct Sweep {
     /// The paper's size of nodes, and what stands for it in engines that do not have it: the first
     /// that is offered is taken.
     pub node_bytes: &'static [u32],
+    /// Whether engines that can flush as much as their paper do so.
+    pub paper_order: bool,
+    /// Bits of a key, or more if there are more keys.
+    pub key_bits: u32,
     pub claims: fn() -> Vec<Quotient>,
 }
 
@@ -160,6 +167,8 @@ impl Sweep {
                         seed: options.seed,
                         pool: options.pool.clone(),
                         inner_keys: self.inner_keys,
+                        paper_order: self.paper_order && has_paper_order(engine),
+                        key_bits: key_bits(self.key_bits, options.keys),
                         ..MicroOptions::default()
                     };
                     if engine == "btreemap" {

@@ -148,6 +148,22 @@ fn printed_values_stand_beside_ours() {
 }
 
 #[test]
+fn an_insertion_flushes_as_much_as_the_tables_of_the_paper_say() {
+    let figure = run_figure(&FigureOptions { keys: 20_000, ..options("clfb-tables") }).unwrap();
+    let of = |claim: &everleaf_bench::figure::Claim| claim.ours.unwrap() / claim.paper;
+    assert_eq!((figure.panels.len(), figure.claims.len()), (2, 16));
+    for claim in &figure.claims {
+        // So few keys are up to 3 percent away from the steady state of a million.
+        assert!((0.97..1.03).contains(&of(claim)), "{claim:?}");
+    }
+    let first = &figure.panels[0].series;
+    assert_eq!((first[0].points[0], first[0].from_paper), ([64.0, 10_912.0], true));
+    // An insertion that splits nothing flushes its entry and the live bit.
+    let splits = figure.claims[1].ours.unwrap();
+    assert_eq!(first[7].points[0], [64.0, 2.0 * (20_000.0 - splits)]);
+}
+
+#[test]
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     let figure = measured("clfb-8");
     assert!(figure.left_out.iter().any(|out| out.engine == "wbtree-slot"));
@@ -171,6 +187,7 @@ fn leaves_have_the_papers_size_or_a_note_says_which_they_have() {
             "{name}: {notes:?}"
         );
     }
+    assert!(measured("clfb-9a").panels[0].x_label.contains("writes"));
     assert!(measured("clfb-9").notes.iter().any(|note| note.contains("512 bytes")));
 }
 
