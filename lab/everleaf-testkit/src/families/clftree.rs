@@ -26,6 +26,7 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: &[],
     may_be_idle: &[],
     directed: encoded,
+    meetings: &[],
     more: |_| Vec::new(),
     random_share: 1,
 };

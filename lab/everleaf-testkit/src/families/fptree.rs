@@ -32,6 +32,7 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &[],
     directed: trees,
+    meetings: &[],
     more: |_| Vec::new(),
     random_share: 1,
 };

@@ -35,6 +35,9 @@ pub(crate) struct Family {
     /// Directed scenarios: they reach every barrier of an engine's index, and miss each that is
     /// left out.
     pub directed: fn(Engine) -> Vec<Directed>,
+    /// What its threads can do to each other beside what those of every engine can: a name, the
+    /// operations before, and those that meet.
+    pub meetings: &'static [(&'static str, &'static str, &'static str)],
     /// What the full suite has beside them.
     pub more: fn(Engine) -> Vec<Directed>,
     /// Random scenarios have so many times fewer operations and images: recoveries have many

@@ -4,7 +4,7 @@
 use everleaf::Engine;
 
 use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
-use crate::Level::Index;
+use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
@@ -21,6 +21,7 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &[],
     directed: appended,
+    meetings: MEETINGS,
     more: |_| Vec::new(),
     random_share: 1,
 };
@@ -57,14 +58,86 @@ const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// What threads can do to each other where leaves are replaced; the operations that come before,
+/// and those that meet.
+const MEETINGS: &[(&str, &str, &str)] = &[
+    (
+        "one key put, removed and put again around a full leaf, and a reader",
+        FEW_KEYS,
+        "thread 1 insert 15 1\nthread 1 remove 15\nthread 1 insert 15 2\nthread 2 get \
+        15\nthread 2 get 15\n",
+    ),
+    ("a removal and a reader", FEW_KEYS, "thread 1 remove 10\nthread 2 get 10\n"),
+    (
+        "a merge and an insertion into the sibling",
+        FIRST_FULL,
+        "thread 1 update 20 4\nthread 2 insert 35 1\n",
+    ),
+    (
+        "a merge and a reader of the sibling",
+        FIRST_FULL,
+        "thread 1 update 20 4\nthread 2 get 40\nthread 2 get 30\n",
+    ),
+    (
+        "a merge and the end of the sibling",
+        FIRST_FULL,
+        "remove 30\nthread 1 update 20 4\nthread 2 remove 40\n",
+    ),
+    (
+        "two neighbours replaced",
+        FIRST_FULL,
+        "update 30 1\nupdate 30 2\nthread 1 update 10 9\nthread 2 update 40 9\n",
+    ),
+    ("two neighbours split", TWO_FULL, "thread 1 insert 15 1\nthread 2 insert 55 1\n"),
+    (
+        "a leaf split and the end of the one behind it",
+        FULL,
+        "insert 50 5\nthread 1 insert 15 1\nthread 2 remove 50\n",
+    ),
+    ("two leaves behind the last", FULL, "thread 1 insert 50 5\nthread 2 insert 60 6\n"),
+    (
+        "a leaf behind the last, and a key that was on its way to the last",
+        FULL,
+        "thread 1 insert 60 6\nthread 2 insert 70 7\nthread 2 update 40 5\n",
+    ),
+    (
+        "leaves that serve again, and a reader",
+        FEW_KEYS,
+        "thread 1 update 10 2\nthread 1 update 10 3\nthread 1 update 10 4\nthread 1 update 10 \
+        5\nthread 1 update 10 6\nthread 1 update 10 7\nthread 2 get 20\nthread 2 get 10\n",
+    ),
+    (
+        "a split, an append and a reader",
+        FULL,
+        "thread 1 insert 15 1\nthread 2 update 40 7\nthread 3 get 40\n",
+    ),
+    (
+        "two neighbours split, and a reader of both",
+        TWO_FULL,
+        "thread 1 insert 15 1\nthread 2 insert 55 1\nthread 3 get 80\nthread 3 get 40\n",
+    ),
+];
+
+const FEW_KEYS: &str = "insert 10 1\ninsert 20 1\n";
+const FULL: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\n";
+/// Two leaves, of 10 and 20, and of 30 and 40; the first is full.
+const FIRST_FULL: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\nupdate 20 1\n\
+    update 10 2\nupdate 10 3\n";
+/// Two leaves, both full of keys.
+const TWO_FULL: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 50 1\n\
+    insert 60 1\ninsert 70 1\ninsert 80 1\n";
+
 /// Where an operation is cut that changes the list of leaves.
 const CUTS: &[&str] = &["split.S1.head", "split.S1.fence", "split.S2.link", "split.S2.fence"];
 /// Where one is cut that frees the records of dead keys.
 const CUTS_OF_RECORDS: &[&str] = &["split.S3.forget", "split.S3.fence"];
 
 /// All of them. Leaves have four slots.
-fn appended(_: Engine) -> Vec<Directed> {
+fn appended(engine: Engine) -> Vec<Directed> {
     let mut cases = Vec::new();
+    if engine.is_concurrent() {
+        cases.extend(linked());
+    }
     let mut add = |name: &str, keys: ScriptKeys, words: usize, script: &str| {
         let name = format!("{name}, {keys:?}, {words} words");
         cases.push(Directed::new(name, Index, keys, words, script));
@@ -155,4 +228,24 @@ fn appended(_: Engine) -> Vec<Directed> {
         }
     }
     cases
+}
+
+/// Every change of the list of leaves together with a value of a store.
+fn linked() -> impl Iterator<Item = Directed> {
+    // The doubt that stands when a leaf ends is about another record than the one that goes.
+    let scripts = [
+        (
+            "a leaf behind the last, and its end",
+            FULL,
+            "insert 50 5\nupdate 40 1\nremove 50\ninsert 60 6\n",
+        ),
+        ("a split by an insertion, and one by an update", FULL, "insert 15 1\nupdate 40 3\n"),
+        ("a removal from a full leaf", FULL, "remove 20\ninsert 25 2\nremove 10\n"),
+        ("a merge", FIRST_FULL, "update 20 4\nremove 30\nupdate 40 2\n"),
+        ("a leaf replaced", FIRST_FULL, "insert 35 1\nremove 10\ninsert 15 1\n"),
+    ];
+    scripts.into_iter().map(|(name, before, script)| {
+        let (name, script) = (format!("{name}, with values"), format!("{before}explore\n{script}"));
+        Directed::new(name, Store, U64, 1, script).with_budget(16)
+    })
 }

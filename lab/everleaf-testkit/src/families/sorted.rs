@@ -32,6 +32,7 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &[],
     directed: sorted,
+    meetings: &[],
     more: every_base_and_fill,
     random_share: 4,
 };

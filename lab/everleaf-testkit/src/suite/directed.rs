@@ -308,6 +308,10 @@ fn threads(engine: Engine) -> Vec<Case> {
             }
             cases.push(case);
         }
+        for (name, before, meeting) in families::of(engine).map_or(&[][..], |(of, _)| of.meetings) {
+            let script = format!("{before}explore\n{meeting}");
+            cases.push(threaded(&format!("{name}, {keys:?}"), Index, keys, &script));
+        }
         for (name, meeting) in STORE_MEETINGS.iter().chain(TRANSACTION_MEETINGS) {
             // The barriers are judged by what one thread does. Where the index takes part in a
             // write, two of them leave four blocks and two doubts undecided at a time.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use everleaf::Engine;
-use everleaf_testkit::{Case, directed_cases, run_suite};
+use everleaf_testkit::{Case, CaseKind, directed_cases, run_suite};
 
 fn suffices(engine: Engine) {
     let brief = |case: Case| case.judging().briefly();
@@ -73,4 +73,21 @@ fn no_engine_is_forgotten() {
     let forgotten: Vec<Engine> =
         Engine::available().filter(|engine| !TESTED.contains(engine)).collect();
     assert_eq!(forgotten, []);
+}
+
+/// Its meetings, and its changes together with values: what the suite of every day has of it.
+#[test]
+fn threads_of_an_nv_tree_meet_and_nothing_is_lost() {
+    let cases = directed_cases(Engine::NvTreeConcurrent).into_iter();
+    let cases =
+        cases.filter(|case| case.kind() == CaseKind::Threads || case.name.contains("with values"));
+    let cases: Vec<Case> = cases.map(Case::briefly).collect();
+    let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
+    println!("{} explorations, {} images", report.cases, report.images);
+    let violations: Vec<String> =
+        report.violations.iter().map(|(name, violation)| format!("{name}: {violation}")).collect();
+    assert_eq!((violations, report.failures), (Vec::new(), Vec::new()));
+    for barrier in ["nvtree.find.H.fill", "nvtree.find.H.fence", "nvtree.remove.U0.fence"] {
+        assert!(report.reached.iter().any(|site| site.name() == barrier), "{barrier}");
+    }
 }
