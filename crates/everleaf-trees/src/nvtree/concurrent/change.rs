@@ -137,6 +137,10 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
             let word = &self.pool.index_root::<ListHead>()?.first;
             return Ok(Ok(Before { word, _guard: None }));
         };
+        // Loaded before the latch is taken, so that its line is there. If that leaf stays the one
+        // before, the word stays the same: only who has this leaf changes it.
+        let word = &self.leaf(previous)?.head.next;
+        let leads_here = self.pool.media().load(word).offset() == leaf.offset();
         let has = |guard: &LockGuard<'t>| self.locks.is_locked_by(previous, guard);
         let mut guard = None;
         if !held.into_iter().flatten().any(has) {
@@ -149,7 +153,10 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
             guard.into_iter().for_each(LockGuard::unlock_unchanged);
             return Ok(Err(None));
         }
-        Ok(Ok(Before { word: &self.leaf(previous)?.head.next, _guard: guard }))
+        if !leads_here {
+            return Err(leaf.damaged("the list of leaves does not lead to a leaf"));
+        }
+        Ok(Ok(Before { word, _guard: guard }))
     }
 
     /// Puts new leaves in the place of a full one, and of its right sibling if that goes too.

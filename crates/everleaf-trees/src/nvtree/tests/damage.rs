@@ -116,6 +116,13 @@ fn a_list_that_leads_astray_or_in_a_circle(variant: Variant) {
         refused::<U64Keys>(&pool, part);
         assert!(problems(&*tree).contains("I6"));
     }
+    if variant == Variant::Concurrent {
+        // What replaces a leaf that the list does not lead to would be lost.
+        let key = media.load(&head(&pool, found[4]).lower_bound);
+        let upsert = |value| tree.upsert(key, value).map(drop);
+        let error = (0..9).find_map(|value| upsert(value).err()).map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("does not lead to a leaf")));
+    }
     media.store(next, right);
     assert_eq!(problems(&*tree), "");
     media.store(&head(&pool, found[4]).lower_bound, 1);
