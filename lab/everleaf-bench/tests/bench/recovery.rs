@@ -4,6 +4,7 @@
 use everleaf_bench::{
     BenchKeyType, MicroOptions, Recovery, RecoveryOptions, run_recovery, run_recovery_with_progress,
 };
+use everleaf::Engine;
 
 fn options(engine: &str, keys: u64) -> RecoveryOptions {
     let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
@@ -30,6 +31,14 @@ fn every_number_of_threads_is_reported() {
         }
         let (last, total) = (told.last().unwrap(), 3000 + 4 * 3000);
         assert_eq!((last.done, last.total), (total - 3000, total));
+    }
+}
+
+#[test]
+fn every_key_is_there_after_a_crash_of_every_engine() {
+    for engine in Engine::available() {
+        let rows = run_recovery(&options(&engine.to_string(), 2000)).unwrap();
+        assert!(rows.len() == 2 && rows.iter().all(|row| row.shutdown == "crash"), "{engine}");
     }
 }
 
