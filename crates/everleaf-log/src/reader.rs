@@ -92,7 +92,7 @@ impl<'d> Reader<'d> {
         self.end.offset += header.total_bytes().unwrap_or(BLOCK);
         (self.end.number, self.end.before) = (number, checksum);
         if header.closes {
-            let next = self.end.segment + 1;
+            let Some(next) = self.end.segment.checked_add(1) else { return Err(damaged) };
             match self.open(next)? {
                 Some(segment) => {
                     (self.end.segment, self.end.offset) = (next, FIRST);

@@ -45,10 +45,10 @@ pub(crate) fn segment_name(number: u64) -> String {
     format!("segment-{number:016x}")
 }
 
-/// The number of the segment with this name.
+/// The number of the segment with this name. None has the greatest: there would be no next one.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let number = u64::from_str_radix(name.strip_prefix("segment-")?, 16).ok()?;
-    (segment_name(number) == name).then_some(number)
+    (segment_name(number) == name && number < u64::MAX).then_some(number)
 }
 
 /// The numbers of the segments that are there, ascending.
@@ -158,11 +158,16 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_no_other_is_one() {
-        for number in [0, 1, 0xabc, u64::MAX] {
+        for number in [0, 1, 0xabc, u64::MAX - 1] {
             assert_eq!(segment_number(&segment_name(number)), Some(number));
         }
-        for name in ["segment-+00000000000005", "segment-000000000000000A", "segment-5", "control"]
-        {
+        for name in [
+            "segment-+00000000000005",
+            "segment-000000000000000A",
+            "segment-5",
+            "segment-ffffffffffffffff",
+            "control",
+        ] {
             assert_eq!(segment_number(name), None, "{name}");
         }
     }
