@@ -1,10 +1,10 @@
 //! `bench recovery` on real engines: every number of threads is reported, and what cannot be
 //! recovered is refused.
 
+use everleaf::Engine;
 use everleaf_bench::{
     BenchKeyType, MicroOptions, Recovery, RecoveryOptions, run_recovery, run_recovery_with_progress,
 };
-use everleaf::Engine;
 
 fn options(engine: &str, keys: u64) -> RecoveryOptions {
     let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
