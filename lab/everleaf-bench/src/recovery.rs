@@ -283,8 +283,8 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
     }
 }
 
-/// Leaves an index: closed, or as a killed process does. Where it has epochs, the last one has ended
-/// by then, so that all keys are there again.
+/// Leaves an index: closed, or as a killed process does. Where it has epochs, the last one has
+/// ended by then, so that all keys are there again.
 fn leave<K: BenchKey>(
     target: IndexTarget<K>,
     close_pool: ClosePool,
