@@ -190,6 +190,15 @@ impl Cpu {
         }
     }
 
+    /// Whether lines can be written in this way here.
+    pub const fn has_line_write(&self, method: LineWriteMethod) -> bool {
+        match method {
+            LineWriteMethod::Movdir64b => self.movdir64b,
+            LineWriteMethod::Transaction => self.rtm.is_some(),
+            LineWriteMethod::Words => true,
+        }
+    }
+
     /// The best way to write a whole line where lines are flushed by `flush`. Without flushes not
     /// `movdir64b`, which goes to memory and costs as much as a flush and a fence (191 ns where a
     /// transaction takes 26 and eight stores 4).

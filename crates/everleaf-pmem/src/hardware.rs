@@ -82,6 +82,40 @@ impl Hardware {
         self.line_write
     }
 
+    /// Writes whole lines by `method`, for measurements.
+    ///
+    /// # Errors
+    /// [`MapError::Unsupported`] if the processor lacks it.
+    pub fn with_line_write(mut self, cpu: &Cpu, method: LineWriteMethod) -> Result<Self, MapError> {
+        if !cpu.has_line_write(method) {
+            let instruction = match method {
+                LineWriteMethod::Movdir64b => "movdir64b",
+                _ => "rtm",
+            };
+            return Err(MapError::Unsupported { instruction, purpose: "whole lines" });
+        }
+        self.line_write = method;
+        Ok(self)
+    }
+
+    /// As [`try_write_line`](Media::try_write_line). How many attempts it took.
+    ///
+    /// # Errors
+    /// How many attempts aborted, if all did: nothing is written. 0 if there is no way to.
+    #[inline]
+    pub fn line_write_attempts(
+        &self,
+        site: Site,
+        line: &Line,
+        words: [u64; 8],
+    ) -> Result<u32, u32> {
+        let attempts = instructions::try_write_line(self.line_write, line, &words)?;
+        if self.line_write != LineWriteMethod::Movdir64b {
+            self.flush(site, &line.0[0]);
+        }
+        Ok(attempts)
+    }
+
     /// The memory, exclusively.
     pub fn region_mut(&mut self) -> &mut Region {
         &mut self.region
@@ -171,11 +205,7 @@ impl Media for Hardware {
         self.line_write != LineWriteMethod::Words
     }
     fn try_write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> bool {
-        let written = instructions::try_write_line(self.line_write, line, &words);
-        if written && self.line_write != LineWriteMethod::Movdir64b {
-            self.flush(site, &line.0[0]);
-        }
-        written
+        self.line_write_attempts(site, line, words).is_ok()
     }
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let promised = instructions::write_line(self.line_write, line, &words);

@@ -177,7 +177,7 @@ pub(crate) fn flush(instruction: FlushInstruction, address: usize) {
 }
 
 /// How often a transactional line write is tried before the words are stored one by one.
-const TRANSACTION_ATTEMPTS: usize = 8;
+const TRANSACTION_ATTEMPTS: u32 = 8;
 
 /// Writes a line by the given method, and tells what that promises.
 pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> LineAtomicity {
@@ -194,26 +194,35 @@ pub(crate) fn write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8])
     }
 }
 
-/// Writes a line at once by the given method, or nothing; whether it is written.
-pub(crate) fn try_write_line(method: LineWriteMethod, line: &Line, words: &[u64; 8]) -> bool {
+/// Writes a line at once by the given method, or nothing. How many attempts it took, or, as an
+/// error, how many were given up.
+pub(crate) fn try_write_line(
+    method: LineWriteMethod,
+    line: &Line,
+    words: &[u64; 8],
+) -> Result<u32, u32> {
     let address = line.0[0].address();
     match method {
         LineWriteMethod::Movdir64b => {
             imp::movdir64b(address, words);
-            true
+            Ok(1)
         }
         LineWriteMethod::Transaction => {
             try_transactions(line, words, || imp::transactional_line(address, words))
         }
-        LineWriteMethod::Words => false,
+        LineWriteMethod::Words => Err(0),
     }
 }
 
-/// Attempts of a transaction, until one does not abort.
-fn try_transactions(line: &Line, words: &[u64; 8], mut attempt: impl FnMut() -> bool) -> bool {
+/// Attempts of a transaction, until one does not abort; how many, or how many were given up.
+fn try_transactions(
+    line: &Line,
+    words: &[u64; 8],
+    mut attempt: impl FnMut() -> bool,
+) -> Result<u32, u32> {
     // A page fault aborts every attempt until the page was touched outside a transaction.
     line.0[0].compare_exchange(words[0], words[0]).ok();
-    (0..TRANSACTION_ATTEMPTS).any(|_| attempt())
+    (1..=TRANSACTION_ATTEMPTS).find(|_| attempt()).ok_or(TRANSACTION_ATTEMPTS)
 }
 
 /// Writes a line by attempts of a transaction; word by word, which promises less, if all abort.
@@ -222,7 +231,7 @@ fn write_by_transaction(
     words: &[u64; 8],
     attempt: impl FnMut() -> bool,
 ) -> LineAtomicity {
-    if try_transactions(line, words, attempt) {
+    if try_transactions(line, words, attempt).is_ok() {
         LineAtomicity::Line
     } else {
         write_by_words(line, words)
@@ -257,7 +266,8 @@ mod tests {
         });
         assert_eq!((promised, attempts), (LineAtomicity::Words, TRANSACTION_ATTEMPTS));
         assert_eq!(content(&line), [7; 8], "it is written all the same");
-        assert!(!try_transactions(&line, &[9; 8], || false));
+        let given_up = try_transactions(&line, &[9; 8], || false);
+        assert_eq!(given_up, Err(TRANSACTION_ATTEMPTS));
         assert_eq!(content(&line), [7; 8], "an attempt that aborts writes nothing");
         let promised = write_by_transaction(&line, &[8; 8], || {
             attempts += 1;
@@ -265,6 +275,12 @@ mod tests {
         });
         assert_eq!(promised, LineAtomicity::Line);
         assert_eq!(content(&line), [7; 8], "the transaction would have written it");
+        let mut attempts = 0;
+        let third = try_transactions(&line, &[8; 8], || {
+            attempts += 1;
+            attempts == 3
+        });
+        assert_eq!(third, Ok(3));
     }
 
     #[test]

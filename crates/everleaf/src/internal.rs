@@ -13,6 +13,7 @@ pub mod registry {
 }
 pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
+pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
 
 use crate::{CreateOptions, OpenOptions, Result, Store};
 

@@ -96,11 +96,13 @@
 //! `layout` (every persistent byte) · `encode` (inner nodes) · `leaf` (its cells by slot) · `space`
 //! (memory of nodes) · `search` `scan` · `insert` `update` `remove` · `split` · `parents` (what
 //! changes above a leaf) · `publish` (the commit) · `steps` `link` (what takes part in a change of
-//! an entry) · `recover` (crash states and opening) · `check` (I1 to I8) · `parameters` (sizes on
-//! offer) · `engine` (for the table of engines) · `format` (for docs/format.md).
+//! an entry) · `recover` (crash states and opening) · `check` (I1 to I8) · `encodings` (bytes of
+//! differences, for the benchmarks) · `parameters` (sizes on offer) · `engine` (for the table of
+//! engines) · `format` (for docs/format.md).
 
 mod check;
 mod encode;
+mod encodings;
 pub(crate) mod engine;
 mod format;
 mod insert;
@@ -137,6 +139,7 @@ use search::Settings;
 use space::Space;
 use steps::Steps;
 
+pub use encodings::{InnerEncoding, inner_encodings};
 pub use format::layouts;
 pub use layout::{ClfAnchor, InnerLine, LeafHead, Root};
 pub use parameters::{Parameters, Variant, open};

@@ -3,7 +3,7 @@
 use super::axis::{Axis, DRAM_NS, Measure};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
-use super::{Drawing, FigureOptions, claims, clfb, single};
+use super::{Drawing, FigureOptions, claims, clfb, clfb_encodings, clfb_writes, single};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
 
@@ -130,6 +130,8 @@ const CLFB: Sweep = Sweep {
     key_bits: clfb::KEY_BITS,
     ..SWEEP
 };
+const CLFB_DEVIATIONS: &[u64] =
+    &[1_000_000, 1_000_000_000, 1_000_000_000_000, 1_000_000_000_000_000];
 /// The latency of reads on the paper's board.
 const CLFB_READ_NS: u64 = 750;
 const CLFB_BOARD: &str = "leaves of 512 bytes, as in the paper, whose board has lines of 32 bytes \
@@ -324,30 +326,49 @@ const ENTRIES: &[Entry] = &[
         },
     },
     Entry {
+        name: "clfb-5",
+        title: "bytes of differences in inner nodes by number of keys, leaves of 512 bytes",
+        source: OF_CLFBTREE,
+        notes: &[
+            "keys have 31 bits; children are differences of bytes in the paper's order, and of \
+            lines otherwise",
+            "how far apart the children of a node are is decided by where nodes are allocated: the \
+            paper's come from the heap Heapo, here each is the free one that is nearest",
+            "a line without an encoding has four children",
+        ],
+        measure: clfb_encodings::by_number_of_keys,
+    },
+    Entry {
         name: "clfb-5c",
-        title: "persistent memory of a key by standard deviation of the keys",
+        title: "children of an inner node and memory of a key, by standard deviation of the keys",
         source: OF_CLFBTREE,
         notes: &[
             "the paper shows entries to slots without encoding, 200 to 500 percent, and prints no \
-            deviations; bytes of a key are what can be compared between trees",
+            deviations; leaves of 512 bytes and children in bytes, as there",
             "differences of keys are what the clfB-tree encodes; trees without such an encoding \
-            take the same at every deviation",
+            take the same memory at every deviation",
         ],
         measure: |options, drawing| {
             Sweep {
-                axis: Axis::KeyDeviation(&[
-                    1_000_000,
-                    1_000_000_000,
-                    1_000_000_000_000,
-                    1_000_000_000_000_000,
-                ]),
+                axis: Axis::KeyDeviation(CLFB_DEVIATIONS),
                 phases: &[Phase::Insert],
                 shown: &[(Phase::Insert, Measure::PmBytes)],
                 key_bits: u64::BITS,
                 ..CLFB
             }
-            .measure(options, drawing)
+            .measure(options, drawing)?;
+            clfb_encodings::by_deviation(CLFB_DEVIATIONS, options, drawing)
         },
+    },
+    Entry {
+        name: "clfb-writes",
+        title: "ways to write a line durably",
+        source: OF_CLFBTREE,
+        notes: &[
+            "256 lines in turns, as many writes as there are keys, each durable before the next; \
+            8-byte stores alone may leave a torn line",
+        ],
+        measure: clfb_writes::ways,
     },
     Entry {
         name: "clfb-tables",

@@ -7,15 +7,17 @@
 //! change here.
 //!
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
-//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb` (those of
-//! the clfB-tree) · `ycsb` (those made of YCSB's workloads) · `plot` (SVG and PNG, by the feature
-//! `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what
-//! shows it here).
+//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
+//! `clfb_encodings` `clfb_writes` (those of the clfB-tree) · `ycsb` (those made of YCSB's
+//! workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) · `table`
+//! (text) · `evidence` (all that the papers show, and what shows it here).
 
 mod axis;
 mod catalogue;
 mod claims;
 mod clfb;
+mod clfb_encodings;
+mod clfb_writes;
 mod evidence;
 #[cfg(feature = "plots")]
 mod plot;

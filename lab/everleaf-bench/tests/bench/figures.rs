@@ -164,6 +164,63 @@ fn an_insertion_flushes_as_much_as_the_tables_of_the_paper_say() {
 }
 
 #[test]
+fn differences_take_the_bytes_that_they_must() {
+    let figure = measured("clfb-5");
+    for panel in &figure.panels[..3] {
+        let percent = panel.series.iter().map(|series| series.points[0][1]).sum::<f64>();
+        assert!((percent - 100.0).abs() < 1e-9, "{}: {percent}", panel.title);
+    }
+    // 1000 keys of 31 bits lie 2^21 from each other, and a leaf has some twenty.
+    let claim = figure.claims.last().unwrap();
+    assert_eq!((claim.paper, claim.ours), (4.0, Some(4.0)), "{claim:?}");
+    assert_eq!(figure, measured("clfb-5"), "to the last digit");
+    let by_deviation = measured("clfb-5c");
+    let full = by_deviation.panels.last().unwrap().series.last().unwrap();
+    assert!(full.points[0][1] > full.points[3][1], "near keys make room: {full:?}");
+}
+
+#[test]
+fn every_inner_node_is_shown_once() {
+    use everleaf::internal::{U64Keys, inner_encodings, registry};
+    use everleaf::{Engine, EngineParameters, KeyType};
+    let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 26).unwrap();
+    let media = everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap();
+    let (engine, parameters) = (Engine::ClfTreeAppend, EngineParameters::default().leaf_slots(3));
+    let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
+    let pool = everleaf_pool::Pool::create(media, &format).unwrap();
+    let index = registry::create_index::<U64Keys, _>(&pool, engine, &parameters, 1).unwrap();
+    let shown = || {
+        let mut shown = Vec::new();
+        inner_encodings::<U64Keys, _>(&pool, &mut |node| shown.push(node)).unwrap();
+        shown
+    };
+    assert!(shown().is_empty(), "a leaf alone");
+    for key in 0..1000 {
+        assert!(index.insert(key << 8, key).unwrap());
+    }
+    let (shown, statistics) = (shown(), index.statistics());
+    let children = |level| -> u64 {
+        let of_level = shown.iter().filter(|node| node.level == level);
+        of_level.map(|node| node.children as u64).sum()
+    };
+    assert_eq!(shown.len() as u64, statistics.inner_nodes);
+    assert_eq!(children(0), statistics.leaves);
+    assert_eq!(shown[0].level + 2, statistics.height, "the topmost is the first");
+    // Neighbours of a node of leaves lie up to 23 leaves of three keys from each other.
+    assert!(shown.iter().filter(|node| node.level == 0).all(|node| node.key_bytes <= 2));
+}
+
+#[test]
+fn each_way_to_write_a_line_is_timed_or_left_out() {
+    let figure = measured("clfb-writes");
+    let ways = figure.panels[0].places.as_ref().unwrap();
+    assert!(ways.len() >= 3 && ways.len() + figure.left_out.len() == 5, "{:?}", figure.left_out);
+    assert!(figure.panels[0].series.iter().all(|series| series.points.len() == ways.len()));
+    let at_once = figure.notes.iter().filter(|note| note.contains("aborted")).count();
+    assert_eq!(at_once, (ways.len() - 3) * figure.panels[0].series.len());
+}
+
+#[test]
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     let figure = measured("clfb-8");
     assert!(figure.left_out.iter().any(|out| out.engine == "wbtree-slot"));

@@ -1,0 +1,56 @@
+//! How the inner nodes of a tree are encoded: what the benchmarks ask for. Writes nothing.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+use everleaf_pool::Pool;
+
+use super::layout::{SLOTS, Shape};
+use super::parameters::Parameters;
+use super::search::{AtOnce, Nodes, Settings};
+use crate::support::key::TreeKey;
+
+/// An inner node as it is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnerEncoding {
+    /// Levels of inner nodes below it.
+    pub level: u32,
+    /// Its children, one more than its keys.
+    pub children: usize,
+    /// Bytes of a difference of keys; a node of one key has none.
+    pub key_bytes: usize,
+    /// Bytes of a difference of children.
+    pub child_bytes: usize,
+}
+
+/// Shows every inner node of the tree in a pool, which is open and is not changed meanwhile. Reads
+/// each line once.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool has another tree, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met.
+pub fn inner_encodings<K: TreeKey, M: Media>(
+    pool: &Pool<M>,
+    visit: &mut dyn FnMut(InnerEncoding),
+) -> Result<(), IndexError> {
+    let Parameters { leaf_slots, paper_order, .. } = Parameters::unpack(pool.format().parameters)?;
+    let shape = Shape::new(leaf_slots).ok_or_else(|| IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: leaf_slots,
+        offered: format!("{SLOTS:?}"),
+    })?;
+    let nodes = Nodes::<K, M>::new(pool, Settings { shape, at_once: AtOnce::Never, paper_order });
+    let root = nodes.root()?;
+    let mut to_visit = vec![(root.offset(), root.height())];
+    while let Some((offset, height)) = to_visit.pop() {
+        let Some(level) = height.checked_sub(1) else { continue };
+        let line = nodes.decode(offset, nodes.words(offset)?)?;
+        let (key_bytes, child_bytes) = (line.key_bytes(), line.child_bytes());
+        visit(InnerEncoding { level, children: line.children(), key_bytes, child_bytes });
+        if level > 0 {
+            for child in 0..line.children() {
+                to_visit.push((nodes.offset_of(line.child(child))?, level));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! clfB-tree's Figure 5: bytes that differences take, and how much fuller inner nodes are by them.
+
+use std::ops::RangeInclusive;
+
+use everleaf::internal::{U64Keys, inner_encodings};
+
+use super::clfb::KEY_BITS;
+use super::single::base;
+use super::{Claim, Drawing, FigureOptions, Panel, Series, key_bits, number};
+use crate::measure::Unobserved;
+use crate::session::{ProgressTracker, Session};
+use crate::workload::Workload;
+use crate::{BenchError, MicroOptions, Phase, Subject};
+
+/// Bytes of a difference, from 1.
+const WIDTHS: usize = 8;
+/// Children of a line without an encoding: with two bytes of head, four children and three keys.
+const PLAIN_CHILDREN: f64 = 4.0;
+const ENGINE: &str = "clftree-append";
+
+/// How the inner nodes of a tree are encoded.
+#[derive(Clone, Debug, Default)]
+struct Encodings {
+    nodes: u64,
+    children: u64,
+    /// Nodes by bytes of a difference of children.
+    by_child_bytes: [u64; WIDTHS],
+    /// Nodes of two keys and more, by bytes of a difference of keys.
+    by_key_bytes: [u64; WIDTHS],
+    /// Children in nodes of so many bytes a child.
+    children_by_bytes: [u64; WIDTHS],
+}
+
+impl Encodings {
+    /// Those of a tree with the keys that the session has to warm up.
+    fn of(session: &Session, steps: &mut ProgressTracker<'_>) -> Result<Self, BenchError> {
+        let mut found = Self::default();
+        let Subject::Index(engine) = session.plan.subject else { return Ok(found) };
+        steps.extend(session.plan.options.warm);
+        let media = session.hardware(session.region()?)?;
+        let (pool, target) = session.index::<u64, _>(engine, media)?;
+        let workloads = [Workload::new(&session.plan, 0)];
+        session.warm_up(steps, "encoded", &mut [target], &workloads, &Unobserved)?;
+        inner_encodings::<U64Keys, _>(&pool, &mut |node| {
+            let children = node.children as u64;
+            found.nodes += 1;
+            found.children += children;
+            found.by_child_bytes[node.child_bytes - 1] += 1;
+            found.children_by_bytes[node.child_bytes - 1] += children;
+            found.by_key_bytes[node.key_bytes - 1] += u64::from(children > 2);
+        })?;
+        Ok(found)
+    }
+
+    /// Children of a node to those of a line without an encoding, in percent; none if there are no
+    /// inner nodes.
+    fn utilisation(&self) -> Option<f64> {
+        let each = self.children as f64 / self.nodes as f64;
+        (self.nodes > 0).then_some(100.0 * each / PLAIN_CHILDREN)
+    }
+}
+
+/// One of the counts by number of bytes.
+type Counted = fn(&Encodings) -> &[u64; WIDTHS];
+
+/// Percent of all by number of bytes.
+fn shares(counts: &[u64; WIDTHS]) -> Option<[f64; WIDTHS]> {
+    let all: u64 = counts.iter().sum();
+    (all > 0).then(|| counts.map(|count| 100.0 * count as f64 / all as f64))
+}
+
+/// The most frequent number of bytes.
+fn most_frequent(counts: &[u64; WIDTHS]) -> Option<f64> {
+    let most = counts.iter().max().filter(|most| **most > 0)?;
+    counts.iter().position(|count| count == most).map(|place| place as f64 + 1.0)
+}
+
+/// A tree with leaves of 512 bytes that is filled with so many keys.
+fn filled(options: &FigureOptions, keys: u64) -> MicroOptions {
+    MicroOptions {
+        keys: 1,
+        warm: keys,
+        node_bytes: Some(512),
+        key_bits: key_bits(KEY_BITS, keys),
+        ..base(options, ENGINE, &[Phase::Find])
+    }
+}
+
+/// 1,000, 10,000, .. keys, and as many as are asked for.
+fn places(keys: u64) -> Vec<u64> {
+    let powers = std::iter::successors(Some(1000), |place| Some(place * 10));
+    powers.take_while(|place| *place < keys).chain([keys]).collect()
+}
+
+/// Trees of all sizes, with children as numbers of lines or of bytes.
+fn by_keys(
+    options: &FigureOptions,
+    paper_order: bool,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<Vec<(u64, Encodings)>, BenchError> {
+    let mut found = Vec::new();
+    for keys in places(options.keys) {
+        let session = Session::shared(&MicroOptions { paper_order, ..filled(options, keys) })?;
+        if !drawing.only_planned {
+            found.push((keys, Encodings::of(&session, &mut drawing.steps)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Bars: the shares of each number of bytes, by number of keys.
+fn bars(title: &str, found: &[(u64, Encodings)], of: Counted) -> Panel {
+    let shown: Vec<_> =
+        found.iter().filter_map(|(keys, found)| Some((keys, shares(of(found))?))).collect();
+    let of_width = |width: usize| {
+        let points: Vec<[f64; 2]> =
+            (0..).zip(&shown).map(|(at, (_, of))| [f64::from(at), of[width - 1]]).collect();
+        let name = if width == 1 { "1 byte".to_owned() } else { format!("{width} bytes") };
+        Series { name, from_paper: false, points }
+    };
+    let used = |series: &Series| series.points.iter().any(|point| point[1] > 0.0);
+    Panel {
+        title: title.into(),
+        x_label: "keys".into(),
+        y_label: "percent of inner nodes".into(),
+        places: Some(shown.iter().map(|(keys, _)| keys.to_string()).collect()),
+        logarithmic: [false, false],
+        series: (1..=WIDTHS).map(of_width).filter(used).collect(),
+    }
+}
+
+/// Curves of the utilisation.
+fn utilisation(x_label: &str, series: Vec<Series>) -> Panel {
+    Panel {
+        title: "children of an inner node to those of a line without an encoding".into(),
+        x_label: x_label.into(),
+        y_label: "percent".into(),
+        places: None,
+        logarithmic: [true, false],
+        series,
+    }
+}
+
+/// Figures 5a and 5b, by number of keys.
+pub fn by_number_of_keys(
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<(), BenchError> {
+    if drawing.available(&[ENGINE]).is_empty() {
+        return Ok(());
+    }
+    let of_bytes = by_keys(options, true, drawing)?;
+    let of_lines = by_keys(options, false, drawing)?;
+    if drawing.only_planned {
+        return Ok(());
+    }
+    claims(&of_bytes, drawing);
+    let curve = |name: &str, found: &[(u64, Encodings)]| Series {
+        name: name.into(),
+        from_paper: false,
+        points: found
+            .iter()
+            .filter_map(|(keys, found)| Some([*keys as f64, found.utilisation()?]))
+            .collect(),
+    };
+    drawing.figure.panels.extend([
+        bars("differences of children in bytes, the paper's", &of_bytes, |of| &of.by_child_bytes),
+        bars("differences of children in lines", &of_lines, |of| &of.by_child_bytes),
+        bars("differences of keys", &of_lines, |of| &of.by_key_bytes),
+        utilisation(
+            "keys",
+            vec![curve("children in bytes", &of_bytes), curve("children in lines", &of_lines)],
+        ),
+    ]);
+    Ok(())
+}
+
+/// What section 7.1 says, of trees whose children are numbers of bytes.
+fn claims(found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
+    let at = |keys: u64| found.iter().find(|(place, _)| *place == keys).map(|(_, found)| found);
+    let largest = found.last().map(|(_, found)| found);
+    let share = |found: Option<&Encodings>, of: Counted, bytes: RangeInclusive<usize>| {
+        let shares = found.and_then(|found| shares(of(found)))?;
+        Some(bytes.map(|bytes| shares[bytes - 1]).sum::<f64>())
+    };
+    let nodes: Counted = |of| &of.by_child_bytes;
+    let pointers: Counted = |of| &of.children_by_bytes;
+    let most_keys =
+        |found: Option<&Encodings>| found.and_then(|of| most_frequent(&of.by_key_bytes));
+    let large = "the most keys (paper: 10 million)";
+    let small = "100,000 keys";
+    for (what, paper, ours) in [
+        (
+            format!("percent of inner nodes with 4 bytes a child, {large}"),
+            80.2,
+            share(largest, nodes, 4..=4),
+        ),
+        (format!("the same, percent of children, {large}"), 80.2, share(largest, pointers, 4..=4)),
+        (
+            format!("percent of inner nodes with more than 4 bytes a child, {large}"),
+            0.0,
+            share(largest, nodes, 5..=WIDTHS),
+        ),
+        (
+            format!("percent of inner nodes with 3 bytes a child, {small}"),
+            88.9,
+            share(at(100_000), nodes, 3..=3),
+        ),
+        (
+            format!("the same, percent of children, {small}"),
+            88.9,
+            share(at(100_000), pointers, 3..=3),
+        ),
+        (
+            format!("percent of inner nodes with more than 3 bytes a child, {small}"),
+            0.0,
+            share(at(100_000), nodes, 4..=WIDTHS),
+        ),
+        (format!("bytes of most differences of keys, {large}"), 2.0, most_keys(largest)),
+        ("bytes of most differences of keys, 1,000 keys".to_owned(), 4.0, most_keys(at(1000))),
+    ] {
+        drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
+    }
+}
+
+/// Figure 5c: utilisation by standard deviation of the keys, with some numbers of keys.
+pub fn by_deviation(
+    deviations: &[u64],
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<(), BenchError> {
+    if drawing.available(&[ENGINE]).is_empty() {
+        return Ok(());
+    }
+    let mut curves = Vec::new();
+    for keys in [100, 10, 1].map(|part| (options.keys / part).max(1)) {
+        let mut points = Vec::new();
+        for deviation in deviations {
+            let (key_bits, key_deviation) = (u64::BITS, Some(*deviation));
+            let micro = MicroOptions {
+                key_bits,
+                key_deviation,
+                paper_order: true,
+                ..filled(options, keys)
+            };
+            let session = Session::shared(&micro)?;
+            if !drawing.only_planned {
+                let found = Encodings::of(&session, &mut drawing.steps)?;
+                points.extend(found.utilisation().map(|of| [*deviation as f64, of]));
+            }
+        }
+        let name = format!("{} keys", number(keys as f64));
+        curves.push(Series { name, from_paper: false, points });
+    }
+    if drawing.only_planned {
+        return Ok(());
+    }
+    let all = || curves.iter().flat_map(|curve| &curve.points).map(|point| point[1]);
+    for (what, paper, ours) in [
+        ("least utilisation, percent", 200.0, all().min_by(f64::total_cmp)),
+        ("greatest utilisation, percent", 500.0, all().max_by(f64::total_cmp)),
+    ] {
+        drawing.figure.claims.push(Claim { what: what.into(), paper, paper_to: None, ours });
+    }
+    drawing.figure.panels.push(utilisation("standard deviation of the keys", curves));
+    Ok(())
+}
