@@ -37,6 +37,8 @@ pub struct EngineEntry {
     pub contract: Contract,
     /// Whether several threads write at the same time; otherwise writers wait for each other.
     pub concurrent: bool,
+    /// Whether keys may be byte strings; else they are `u64` only.
+    pub bytes_keys: bool,
     /// Words that a value may have.
     pub most_value_words: usize,
     /// Entries of a small leaf, the smallest that makes sense: what tests and explorations use.

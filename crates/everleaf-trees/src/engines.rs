@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::{Layout, Media, Transactions};
-use everleaf_pool::Pool;
+use everleaf_pool::{KeyType, Pool};
 
 use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
 use crate::support::key::TreeKey;
@@ -79,6 +79,7 @@ macro_rules! engines {
                 pool: &Arc<Pool<M>>,
                 transactions: Transactions,
             ) -> Result<Box<dyn Index<K>>, EngineError> {
+                self.check_keys(if K::RECORDS { KeyType::Bytes } else { KeyType::U64 })?;
                 match self {
                     $( Self::$engine => Ok($variant.create(pool, transactions)?), )*
                     $( Self::$peer => Err(EngineError::not_available(self.name())), )*
@@ -88,14 +89,16 @@ macro_rules! engines {
             /// Opens the index in a pool: ends what a crash cut, and builds what is in DRAM.
             ///
             /// # Errors
-            /// [`EngineError::NotAvailable`] of a peer, [`IndexError::Parameter`] if the pool's
-            /// parameters are not on offer, [`IndexError::Corrupt`] or [`IndexError::Pool`] if
-            /// damage is met, or if a fresh pool has no room for the first node.
+            /// [`EngineError::NotAvailable`] of a peer, [`EngineError::NoByteStrings`],
+            /// [`IndexError::Parameter`] if the pool's parameters are not on offer,
+            /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or if a fresh pool
+            /// has no room for the first node.
             pub fn open<K: TreeKey, M: Media>(
                 self,
                 pool: &Arc<Pool<M>>,
                 opening: Opening,
             ) -> Result<Box<dyn Index<K>>, EngineError> {
+                self.check_keys(if K::RECORDS { KeyType::Bytes } else { KeyType::U64 })?;
                 match self {
                     $( Self::$engine => Ok($variant.open(pool, opening)?), )*
                     $( Self::$peer => Err(EngineError::not_available(self.name())), )*
@@ -115,6 +118,7 @@ engines! {
             parameters: fptree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -126,6 +130,7 @@ engines! {
             parameters: fptree::engine::CONCURRENT_PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -137,6 +142,7 @@ engines! {
             parameters: fptree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -148,6 +154,7 @@ engines! {
             parameters: nvtree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: nvtree::engine::slots_of,
@@ -159,6 +166,7 @@ engines! {
             parameters: nvtree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: nvtree::engine::slots_of,
@@ -170,20 +178,34 @@ engines! {
             parameters: clftree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 3,
             slots_of_bytes: clftree::engine::slots_of,
         }
-        /// The same with inner nodes that are always written by a log of one line.
+        /// clftree-append with inner nodes that are always written by a log of one line.
         ClfTreeInPlace = clftree::Variant::InPlace, {
             name: "clftree-inplace",
             residence: Residence::Pool,
             parameters: clftree::engine::IN_PLACE_PARAMETERS,
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 3,
             slots_of_bytes: clftree::engine::slots_of,
+        }
+        /// clftree-append with leaves that are encoded into one line as well: `u64` keys only.
+        ClfTreeEncoded = clftree::Variant::Encoded, {
+            name: "clftree-encoded",
+            residence: Residence::Pool,
+            parameters: clftree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: false,
+            most_value_words: 1,
+            least_leaf_slots: clftree::engine::ENCODED_SLOTS,
+            slots_of_bytes: clftree::engine::encoded_slots_of,
         }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
@@ -192,6 +214,7 @@ engines! {
             parameters: sorted::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -203,6 +226,7 @@ engines! {
             parameters: sorted::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -214,6 +238,7 @@ engines! {
             parameters: sorted::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -225,6 +250,7 @@ engines! {
             parameters: masstree::engine::PARAMETERS,
             contract: Contract::Buffered,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -236,6 +262,7 @@ engines! {
             parameters: masstree::engine::PARAMETERS,
             contract: Contract::Buffered,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -247,6 +274,7 @@ engines! {
             parameters: sorted::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -258,6 +286,7 @@ engines! {
             parameters: sorted::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -269,6 +298,7 @@ engines! {
             parameters: masstree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -282,6 +312,7 @@ engines! {
             parameters: &[],
             contract: Contract::Strict,
             concurrent: false,
+            bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
@@ -368,6 +399,20 @@ impl Engine {
         self.entry().most_value_words
     }
 
+    /// Whether keys may be of this type.
+    pub const fn has_keys(self, key_type: KeyType) -> bool {
+        self.entry().bytes_keys || matches!(key_type, KeyType::U64)
+    }
+
+    /// Refuses keys of a type that it does not have.
+    ///
+    /// # Errors
+    /// [`EngineError::NoByteStrings`].
+    pub fn check_keys(self, key_type: KeyType) -> Result<(), EngineError> {
+        let refused = EngineError::NoByteStrings { engine: self };
+        if self.has_keys(key_type) { Ok(()) } else { Err(refused) }
+    }
+
     /// Itself if a pool can be made of it.
     ///
     /// # Errors
@@ -431,6 +476,12 @@ pub enum EngineError {
         /// The engine.
         engine: Engine,
     },
+    /// Byte strings as keys of an engine that has `u64` keys only.
+    #[error("engine {engine} has u64 keys only; choose these, or another engine for byte strings")]
+    NoByteStrings {
+        /// The engine.
+        engine: Engine,
+    },
     /// What its index says.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -468,8 +519,8 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, circtree, \
-            circtree-ls, fastfair, masstree, masstree-logging";
+            fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
+            clftree-encoded, circtree, circtree-ls, fastfair, masstree, masstree-logging";
         for name in ["bogus", "lcbtree", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
@@ -496,6 +547,15 @@ mod tests {
             "engine btreemap has no parameter leaf-slots; leave it out"
         );
         assert!(Engine::BTreeMap.check(&EngineParameters::default()).is_ok());
+    }
+
+    #[test]
+    fn byte_strings_are_refused_by_the_engine_that_has_none() {
+        let error = Engine::ClfTreeEncoded.check_keys(KeyType::Bytes).unwrap_err().to_string();
+        let sentence = "engine clftree-encoded has u64 keys only; choose these, or another engine \
+            for byte strings";
+        assert_eq!(error, sentence);
+        assert!(Engine::ALL.into_iter().all(|engine| engine.check_keys(KeyType::U64).is_ok()));
     }
 
     #[test]

@@ -87,6 +87,12 @@ pub enum Error {
         /// The engine.
         engine: Engine,
     },
+    /// Byte strings as keys of an engine that has `u64` keys only.
+    #[error("engine {engine} has u64 keys only; choose these, or another engine for byte strings")]
+    NoByteStrings {
+        /// The engine.
+        engine: Engine,
+    },
     /// The medium cannot keep what was chosen.
     #[error(
         "durability {mode} cannot be kept on {medium}: {why}; choose `process`, or put the pool on \
@@ -313,6 +319,7 @@ impl From<EngineError> for Error {
             EngineError::UnknownParameter { parameter, engine } => {
                 Self::UnknownParameter { parameter, engine }
             }
+            EngineError::NoByteStrings { engine } => Self::NoByteStrings { engine },
             EngineError::Index(error) => error.into(),
         }
     }

@@ -165,10 +165,10 @@ impl CreateOptions {
     /// durable when this returns; if it fails, no file is left.
     ///
     /// # Errors
-    /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], an [`Error::Index`] that says which
-    /// parameters there are, [`Error::DurabilityOfMedium`], [`Error::DurabilityOfEngine`],
-    /// [`PoolError::Exists`], [`PoolError::TooSmall`], or what the system
-    /// says (a full disk above all).
+    /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], [`Error::NoByteStrings`], an
+    /// [`Error::Index`] that says which parameters there are, [`Error::DurabilityOfMedium`],
+    /// [`Error::DurabilityOfEngine`], [`PoolError::Exists`], [`PoolError::TooSmall`], or what the
+    /// system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
         self.create_at(path, path)

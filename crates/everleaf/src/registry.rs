@@ -16,14 +16,15 @@ use crate::{Engine, EngineParameters, Error, StoreKey};
 /// that a pool is laid out with decides all sizes.
 ///
 /// # Errors
-/// [`Error::UnknownEngine`], [`Error::UnknownParameter`], or [`IndexError::Parameter`] for a size
-/// that is not on offer.
+/// [`Error::UnknownEngine`], [`Error::UnknownParameter`], [`Error::NoByteStrings`], or
+/// [`IndexError::Parameter`] for a size that is not on offer.
 pub fn pool_format(
     engine: Engine,
     key_type: KeyType,
     parameters: &EngineParameters,
     value_words: usize,
 ) -> Result<Format, Error> {
+    engine.check_keys(key_type)?;
     let parameters = engine.pack(parameters, value_words)?;
     Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
 }
@@ -116,7 +117,9 @@ pub(crate) fn engine_of(format: &Format) -> Result<Engine, Error> {
 
 /// Whether there is code for a pool of this format: asked before anything is written to it.
 pub(crate) fn check_format(format: &Format) -> Result<(), Error> {
-    let sizes = engine_of(format)?.unpack(format.parameters);
+    let engine = engine_of(format)?;
+    engine.check_keys(format.key_type)?;
+    let sizes = engine.unpack(format.parameters);
     sizes.map(drop).map_err(|error| of_pool(error, format))
 }
 

@@ -1,9 +1,9 @@
 //! Scenarios: operations one a line, as `everleaf-lab explore --script` reads them, or drawn from a
 //! seed.
 
+use everleaf::{Engine, KeyType};
 use std::fmt;
 
-use everleaf::Engine;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -183,6 +183,16 @@ pub enum ScriptKeys {
     U64,
     /// Byte strings.
     Bytes,
+}
+
+impl ScriptKeys {
+    /// Whether an engine has such keys.
+    pub fn are_of(self, engine: Engine) -> bool {
+        engine.has_keys(match self {
+            Self::U64 => KeyType::U64,
+            Self::Bytes => KeyType::Bytes,
+        })
+    }
 }
 
 /// Operations that prepare, and operations that are explored.

@@ -10,7 +10,7 @@ use everleaf_pool::{Audit, RecordGuard};
 use super::ClfTree;
 use super::layout::RecordKey;
 use super::leaf::{Leaf, key_of, tag_of};
-use super::scan::sorted_entries;
+use super::scan::Content;
 use super::search::Nodes;
 use super::space::{Space, nodes_of};
 use crate::support::key::TreeKey;
@@ -124,16 +124,20 @@ impl<K: TreeKey, M: Media> Check<'_, '_, K, M> {
             return Ok(());
         }
         let leaf = self.nodes.leaf(offset)?;
-        let live = leaf.live(self.nodes.media())?;
-        self.report.keys += live.count() as u64;
-        if live.count() == 0 && !is_root {
+        let content = Content::of(self.nodes, leaf)?;
+        self.report.keys += content.count() as u64;
+        if content.count() == 0 && !is_root {
             self.found(format!("I5: the leaf at {offset:#x} has no live key"));
         }
-        let entries = sorted_entries::<K, M>(self.records, leaf, live)?;
+        let entries = content.entries::<K, M>(self.records)?;
         for pair in entries.windows(2) {
-            if K::cmp_keys(pair[0].key, pair[1].key).is_eq() {
-                let slots = [pair[0].slot, pair[1].slot];
-                self.found(format!("I4: slots {slots:?} of the leaf at {offset:#x} have one key"));
+            let slots = [pair[0].slot, pair[1].slot];
+            match K::cmp_keys(pair[0].key, pair[1].key) {
+                Ordering::Less => {}
+                Ordering::Equal => self
+                    .found(format!("I4: slots {slots:?} of the leaf at {offset:#x} have one key")),
+                Ordering::Greater => self
+                    .found(format!("I4: slots {slots:?} of the leaf at {offset:#x} do not ascend")),
             }
         }
         for entry in &entries {

@@ -4,8 +4,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-use super::layout::{SLOTS, Shape};
-use super::parameters::Parameters;
+use super::layout::Shape;
+use super::parameters::{Parameters, Variant};
 use super::search::{AtOnce, Nodes, Settings};
 use crate::support::key::TreeKey;
 
@@ -32,13 +32,16 @@ pub fn inner_encodings<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     visit: &mut dyn FnMut(InnerEncoding),
 ) -> Result<(), IndexError> {
-    let Parameters { leaf_slots, paper_order, .. } = Parameters::unpack(pool.format().parameters)?;
-    let shape = Shape::new(leaf_slots).ok_or_else(|| IndexError::Parameter {
-        parameter: "leaf_slots",
-        value: leaf_slots,
-        offered: format!("{SLOTS:?}"),
-    })?;
-    let nodes = Nodes::<K, M>::new(pool, Settings { shape, at_once: AtOnce::Never, paper_order });
+    let packed = pool.format().parameters;
+    let parameters = Parameters::unpack(packed, Variant::Append)
+        .or_else(|_| Parameters::unpack(packed, Variant::Encoded))?;
+    let settings = Settings {
+        shape: Shape::LINE, // No leaf is looked at.
+        encoded: false,
+        at_once: AtOnce::Never,
+        paper_order: parameters.paper_order,
+    };
+    let nodes = Nodes::<K, M>::new(pool, settings);
     let root = nodes.root()?;
     let mut to_visit = vec![(root.offset(), root.height())];
     while let Some((offset, height)) = to_visit.pop() {

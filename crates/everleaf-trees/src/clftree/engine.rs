@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::Media;
+use everleaf_pmem::{LINE, Media};
 use everleaf_pool::Pool;
 
+use super::encode::MAX_ENTRIES;
 use super::layout::Shape;
-use super::parameters::{OFFER, Parameters, Variant, open};
+use super::parameters::{Parameters, Variant, open};
 use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
 use crate::support::parameters::{EngineParameters, Offer};
@@ -28,13 +29,21 @@ pub const fn slots_of(leaf_bytes: u32) -> u32 {
     Shape::slots_of(leaf_bytes)
 }
 
+/// Entries of an encoded leaf, which has 64 bytes; what is not on offer for any other number.
+pub const fn encoded_slots_of(leaf_bytes: u32) -> u32 {
+    if leaf_bytes as usize == LINE { MAX_ENTRIES as u32 } else { 0 }
+}
+
+/// Entries of an encoded leaf at most.
+pub const ENCODED_SLOTS: u32 = MAX_ENTRIES as u32;
+
 impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
-        &OFFER
+        self.sizes()
     }
 
     fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
-        let sizes = OFFER.choose(chosen, value_words)?;
+        let sizes = self.sizes().choose(chosen, value_words)?;
         let parameters = Parameters {
             leaf_slots: sizes.leaf_slots,
             group_bytes: sizes.group_bytes,
@@ -45,8 +54,8 @@ impl TreeFamily for Variant {
     }
 
     fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
-        let Parameters { atomic_line, paper_order, .. } = Parameters::unpack(packed)?;
-        let sizes = OFFER.shown(OFFER.unpack(packed)?);
+        let Parameters { atomic_line, paper_order, .. } = Parameters::unpack(packed, self)?;
+        let sizes = self.sizes().shown(self.sizes().unpack(packed)?);
         Ok(sizes.atomic_line(atomic_line).paper_order(paper_order))
     }
 

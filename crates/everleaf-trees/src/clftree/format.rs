@@ -5,10 +5,12 @@ use everleaf_pmem::{Field, LINE, Layout, WORD};
 use super::layout::{ClfAnchor, Shape};
 use super::parameters::Parameters;
 
-/// What docs/format.md shows of this family: a leaf of the default size, an inner node, the anchor.
+/// What docs/format.md shows of this family: a leaf of the default size, an encoded leaf, an inner
+/// node, the anchor.
 pub fn layouts() -> Vec<Layout> {
     let shape = Shape::new(Parameters::default().leaf_slots);
-    shape.map(leaf_layout).into_iter().chain([inner_layout(), ClfAnchor::layout()]).collect()
+    let lines = [encoded_leaf_layout(), inner_layout(), ClfAnchor::layout()];
+    shape.map(leaf_layout).into_iter().chain(lines).collect()
 }
 
 fn field(name: String, kind: &str, offset: usize, bytes: usize, what: &str) -> Field {
@@ -31,9 +33,36 @@ fn leaf_layout(shape: Shape) -> Layout {
     Layout { name: "clfB-tree leaf", bytes: shape.leaf_bytes() as usize, fields }
 }
 
-/// The bytes of an inner node, which are packed into eight words.
+/// Bytes, which are packed into words.
+fn bytes(name: &str, at: usize, bytes: usize, what: &str) -> Field {
+    field(name.to_owned(), "bytes", at, bytes, what)
+}
+
+/// The bytes of an encoded leaf.
+fn encoded_leaf_layout() -> Layout {
+    let fields = vec![
+        bytes(
+            "kind",
+            0,
+            1,
+            "Bit 0: valid; bit 1: 0; bit 2: the base of values is not a value; the rest: how many \
+             entries. Not valid: as of an inner node.",
+        ),
+        bytes(
+            "widths",
+            1,
+            1,
+            "Bytes of a difference of keys, less 1; 8: a leaf; 16 times those of values, less 1.",
+        ),
+        bytes("key base", 2, WORD, "The first key."),
+        bytes("value base", 10, WORD, "The first value, or a word near to all."),
+        bytes("differences", 18, LINE - 18, "Of keys to their base, then of values to theirs."),
+    ];
+    Layout { name: "clfB-tree encoded leaf", bytes: LINE, fields }
+}
+
+/// The bytes of an inner node.
 fn inner_layout() -> Layout {
-    let bytes = |name: &str, at, bytes, what| field(name.to_owned(), "bytes", at, bytes, what);
     let fields = vec![
         bytes(
             "kind",

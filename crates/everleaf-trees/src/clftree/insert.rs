@@ -75,6 +75,9 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         steps: &mut Steps<'_>,
     ) -> Result<Option<u64>, IndexError> {
         K::admit(key)?;
+        if self.settings.encoded {
+            return self.put_encoded(key, value, only, steps);
+        }
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         let (media, hash) = (nodes.media(), K::hash(key));
         let found = nodes.search(key, hash)?;

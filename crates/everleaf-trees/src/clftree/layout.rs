@@ -5,7 +5,8 @@
 //!            line 1    the log: the inner node that is being overwritten, as it was
 //!            line 2    two records that may belong to no key (byte-string keys)
 //! inner node one line  see `encode`
-//! leaf       64 bytes to 1 KiB: a word of live slots, a free word, entries of key and value
+//! leaf       one line, encoded: see `encode`; or
+//!            64 bytes to 1 KiB: a word of live slots, a free word, entries of key and value
 //!            2 and 4 KiB: a line of which four words are live slots, then the entries
 //! ```
 //!
@@ -32,14 +33,20 @@ persistent! {
         pub line: Line,
     }
 
+    /// A leaf of one line, encoded.
+    pub struct LeafLine {
+        /// It is all.
+        pub line: Line,
+    }
+
     /// The root, the log, and the records of the operation under way.
     pub struct ClfAnchor {
         /// The topmost node. A commit word; null: the tree was never opened.
         pub root: PCell<Root>,
         /// Zero.
         pub _reserved: [PCell; 7],
-        /// An inner node before it is overwritten. It means something to an inner node that says
-        /// so, and to nothing else.
+        /// An inner node, or an encoded leaf, before it is overwritten. It means something to one
+        /// that says so, and to nothing else.
         pub log: Line,
         /// The record of a key that is being inserted or removed, or of a live one.
         pub key: PCell<PPtr<Record>>,
@@ -56,6 +63,9 @@ pub(super) const LEAVES: NodeKind = NodeKind::new(1);
 pub(super) const LINES: NodeKind = NodeKind::new(2);
 
 impl Node for LeafHead {
+    const KIND: NodeKind = LEAVES;
+}
+impl Node for LeafLine {
     const KIND: NodeKind = LEAVES;
 }
 impl Node for InnerLine {
@@ -76,6 +86,7 @@ pub(super) const SLOTS: &[u64] = &[3, 7, 15, 31, 63, 124, 252];
 
 const _: () = {
     assert!(size_of::<LeafHead>() == LINE && size_of::<InnerLine>() == LINE);
+    assert!(size_of::<LeafLine>() == LINE);
     assert!(size_of::<ClfAnchor>() == 3 * LINE);
     // Both records are flushed together, the log by one flush.
     assert!(
@@ -254,6 +265,9 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of a leaf that is one encoded line; its slots mean nothing.
+    pub const LINE: Self = Self { slots: SLOTS[0] as usize, head_words: HEAD_WORDS };
+
     /// None for a number of slots that is not on offer.
     pub fn new(slots: u64) -> Option<Self> {
         let slots = SLOTS.contains(&slots).then_some(slots as usize)?;
@@ -351,5 +365,6 @@ mod tests {
             assert_eq!(u64::from(Shape::slots_of(bytes as u32)), *slots);
         }
         assert!(Shape::new(4).is_none());
+        assert_eq!(Shape::LINE.leaf_bytes(), LINE as u64);
     }
 }

@@ -3,6 +3,7 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, Site, WORD};
 
+use super::encode::Words;
 use super::layout::{LiveSet, RecordKey, Shape};
 use crate::support::key::{KeyHash, TreeKey};
 
@@ -52,6 +53,12 @@ impl<'p> Leaf<'p> {
     #[inline(always)]
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The words of its first line.
+    #[inline(always)]
+    pub fn first_line<M: Media>(&self, media: &M) -> Words {
+        std::array::from_fn(|word| media.load(&self.words[word]))
     }
 
     /// The live slots.

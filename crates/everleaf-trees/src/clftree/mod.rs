@@ -9,7 +9,9 @@
 //! would have 3 keys and 4 children of 8 bytes has up to 23 and 24 as differences of one byte
 //! (`encode`). Inner nodes are persistent and complete: nothing of them is rebuilt when the tree is
 //! opened. Leaves are larger than a line and not sorted: an entry goes into a free slot, then one
-//! bit makes it live.
+//! bit makes it live. Or they are *encoded* (`clftree-encoded`, `u64` keys): one line like an inner
+//! node, with values where that has children, and every change of an entry is a publication of the
+//! leaf.
 //!
 //! # Which write decides
 //! A split writes two fresh leaves, and fresh inner nodes as far as the parents overflow. Nothing
@@ -21,7 +23,7 @@
 //! again only after the operation's last fence. The death of a leaf is such a publication as well,
 //! of the parent without it.
 //!
-//! How an inner node is published depends on what the media promises
+//! How an inner node, or an encoded leaf, is published depends on what the media promises
 //! ([`line_atomicity`](everleaf_pmem::Media::line_atomicity)) and the pool assumes:
 //!
 //! | lines | publication | a line that is torn on its way |
@@ -53,14 +55,18 @@
 //! | split of a leaf: whole lines; by the log | u + 1, 2; u + 2, 2 |
 //! | each inner node that is split besides; a new root | 2 or 3; 1 |
 //! | the last key of a leaf: whole lines; by the log | 1, 1; 2, 2 |
+//! | encoded: insert, update, remove: whole lines; by the log | 1, 1; 2, 2 |
+//! | encoded: split into two: whole lines; by the log; into three | 3, 2; 4, 2; 1 more |
 //!
 //! Byte-string keys add the pool's record operations.
 //!
 //! # Invariants
-//! * I1: every inner node is valid and can be decoded; a leaf has no live slot beyond its slots.
+//! * I1: every inner node and every encoded leaf is valid and can be decoded; a leaf has no live
+//!   slot beyond its slots.
 //! * I2: the keys of an inner node ascend and lie within the range that the nodes above leave it.
 //! * I3: the topmost inner node has two children at least; the others one.
-//! * I4: every live key lies in the range of its leaf; no two of a leaf are equal.
+//! * I4: every live key lies in the range of its leaf; no two of a leaf are equal; those of an
+//!   encoded leaf ascend.
 //! * I5: every leaf but the tree's only one has a live key.
 //! * I6: every node of every run is reached from the root once, or free; the counts of the runs
 //!   agree.
@@ -73,7 +79,9 @@
 //!   others be further from each other than from it: then the line would no longer hold them, and a
 //!   removal would have to split.
 //! * **A split may make three nodes of one** (`parents`): one of two halves may not fit, where a
-//!   new child is far from the others.
+//!   new child, or a value of an encoded leaf, is far from the others.
+//! * **An update of an encoded leaf may split it**: a new value may need more bytes than the line
+//!   has left. In a full pool such an update is refused.
 //! * **The transaction has a way out**: after eight attempts the log is taken, by its own barriers.
 //! * **One flush where one suffices**: an entry in the line of the live bits is ordered before its
 //!   bit without a fence; what is overwritten by the log is one line, so it is flushed once.
@@ -93,15 +101,16 @@
 //!   before the flag but by flush and fence.
 //!
 //! # Map of the files
-//! `layout` (every persistent byte) · `encode` (inner nodes) · `leaf` (its cells by slot) · `space`
-//! (memory of nodes) · `search` `scan` · `insert` `update` `remove` · `split` · `parents` (what
-//! changes above a leaf) · `publish` (the commit) · `steps` `link` (what takes part in a change of
-//! an entry) · `recover` (crash states and opening) · `check` (I1 to I8) · `encodings` (bytes of
-//! differences, for the benchmarks) · `parameters` (sizes on offer) · `engine` (for the table of
-//! engines) · `format` (for docs/format.md).
+//! `layout` (every persistent byte) · `encode` (nodes of one line) · `encoded` (leaves that are) ·
+//! `leaf` (its cells by slot) · `space` (memory of nodes) · `search` `scan` · `insert` `update`
+//! `remove` · `split` · `parents` (what changes above a leaf) · `publish` (the commit) · `steps`
+//! `link` (what takes part in a change of an entry) · `recover` (crash states and opening) ·
+//! `check` (I1 to I8) · `encodings` (bytes of differences, for the benchmarks) · `parameters`
+//! (sizes on offer) · `engine` (for the table of engines) · `format` (for docs/format.md).
 
 mod check;
 mod encode;
+mod encoded;
 mod encodings;
 pub(crate) mod engine;
 mod format;
@@ -269,7 +278,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
             height: height + 1,
             // The tree's only leaf may be empty.
             leaves: if self.keys == 0 { 0 } else { self.leaves.used() },
-            leaf_slots: self.settings.shape.slots() as u64,
+            leaf_slots: self.settings.most_entries(),
             inner_nodes: self.lines.used(),
             pm_bytes: (self.leaves.pm_bytes() + self.lines.pm_bytes()).max(records),
             dram_bytes: self.leaves.dram_bytes()

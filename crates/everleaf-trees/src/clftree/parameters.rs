@@ -7,18 +7,29 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::ClfTree;
+use super::encode::MAX_ENTRIES;
 use super::layout::{SLOTS, Shape};
 use super::search::{AtOnce, Settings};
 use crate::support::key::TreeKey;
 use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters as Sizes};
 
+const TUNED: Sizes =
+    Sizes { leaf_slots: 31, inner_keys: 0, value_words: 1, group_bytes: 256 << 10 };
+
 /// Entries of a leaf, and bytes of a run of leaves or of inner nodes.
-pub static OFFER: Offer = Offer {
-    tuned: Sizes { leaf_slots: 31, inner_keys: 0, value_words: 1, group_bytes: 256 << 10 },
+pub const OFFER: Offer = Offer {
+    tuned: TUNED,
     leaf_slots: Choice::OneOf(SLOTS),
     inner_keys: Choice::Tuned,
     value_words: Choice::OneOf(&[1]),
     group_bytes: Choice::Groups(GROUP_UNIT),
+};
+
+/// The same of encoded leaves, which are one line.
+pub static ENCODED_OFFER: Offer = Offer {
+    tuned: Sizes { leaf_slots: MAX_ENTRIES as u64, ..TUNED },
+    leaf_slots: Choice::OneOf(&[MAX_ENTRIES as u64]),
+    ..OFFER
 };
 
 /// Words of the header behind those of the sizes.
@@ -33,12 +44,26 @@ pub enum Variant {
     Append,
     /// The same with inner nodes that are always written by the log.
     InPlace,
+    /// Leaves of one encoded line, which are written like inner nodes; those as with `Append`.
+    /// `u64` keys.
+    Encoded,
+}
+
+impl Variant {
+    /// What it has on offer.
+    pub(super) fn sizes(self) -> &'static Offer {
+        match self {
+            Self::Append | Self::InPlace => &OFFER,
+            Self::Encoded => &ENCODED_OFFER,
+        }
+    }
 }
 
 /// Sizes, fixed when the pool is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Entries of a leaf: 3, 7, 15, 31, 63, 124 or 252, which are 64 bytes to 4 KiB.
+    /// Entries of a leaf: 3, 7, 15, 31, 63, 124 or 252, which are 64 bytes to 4 KiB. Encoded: 24,
+    /// the most that a line has.
     pub leaf_slots: u64,
     /// Bytes that are taken from the pool at a time, for leaves and for inner nodes: a multiple of
     /// 4096 up to 1 GiB.
@@ -73,8 +98,8 @@ impl Parameters {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] for what is not on offer.
-    pub fn unpack(packed: [u64; 8]) -> Result<Self, IndexError> {
-        let Sizes { leaf_slots, group_bytes, .. } = OFFER.unpack(packed)?;
+    pub fn unpack(packed: [u64; 8], variant: Variant) -> Result<Self, IndexError> {
+        let Sizes { leaf_slots, group_bytes, .. } = variant.sizes().unpack(packed)?;
         let flag = |parameter, value| match value {
             0 => Ok(false),
             1 => Ok(true),
@@ -119,8 +144,10 @@ pub fn open<K: TreeKey, M: Media>(
     variant: Variant,
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let parameters = Parameters::unpack(pool.format().parameters)?;
-    let shape = Shape::new(parameters.leaf_slots).ok_or_else(|| IndexError::Parameter {
+    let parameters = Parameters::unpack(pool.format().parameters, variant)?;
+    let encoded = variant == Variant::Encoded;
+    let shape = if encoded { Some(Shape::LINE) } else { Shape::new(parameters.leaf_slots) };
+    let shape = shape.ok_or_else(|| IndexError::Parameter {
         parameter: "leaf_slots",
         value: parameters.leaf_slots,
         offered: format!("{SLOTS:?}"),
@@ -128,11 +155,11 @@ pub fn open<K: TreeKey, M: Media>(
     let Parameters { atomic_line, paper_order, .. } = parameters;
     let at_once = match variant {
         Variant::InPlace => AtOnce::Never,
-        Variant::Append if paper_order => AtOnce::Always,
-        Variant::Append if atomic_line => AtOnce::Assumed,
-        Variant::Append => AtOnce::Promised,
+        Variant::Append | Variant::Encoded if paper_order => AtOnce::Always,
+        Variant::Append | Variant::Encoded if atomic_line => AtOnce::Assumed,
+        Variant::Append | Variant::Encoded => AtOnce::Promised,
     };
-    let settings = Settings { shape, at_once, paper_order };
+    let settings = Settings { shape, encoded, at_once, paper_order };
     let tree = ClfTree::<K, M>::open(pool, settings, parameters.group_bytes, shutdown)?;
     Ok(Box::new(Serialized::new(tree)))
 }

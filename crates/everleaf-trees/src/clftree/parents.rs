@@ -7,14 +7,14 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Worker;
 
-use super::encode::{Bases, Encoded, Words, encode};
+use super::encode::{Bases, Encoded, Kind, Words, encode};
 use super::layout::Root;
 use super::publish::Commit;
 use super::search::{Nodes, Step};
 use super::space::Space;
 use crate::support::key::TreeKey;
 
-/// Children, and the keys between them.
+/// Children, and the keys between them; or the keys and values of a leaf.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     pub keys: Vec<u64>,
@@ -22,7 +22,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    fn of(line: &Encoded) -> Self {
+    /// Those of a line.
+    pub fn of(line: &Encoded) -> Self {
         Self {
             keys: (0..line.keys()).map(|index| line.key(index)).collect(),
             children: (0..line.children()).map(|index| line.child(index)).collect(),
@@ -42,18 +43,19 @@ impl Parts {
         self.keys.remove(at.saturating_sub(1))
     }
 
-    fn encode(&self, children: Range<usize>, before: Bases, signed_keys: bool) -> Option<Words> {
-        let keys = children.start..children.end.saturating_sub(1);
-        encode(&self.keys[keys], &self.children[children], before, signed_keys)
+    /// Encodes these children with the keys between them, or values with their keys.
+    pub fn encode(&self, children: Range<usize>, before: Bases, kind: Kind) -> Option<Words> {
+        let keys = children.start..children.start + kind.keys(children.len());
+        encode(&self.keys[keys], &self.children[children], before, kind)
     }
 
     /// Into which nodes it is split: halves if they fit, else what lies left of the new children,
     /// these, and what lies right of them. The former node's part of each fits, as do the new ones
     /// (see `encode`).
-    fn divide(&self, new: Range<usize>, before: Bases, signed_keys: bool) -> Vec<Range<usize>> {
+    pub fn divide(&self, new: Range<usize>, before: Bases, kind: Kind) -> Vec<Range<usize>> {
         let (middle, end) = (self.children.len() / 2, self.children.len());
         let halves = [0..middle, middle..end];
-        if halves.iter().all(|half| self.encode(half.clone(), before, signed_keys).is_some()) {
+        if halves.iter().all(|half| self.encode(half.clone(), before, kind).is_some()) {
             return halves.to_vec();
         }
         let thirds = [0..new.start, new.clone(), new.end..end];
@@ -119,7 +121,7 @@ impl<'p> Plan<'p> {
             let (offset, before) = (step.offset, step.line.bases());
             let mut node = Parts::of(&step.line);
             node.replace(step.at, &parts);
-            if let Some(after) = node.encode(0..node.children.len(), before, K::RECORDS) {
+            if let Some(after) = node.encode(0..node.children.len(), before, Nodes::<K, M>::INNER) {
                 self.commit =
                     Some(Commit::Line { line: nodes.line(offset)?, before: step.words, after });
                 return Ok(());
@@ -130,8 +132,8 @@ impl<'p> Plan<'p> {
             };
             let new = step.at..step.at + parts.children.len();
             parts = Parts::default();
-            for range in node.divide(new, before, K::RECORDS) {
-                let words = node.encode(range.clone(), before, K::RECORDS);
+            for range in node.divide(new, before, Nodes::<K, M>::INNER) {
+                let words = node.encode(range.clone(), before, Nodes::<K, M>::INNER);
                 let words = words.ok_or_else(|| does_not_fit(offset))?;
                 parts.keys.extend(range.start.checked_sub(1).map(|key| node.keys[key]));
                 parts.children.push(self.take(nodes, lines, worker, near, words)?);
@@ -143,7 +145,7 @@ impl<'p> Plan<'p> {
             let what = "the tree has too many levels";
             return Err(IndexError::Corrupt { offset: root.offset(), what });
         }
-        let words = parts.encode(0..parts.children.len(), Bases::default(), K::RECORDS);
+        let words = parts.encode(0..parts.children.len(), Bases::default(), Nodes::<K, M>::INNER);
         let words = words.ok_or_else(|| does_not_fit(root.offset()))?;
         let child = self.take(nodes, lines, worker, root.offset(), words)?;
         self.commit = Some(Commit::Root(Root::new(nodes.offset_of(child)?, root.height() + 1)));
@@ -183,7 +185,8 @@ impl<'p> Plan<'p> {
                 plan.gone.push(offset);
                 Commit::Root(plan.lower_root(nodes, node.children[0])?)
             } else {
-                let words = node.encode(0..node.children.len(), step.line.bases(), K::RECORDS);
+                let words =
+                    node.encode(0..node.children.len(), step.line.bases(), Nodes::<K, M>::INNER);
                 let after = words.ok_or_else(|| does_not_fit(offset))?;
                 Commit::Line { line: nodes.line(offset)?, before: step.words, after }
             };

@@ -16,14 +16,15 @@
 use std::sync::Arc;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Line, Media, site};
 use everleaf_pool::{Pool, Shutdown, Worker};
 
 use super::ClfTree;
-use super::encode::{Encoded, Overwritten, Words};
+use super::encode::{Bases, Encoded, Kind, Overwritten, Words, encode};
 use super::layout::{LEAVES, LINES, LiveSet, Root};
 use super::leaf::key_of;
 use super::publish::log_offset;
+use super::scan::Content;
 use super::search::{Nodes, Settings};
 use super::space::Space;
 use crate::support::key::TreeKey;
@@ -81,7 +82,13 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
 fn make_first<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, offset: u64) -> Result<(), IndexError> {
     let (media, anchor, leaf) = (nodes.media(), nodes.anchor()?, nodes.leaf(offset)?);
     // R1: the leaf. Crash: nothing leads to it.
-    leaf.store_all_live(media, LiveSet::default());
+    match encode(&[], &[], Bases::default(), Kind::Leaf).filter(|_| nodes.settings.encoded) {
+        Some(words) => {
+            let line = nodes.leaf_line(offset)?;
+            line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, word));
+        }
+        None => leaf.store_all_live(media, LiveSet::default()),
+    }
     media.flush(site!("clftree.recover.R1.leaf"), leaf.live_cell(0));
     media.fence(site!("clftree.recover.R1.fence"));
     // R2 COMMIT: it is the root. Crash: it is, or another becomes it.
@@ -114,18 +121,15 @@ impl Reached {
         while let Some((offset, height)) = to_visit.pop() {
             if height == 0 {
                 leaves.reach(offset)?;
-                reached.keys += nodes.leaf(offset)?.live(media)?.count() as u64;
+                if nodes.settings.encoded {
+                    mend(nodes, nodes.leaf_line(offset)?, (offset, Kind::Leaf), &mut restored)?;
+                }
+                reached.keys += Content::of(nodes, nodes.leaf(offset)?)?.count() as u64;
                 continue;
             }
             lines.reach(offset)?;
-            let mut words = nodes.words(offset)?;
-            if let Some(overwritten) = Overwritten::from_word(words[0]) {
-                if std::mem::replace(&mut restored, true) {
-                    let what = "two inner nodes were left in the middle of a change";
-                    return Err(IndexError::Corrupt { offset, what });
-                }
-                words = restore(nodes, offset, overwritten)?;
-            }
+            let inner = (offset, Nodes::<K, M>::INNER);
+            let words = mend(nodes, nodes.line(offset)?, inner, &mut restored)?;
             let line = nodes.decode(offset, words)?;
             reached.has_separator |= (0..line.keys()).any(|key| line.key(key) == doubted);
             for child in (0..line.children()).rev() {
@@ -136,17 +140,26 @@ impl Reached {
     }
 }
 
-/// Restores a line that a crash has cut from the log.
-fn restore<K: TreeKey, M: Media>(
+/// The words of a line of this kind, which is restored from the log if a crash has cut it. That
+/// can be one of all.
+fn mend<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
-    offset: u64,
-    overwritten: Overwritten,
+    line: &Line,
+    (offset, kind): (u64, Kind),
+    restored: &mut bool,
 ) -> Result<Words, IndexError> {
-    let (media, anchor, line) = (nodes.media(), nodes.anchor()?, nodes.line(offset)?);
-    let words: Words = std::array::from_fn(|word| media.load(&anchor.log.0[word]));
+    let (media, anchor) = (nodes.media(), nodes.anchor()?);
+    let words_of = |line: &Line| -> Words { std::array::from_fn(|at| media.load(&line.0[at])) };
+    let words = words_of(line);
+    let Some(overwritten) = Overwritten::from_word(words[0]) else { return Ok(words) };
+    if std::mem::replace(restored, true) {
+        let what = "two nodes were left in the middle of a change";
+        return Err(IndexError::Corrupt { offset, what });
+    }
+    let words = words_of(&anchor.log);
     let is_log = overwritten.log() == log_offset(nodes, anchor);
-    if !is_log || Encoded::new(words, K::RECORDS).is_none() {
-        let what = "an inner node was left in the middle of a change, and its log cannot be read";
+    if !is_log || Encoded::new(words, kind).is_none() {
+        let what = "a node was left in the middle of a change, and its log cannot be read";
         return Err(IndexError::Corrupt { offset, what });
     }
     // L1: all words but the first, which says still that the log has them. Crash: done again.

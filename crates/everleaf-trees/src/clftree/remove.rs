@@ -8,6 +8,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 
 use super::ClfTree;
+use super::encoded::take_out;
 use super::layout::LiveSet;
 use super::leaf::{Leaf, key_of};
 use super::parents::Plan;
@@ -24,6 +25,9 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         key: K::Ref<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Option<u64>, IndexError> {
+        if self.settings.encoded {
+            return self.remove_encoded(key, steps);
+        }
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         let found = nodes.search(key, K::hash(key))?;
         let Some(slot) = found.slot else { return Ok(None) };
@@ -34,6 +38,26 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             clear(nodes, found.leaf, found.live, slot, old, steps)?;
             self.keys = self.keys.saturating_sub(1);
             K::discard(&mut self.worker, nodes.anchor()?.key.as_word())?;
+        }
+        Ok(Some(old))
+    }
+
+    /// The same from an encoded leaf: it is published without the entry.
+    fn remove_encoded(
+        &mut self,
+        key: K::Ref<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<Option<u64>, IndexError> {
+        let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
+        let leaf = nodes.leaf_of(key)?;
+        let (_, line) = nodes.decode_leaf(leaf)?;
+        let Ok(slot) = nodes.place_in(&line, key)? else { return Ok(None) };
+        let old = line.child(slot);
+        if line.keys() == 1 && nodes.root()?.height() > 0 {
+            self.remove_last(key, slot, old, steps)?;
+        } else {
+            take_out(nodes, leaf, slot, old, steps)?;
+            self.keys = self.keys.saturating_sub(1);
         }
         Ok(Some(old))
     }
@@ -53,7 +77,10 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         let (path, leaf) = nodes.path_to(key)?;
         let plan = Plan::to_remove(nodes, &path)?;
         let Some(Plan { commit: Some(commit), gone, separator, .. }) = plan else {
-            clear(nodes, leaf, leaf.live(nodes.media())?, slot, old, steps)?;
+            match self.settings.encoded {
+                true => take_out(nodes, leaf, slot, old, steps)?,
+                false => clear(nodes, leaf, leaf.live(nodes.media())?, slot, old, steps)?,
+            }
             self.keys = self.keys.saturating_sub(1);
             return K::discard(&mut self.worker, anchor.key.as_word());
         };

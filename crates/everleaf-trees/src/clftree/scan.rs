@@ -1,5 +1,5 @@
 //! Scans: leaf by leaf by the inner nodes above, for leaves are not linked; the entries of a leaf
-//! are sorted when it is reached.
+//! that is appended to are sorted when it is reached.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -18,6 +18,54 @@ use crate::support::key::TreeKey;
 pub(super) struct Entry<'p, K: TreeKey> {
     pub key: K::Ref<'p>,
     pub slot: usize,
+}
+
+/// What stands in a leaf.
+pub(super) enum Content<'p> {
+    Appended(Leaf<'p>, LiveSet),
+    Encoded(Encoded),
+}
+
+impl<'p> Content<'p> {
+    /// Of a leaf of the kind that the tree has.
+    pub fn of<K: TreeKey, M: Media>(
+        nodes: Nodes<'p, K, M>,
+        leaf: Leaf<'p>,
+    ) -> Result<Self, IndexError> {
+        Ok(match nodes.settings.encoded {
+            true => Self::Encoded(nodes.decode_leaf(leaf)?.1),
+            false => Self::Appended(leaf, leaf.live(nodes.media())?),
+        })
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Appended(_, live) => live.count(),
+            Self::Encoded(line) => line.keys(),
+        }
+    }
+
+    /// The entries, by ascending keys; those of an encoded leaf as they stand there.
+    pub fn entries<'r, K: TreeKey, M: Media>(
+        &self,
+        records: &'r RecordGuard<'_, M>,
+    ) -> Result<Vec<Entry<'r, K>>, IndexError> {
+        match self {
+            Self::Appended(leaf, live) => sorted_entries(records, *leaf, *live),
+            Self::Encoded(line) => (0..line.keys())
+                .map(|slot| Ok(Entry { key: K::read(records, line.key(slot))?, slot }))
+                .collect(),
+        }
+    }
+
+    /// The value of an entry.
+    pub fn value<M: Media>(&self, media: &M, slot: usize) -> u64 {
+        match self {
+            Self::Appended(leaf, _) => media.load(leaf.value(slot)),
+            Self::Encoded(line) => line.child(slot),
+        }
+    }
 }
 
 /// The live entries of a leaf, by ascending keys.
@@ -146,9 +194,10 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             let leaf = nodes.leaf(cursor.leaf)?;
             leaf.prefetch(media);
             let records = self.pool.pin();
-            let entries = sorted_entries::<K, M>(&records, leaf, leaf.live(media)?)?;
+            let content = Content::of(nodes, leaf)?;
+            let entries = content.entries::<K, M>(&records)?;
             let mut show = |entry: &Entry<'_, K>| -> ControlFlow<()> {
-                visit(entry.key, &[media.load(leaf.value(entry.slot))])
+                visit(entry.key, &[content.value(media, entry.slot)])
             };
             let entries = within::<K>(&entries, bound, direction);
             let shown = match direction {

@@ -10,8 +10,8 @@ use everleaf_pmem::{Counter, LINE, Line, LineAtomicity, Media, PPtr};
 use everleaf_pool::Pool;
 
 use super::ClfTree;
-use super::encode::{Encoded, Words};
-use super::layout::{ClfAnchor, InnerLine, LeafHead, LiveSet, RecordKey, Root, Shape};
+use super::encode::{Encoded, Kind, MAX_ENTRIES, Words};
+use super::layout::{ClfAnchor, InnerLine, LeafHead, LeafLine, LiveSet, RecordKey, Root, Shape};
 use super::leaf::{Leaf, tag_of};
 use crate::support::key::{KeyHash, TreeKey};
 
@@ -33,13 +33,23 @@ pub(super) struct Nodes<'p, K, M: Media> {
 pub(super) struct Settings {
     /// Sizes of leaves.
     pub shape: Shape,
-    /// When inner nodes are written at once.
+    /// Whether a leaf is one encoded line.
+    pub encoded: bool,
+    /// When inner nodes, and encoded leaves, are written at once.
     pub at_once: AtOnce,
     /// Whether as much is flushed as in the paper, and children are bytes and not lines.
     pub paper_order: bool,
 }
 
-/// When inner nodes are written at once, and not by the log.
+impl Settings {
+    /// Entries that a leaf may have.
+    pub const fn most_entries(&self) -> u64 {
+        let entries = if self.encoded { MAX_ENTRIES } else { self.shape.slots() };
+        entries as u64
+    }
+}
+
+/// When a line is written at once, and not by the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
     /// Never.
@@ -93,6 +103,9 @@ pub(super) struct Step {
 }
 
 impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
+    /// What inner nodes are.
+    pub const INNER: Kind = Kind::inner(K::RECORDS);
+
     /// Those of a pool.
     #[inline(always)]
     pub fn new(pool: &'p Pool<M>, settings: Settings) -> Self {
@@ -148,7 +161,22 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     #[inline(always)]
     pub fn decode(self, offset: u64, words: Words) -> Result<Encoded, IndexError> {
         let what = "an inner node cannot be read, or was left in the middle of a change";
-        Encoded::new(words, K::RECORDS).ok_or(IndexError::Corrupt { offset, what })
+        Encoded::new(words, Self::INNER).ok_or(IndexError::Corrupt { offset, what })
+    }
+
+    /// The cells of an encoded leaf.
+    #[inline(always)]
+    pub fn leaf_line(self, offset: u64) -> Result<&'p Line, IndexError> {
+        Ok(&self.pool.node(PPtr::<LeafLine>::at(offset))?.line)
+    }
+
+    /// What stands in an encoded leaf.
+    #[inline(always)]
+    pub fn decode_leaf(self, leaf: Leaf<'_>) -> Result<(Words, Encoded), IndexError> {
+        let words = leaf.first_line(self.media());
+        let what = "a leaf cannot be read, or was left in the middle of a change";
+        let line = Encoded::new(words, Kind::Leaf).ok_or_else(|| leaf.damaged(what))?;
+        Ok((words, line))
     }
 
     /// A leaf.
@@ -229,6 +257,36 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         Ok(None)
     }
 
+    /// The value of a key that is in the range of a leaf.
+    #[inline(always)]
+    fn value_in(
+        self,
+        leaf: Leaf<'_>,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+    ) -> Result<Option<u64>, IndexError> {
+        let media = self.media();
+        if self.settings.encoded {
+            let (_, line) = self.decode_leaf(leaf)?;
+            media.count(Counter::LeafProbes, 1);
+            return Ok(self.place_in(&line, key)?.ok().map(|slot| line.child(slot)));
+        }
+        let slot = self.slot_of(leaf, leaf.live(media)?, key, hash)?;
+        Ok(slot.map(|slot| media.load(leaf.value(slot))))
+    }
+
+    /// Where a key is in an encoded leaf, or where it would be.
+    #[inline(always)]
+    pub fn place_in(
+        self,
+        line: &Encoded,
+        key: K::Ref<'_>,
+    ) -> Result<Result<usize, usize>, IndexError> {
+        let behind = self.child_of(line, key)?;
+        let before = behind.checked_sub(1).filter(|slot| line.key(*slot) == K::word(key, 0));
+        Ok(before.ok_or(behind))
+    }
+
     /// Looks for a key.
     #[inline(always)]
     pub fn search(self, key: K::Ref<'_>, hash: KeyHash) -> Result<Found<'p>, IndexError> {
@@ -255,8 +313,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         }
         for ((place, key), value) in places.iter().zip(keys).zip(values) {
             let leaf = self.leaf(*place)?;
-            let slot = self.slot_of(leaf, leaf.live(media)?, *key, K::hash(*key))?;
-            *value = slot.map(|slot| media.load(leaf.value(slot)));
+            *value = self.value_in(leaf, *key, K::hash(*key))?;
         }
         Ok(())
     }
@@ -272,8 +329,9 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// The value of a key.
     #[inline(always)]
     pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        let found = self.nodes().search(key, K::hash(key))?;
-        Ok(found.slot.map(|slot| self.pool.media().load(found.leaf.value(slot))))
+        let leaf = self.nodes().leaf_of(key)?;
+        leaf.prefetch(self.pool.media());
+        self.nodes().value_in(leaf, key, K::hash(key))
     }
 
     /// Looks many keys up, a group at a time.

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, LINE, Media, WORD, site};
+use everleaf_pmem::{Counter, LINE, Line, Media, Site, WORD, site};
 
 use super::ClfTree;
 use super::encode::Words;
@@ -97,10 +97,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         let middle = count / 2 - usize::from(self.settings.paper_order);
         let separator =
             keys.with(middle - 1, |left| keys.with(middle, |right| K::separator(left, right)));
-        let near = match path.last() {
-            Some(parent) => nodes.offset_of(parent.line.bases().child)?,
-            None => leaf.offset(),
-        };
+        let near = near(nodes, &path, leaf)?;
         let mut taken = Taken::default();
         let reserved = self.reserve(nodes, &path, &mut taken, near, key, K::borrow(&separator));
         let reserved = reserved.and_then(|reserved| match steps.prepare(None) {
@@ -129,7 +126,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             write_leaf(media, fresh, entries, self.settings.paper_order);
         }
         for (offset, words) in &plan.fresh {
-            write_line(nodes, *offset, *words)?;
+            write_line(media, site!("clftree.split.P1.line"), nodes.line(*offset)?, *words);
         }
         // P2 COMMIT: the inner nodes lead to the new leaves, with the new key. Crash: the old leaf
         // is in the tree, or the new ones.
@@ -198,16 +195,22 @@ fn write_leaf<M: Media>(
     leaf.flush_first(media, site!("clftree.split.P1.leaf"), flushed);
 }
 
-/// Writes an inner node that nothing leads to. No fence.
-fn write_line<K: TreeKey, M: Media>(
+/// Writes a line that nothing leads to, and flushes it. No fence.
+pub(super) fn write_line<M: Media>(media: &M, site: Site, line: &Line, words: Words) {
+    line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, word));
+    media.flush(site, &line.0[0]);
+}
+
+/// Near to what a new leaf in the place of this one is taken: its siblings.
+pub(super) fn near<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
-    offset: u64,
-    words: Words,
-) -> Result<(), IndexError> {
-    let line = nodes.line(offset)?;
-    line.0.iter().zip(words).for_each(|(cell, word)| nodes.media().store(cell, word));
-    nodes.media().flush(site!("clftree.split.P1.line"), &line.0[0]);
-    Ok(())
+    path: &[Step],
+    leaf: Leaf<'_>,
+) -> Result<u64, IndexError> {
+    match path.last() {
+        Some(parent) => nodes.offset_of(parent.line.bases().child),
+        None => Ok(leaf.offset()),
+    }
 }
 
 const _: () = assert!(size_of::<Words>() == LINE && LINE / WORD == 8);

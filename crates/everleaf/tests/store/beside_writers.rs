@@ -211,5 +211,6 @@ fn what_readers_of_u64_keys_are_promised_they_get() {
 
 #[test]
 fn what_readers_of_byte_strings_are_promised_they_get() {
-    Engine::available().for_each(|engine| Subject::run(engine, KeyType::Bytes));
+    let engines = Engine::available().filter(|engine| engine.has_keys(KeyType::Bytes));
+    engines.for_each(|engine| Subject::run(engine, KeyType::Bytes));
 }

@@ -131,10 +131,24 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
 }
 
 #[test]
+fn byte_strings_for_an_engine_of_u64_keys_are_refused_before_there_is_a_file() {
+    let folder = folder();
+    let path = folder.path().join("encoded.pool");
+    let options = CreateOptions::new().engine(Engine::ClfTreeEncoded).size_bytes(1 << 20);
+    let error = options.clone().key_type(KeyType::Bytes).create(&path).unwrap_err();
+    let sentence = "engine clftree-encoded has u64 keys only; choose these, or another engine for \
+        byte strings";
+    assert_eq!(error.to_string(), sentence);
+    assert!(!path.exists());
+    options.key_type(KeyType::U64).create(&path).unwrap().close().unwrap();
+}
+
+#[test]
 fn every_available_engine_keeps_what_it_was_given() {
     let folder = folder();
     for engine in Engine::available() {
-        for key_type in [KeyType::U64, KeyType::Bytes] {
+        for key_type in [KeyType::U64, KeyType::Bytes].into_iter().filter(|of| engine.has_keys(*of))
+        {
             let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
             let store = CreateOptions::new()
                 .engine(engine)

@@ -63,7 +63,7 @@ fn a_dump_restores_into_every_engine_and_is_the_same_when_dumped_again() {
         let mut dump = Vec::new();
         let dumped = store.dump(&mut dump).unwrap();
         assert_eq!(dumped.entries, dumped.of_entries.unwrap() - 1, "one has expired");
-        for engine in Engine::available() {
+        for engine in Engine::available().filter(|engine| engine.has_keys(key_type)) {
             let path = folder.path().join(format!("{key_type:?}-{engine}.pool"));
             let options = everleaf::CreateOptions::new()
                 .engine(engine)

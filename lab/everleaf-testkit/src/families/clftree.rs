@@ -1,7 +1,7 @@
 //! Directed scenarios of trees whose inner nodes are one line: every publication, plain and cut,
 //! and what follows after each.
 
-use everleaf::Engine;
+use everleaf::{Engine, KeyType};
 
 use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
 use crate::Level::Index;
@@ -22,10 +22,16 @@ pub(super) const FAMILY: Family = Family {
             needs: IN_PLACE_NEEDS,
             meetings: Meetings::Plain,
         },
+        Member {
+            engine: "clftree-encoded",
+            folders: &["clftree"],
+            needs: ENCODED_NEEDS,
+            meetings: Meetings::Plain,
+        },
     ],
     equivalent_mutants: &[],
     may_be_idle: &[],
-    directed: encoded,
+    directed,
     meetings: &[],
     more: |_| Vec::new(),
     random_share: 1,
@@ -38,6 +44,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("clftree.link.", Needs::Store),
     ("clftree.publish.A2.", Needs::WholeLines),
     ("clftree.publish.L1.", Needs::WholeLines),
+    ("clftree.encoded.", Needs::OtherEngine),
     ("clftree.paper.", Needs::OtherEngine),
 ];
 const IN_PLACE_NEEDS: &[(&str, Needs)] = &[
@@ -46,6 +53,18 @@ const IN_PLACE_NEEDS: &[(&str, Needs)] = &[
     ("clftree.link.", Needs::Store),
     ("clftree.publish.A2.", Needs::OtherEngine),
     ("clftree.publish.L1.", Needs::OtherEngine),
+    ("clftree.encoded.", Needs::OtherEngine),
+    ("clftree.paper.", Needs::OtherEngine),
+];
+/// An entry has no slot and no live bit: leaves change as lines.
+const ENCODED_NEEDS: &[(&str, Needs)] = &[
+    ("clftree.insert.", Needs::OtherEngine),
+    ("clftree.update.", Needs::OtherEngine),
+    ("clftree.remove.", Needs::OtherEngine),
+    ("clftree.split.", Needs::OtherEngine),
+    ("clftree.link.", Needs::OtherEngine),
+    ("clftree.publish.A2.", Needs::WholeLines),
+    ("clftree.publish.L1.", Needs::WholeLines),
     ("clftree.paper.", Needs::OtherEngine),
 ];
 
@@ -65,8 +84,66 @@ fn far(i: u64) -> u64 {
     i << 57
 }
 
-/// All of them. Leaves have three slots.
-fn encoded(_: Engine) -> Vec<Directed> {
+/// All of an engine.
+fn directed(engine: Engine) -> Vec<Directed> {
+    let cases = of_inner_nodes();
+    if engine.has_keys(KeyType::Bytes) {
+        return cases;
+    }
+    let cases = cases.into_iter().filter(|case| case.keys == U64 && case.slots.is_none());
+    let cases = cases.map(|case| Directed { script: wide(&case.script), ..case });
+    cases.chain(of_encoded_leaves()).collect()
+}
+
+/// The same script with keys and values so far apart that three entries fill an encoded leaf.
+fn wide(script: &str) -> String {
+    let line = |line: &str| {
+        let mut key = None;
+        let words = line.split(' ').map(|word| match (word.parse::<u64>(), key) {
+            (Ok(number), None) => {
+                key = Some(number);
+                if number < 256 { (number << 56).to_string() } else { word.to_owned() }
+            }
+            (Ok(number), Some(key)) if key < 256 => (((key + number) % 256) << 56).to_string(),
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    lines(script.lines().map(line))
+}
+
+/// What only encoded leaves do: an entry comes, changes and goes by the publication of the leaf,
+/// and a value that needs more bytes splits it.
+fn of_encoded_leaves() -> Vec<Directed> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, script: &str| {
+        cases.push(Directed::new(format!("{name}, encoded"), Index, U64, 1, script));
+    };
+    let row = inserts(1..24);
+    let wide = u64::MAX >> 1;
+    let script = format!("{row}explore\nupdate 7 {wide}\nupdate 8 {wide}\nupdate 7 7\nremove 7\n");
+    add("a value that fits into neither half makes three leaves", &script);
+    add(
+        "the first value of a leaf, which is its base",
+        &format!("{row}explore\nupdate 1 {wide}\n"),
+    );
+    let script = format!("{row}explore\ninsert 24 24\ninsert 25 25\nremove 1\nremove 2\n");
+    add("a leaf of the most entries", &script);
+    for (operation, two) in [("insert 5 1", false), ("update 2 9", true), ("remove 1", true)] {
+        for site in CUTS {
+            let before = if two { inserts((1..6).map(far)) } else { String::new() };
+            let script = format!(
+                "{before}insert 1 1\ninsert 2 2\ncut clftree.{site} {operation}\ninsert 3 \
+                1\nremove 2\nupdate 3 4\nremove 3\n"
+            );
+            add(&format!("`{operation}` cut before {site}"), &script);
+        }
+    }
+    cases
+}
+
+/// All of the trees whose leaves have slots, three of them.
+fn of_inner_nodes() -> Vec<Directed> {
     let mut cases = Vec::new();
     let mut add = |name: &str, keys: ScriptKeys, script: &str| {
         let name = format!("{name}, {keys:?}");

@@ -79,6 +79,14 @@ impl Case {
         }
     }
 
+    /// Whether the engine has the keys of its scenario.
+    pub(super) fn has_keys_of(&self, engine: Engine) -> bool {
+        match &self.subject {
+            CaseSubject::Engine(subject) => subject.scenario().keys.are_of(engine),
+            CaseSubject::Threads(_) | CaseSubject::Allocator(_) => true,
+        }
+    }
+
     /// Which ways its operations take, with the barriers on each, when they run one after another;
     /// none of a store.
     ///

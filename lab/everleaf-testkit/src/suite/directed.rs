@@ -24,6 +24,7 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
         cases.extend(threads(engine));
     }
     cases.extend(allocators());
+    cases.retain(|case| case.has_keys_of(engine));
     // Other garbage for each, so that no two leave the same image.
     (1..).zip(cases).map(|(seed, case)| case.seeded(seed)).collect()
 }
@@ -84,6 +85,10 @@ fn pools(engine: Engine) -> Vec<Case> {
                 .with_budget(8),
         );
     }
+    if !Bytes.are_of(engine) {
+        cases.extend(without_room_for_words(engine));
+        return cases;
+    }
     // Seven keys of a chunk each fill the smallest pool, or fewer; a leaf is split before its new
     // key is refused.
     let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
@@ -122,18 +127,50 @@ fn pools(engine: Engine) -> Vec<Case> {
     cases
 }
 
+/// Growth, and a pool without room, of an engine that has no long keys: these are words so far
+/// apart that an encoding hardly makes them smaller.
+fn without_room_for_words(engine: Engine) -> [Case; 2] {
+    let far = |i: u64| i << 48;
+    let keys = keys_with_room(engine, U64, 1 << 15, |i| (Key::U64(far(i)), far(i)));
+    let fill = inserts((1..=keys).map(far));
+    let [last, next] = [far(keys), far(keys + 1)];
+    let refused = format!(
+        "{fill}explore\nrefused insert {next} {next}\nremove {last}\nremove {}\ninsert 5 1\n",
+        far(1)
+    );
+    let growth = format!("{fill}explore\ninsert {next} {next}\nreopen\ninsert 5 1\n");
+    let case = |name: &str, script: &str, max_bytes| {
+        let case = Case::scripted(name, engine, Index, U64, 1, script);
+        case.in_pool(64 << 10, max_bytes).with_budget(8)
+    };
+    [
+        case("a split that is refused by a full pool", &refused, 64 << 10),
+        case("growth", &growth, 128 << 10),
+    ]
+}
+
 /// How many of these keys the smallest pool has room for.
 fn long_keys(engine: Engine, long: impl Fn(u64) -> String) -> u64 {
-    let case = Case::scripted("long keys", engine, Index, Bytes, 1, "get 1\n");
+    keys_with_room(engine, Bytes, 16, |i| (Key::Bytes(long(i).into_bytes()), i))
+}
+
+/// The same of any keys and values, of which there are so many less one.
+fn keys_with_room(
+    engine: Engine,
+    keys: ScriptKeys,
+    end: u64,
+    entry: impl Fn(u64) -> (Key, u64),
+) -> u64 {
+    let case = Case::scripted("keys with room", engine, Index, keys, 1, "get 1\n");
     let super::CaseSubject::Engine(subject) = case.subject else { unreachable!("it is scripted") };
     let index = Traced::new(64 << 10, 64 << 10, 1).map_err(|e| e.to_string());
     let index = index.and_then(|media| subject.create(media));
     let index = index.unwrap_or_else(|e| panic!("an empty index: {e}"));
     let insert = |i: &u64| {
-        let key = Key::Bytes(long(*i).into_bytes());
-        index.apply(&Operation::Insert(key, *i)).is_ok()
+        let (key, value) = entry(*i);
+        index.apply(&Operation::Insert(key, value)).is_ok()
     };
-    (1..16).take_while(insert).count() as u64
+    (1..end).take_while(insert).count() as u64
 }
 
 /// Which ascending key of 14 words makes the smallest pool grow.

@@ -30,7 +30,7 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         (U64, Store, 1, 60, 64),
         (Bytes, Store, 1, 40, 64),
     ] {
-        if words > engine.most_value_words() {
+        if words > engine.most_value_words() || !keys.are_of(engine) {
             continue;
         }
         let share = families::of(engine).map_or(1, |(family, _)| family.random_share);

@@ -52,6 +52,7 @@ engines! {
     every_barrier_of_a_clfb_tree_is_reached_and_needed: ClfTreeAppend,
     #[ignore = "as clftree-append: `everleaf explore --engine clftree-inplace --suite`"]
     every_barrier_of_a_clfb_tree_with_its_log_alone_is_reached_and_needed: ClfTreeInPlace,
+    every_barrier_of_an_encoded_clfb_tree_is_reached_and_needed: ClfTreeEncoded,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::super::{Variant, open};
-use super::{Parameters, assert_sound, format_of};
+use super::{ENCODED, Parameters, assert_sound, format_of};
 
 type Counted = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
 
@@ -221,4 +221,87 @@ fn an_insertion_flushes_less_than_four_lines() {
 #[ignore = "a minute: prints the rows of docs/trees/clfbtree.md"]
 fn a_million_insertions_flush_less_than_four_lines_each() {
     flushes_an_insertion(1_000_000);
+}
+
+#[test]
+fn an_encoded_leaf_is_flushed_once_beside_its_log() {
+    let (pool, tree) = counted_with(ENCODED, Variant::Encoded);
+    // The log and the leaf.
+    for key in 0..24 {
+        assert!(tree.insert(key, key).unwrap());
+        assert_eq!(flushes_and_fences(&pool), (2, 2), "key {key}");
+    }
+    assert_eq!(tree.update(4, 1).unwrap(), Some(4));
+    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    // Two leaves, a first inner node, the root word.
+    assert!(tree.insert(24, 24).unwrap());
+    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((4, 2), 2));
+    assert_eq!(tree.remove(4).unwrap(), Some(1));
+    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert!(!tree.insert(1, 1).unwrap() && tree.update(99, 1).unwrap().is_none());
+    assert!(tree.get(1).unwrap().is_some() && tree.remove(99).unwrap().is_none());
+    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_sound(&pool, &*tree);
+    // At once: the line.
+    let (pool, tree) = counted_with(Parameters { paper_order: true, ..ENCODED }, Variant::Encoded);
+    assert!(tree.insert(1, 1).unwrap());
+    let counts = pool.media().counts();
+    assert_eq!((own(&counts.flushes), counts.line_writes, own(&counts.fences)), (0, 1, 1));
+}
+
+/// What values are to their keys; rows of docs/trees/clfbtree.md.
+type ValueOf = fn(u64, u64, &mut StdRng) -> u64;
+
+const VALUES: [(&str, ValueOf); 3] = [
+    ("offsets of records", |_, inserted, _| (1 << 20) + 64 * inserted),
+    ("like keys", |key, _, _| key),
+    ("random", |_, _, random| random.random()),
+];
+
+/// Insertions of uniform keys of 31 bits, each line at once: N + 2 S + 2 I + R flushes, and one for
+/// each third leaf of a split.
+fn encoded_flushes(keys: u64) -> [u64; 3] {
+    let seed = 43;
+    println!("{keys} uniform keys, seed {seed}");
+    VALUES.map(|(name, value_of)| {
+        // The order of the paper counts a line at once, whatever the processor has.
+        let parameters = Parameters { paper_order: true, ..ENCODED };
+        let (pool, tree) = counted_with(parameters, Variant::Encoded);
+        let mut random = StdRng::seed_from_u64(seed);
+        while tree.len() < keys {
+            let (key, inserted) = (random.random::<u64>() >> 33, tree.len());
+            tree.insert(key, value_of(key, inserted, &mut random)).unwrap();
+        }
+        let counts = pool.media().counts();
+        let of = |site: &str| -> u64 {
+            counts.flushes.iter().filter(|(of, _)| of.name() == site).map(|(_, n)| n).sum()
+        };
+        let [splits, inner] =
+            [Counter::LeafSplits, Counter::InnerSplits].map(|n| counts.events[n as usize]);
+        let (leaves, roots) = (of("clftree.encoded.P1.leaf"), of("clftree.publish.P2.root"));
+        let total = own(&counts.flushes) + counts.line_writes;
+        println!("| {name} | {splits} | {inner} | {} | {roots} | {total} |", leaves - 2 * splits);
+        let thirds = leaves - 2 * splits + of("clftree.encoded.P1.line") - 2 * inner - roots;
+        assert_eq!(total, keys + 2 * splits + 2 * inner + thirds + roots, "{name}");
+        assert_sound(&pool, &*tree);
+        total
+    })
+}
+
+#[test]
+fn encoded_leaves_flush_what_is_derived() {
+    for total in encoded_flushes(20_000) {
+        assert!((24_000..36_000).contains(&total));
+    }
+}
+
+#[test]
+#[ignore = "a minute: prints the rows of docs/trees/clfbtree.md"]
+fn a_million_insertions_into_encoded_leaves_flush_what_a_model_says() {
+    for (total, model) in
+        encoded_flushes(1_000_000).into_iter().zip([1_418_556, 1_285_038, 1_643_204])
+    {
+        let ratio = total as f64 / f64::from(model);
+        assert!((0.97..1.03).contains(&ratio), "{total} for {model}");
+    }
 }

@@ -11,8 +11,7 @@ use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pmem::LineAtomicity;
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 
-use super::super::{Variant, open};
-use super::{Parameters, TINY, format_of};
+use super::{ENCODED, Parameters, TINY, format_of, opened_after};
 use crate::support::key::TestKey;
 
 const ATOMIC_LINE: Assumptions = Assumptions { eadr: false, atomic_line: true };
@@ -92,8 +91,7 @@ impl<K: TestKey> Subject for Explored<K> {
     fn prepare(&self, media: Traced) -> Result<Self::State, String> {
         let pool = Pool::create(media, &format_of::<K>(self.parameters));
         let pool = pool.map_err(|e| e.to_string())?;
-        let tree =
-            open::<K, _>(&pool, Variant::Append, Shutdown::Clean).map_err(|e| e.to_string())?;
+        let tree = opened_after::<K, _>(&pool, Shutdown::Clean).map_err(|e| e.to_string())?;
         self.prepare.iter().try_for_each(|op| Self::apply(&*tree, *op))?;
         Ok(Opened { pool, tree })
     }
@@ -108,8 +106,7 @@ impl<K: TestKey> Subject for Explored<K> {
 
     fn recover(&self, image: Traced) -> Result<Self::State, String> {
         let (pool, opened) = Pool::open(image).map_err(|e| e.to_string())?;
-        let tree =
-            open::<K, _>(&pool, Variant::Append, opened.shutdown).map_err(|e| e.to_string())?;
+        let tree = opened_after::<K, _>(&pool, opened.shutdown).map_err(|e| e.to_string())?;
         Ok(Opened { pool, tree })
     }
 
@@ -209,6 +206,25 @@ fn no_crash_state_is_lost() {
     is_never_lost::<BytesKeys>(seven, scenario);
 }
 
+/// Encoded leaves that are split into two and three, emptied, and taken out; values that need more
+/// bytes, and fewer.
+#[test]
+fn no_crash_state_of_encoded_leaves_is_lost() {
+    let far = |i: u16| i * 1000;
+    let wide = |numbers: [u16; 3]| numbers.map(|number| Update(number, u64::MAX >> 1)).to_vec();
+    let of_bytes = inserts((1..8).map(far));
+    let scenarios = [
+        [inserts([50, 30]), [inserts([40, 10]), removes([40, 50, 10, 30]), inserts([9])].concat()],
+        [of_bytes.clone(), inserts((8..12).map(far))],
+        [of_bytes.clone(), [wide([3000, 5000, 1000]), removes([3000, 1000, 2000])].concat()],
+        [inserts((1..40).map(far)), [inserts([1, 2, 3, 4, 5, 6]), removes([1000, 2000])].concat()],
+        [inserts((1..30).map(far)), removes((1..12).map(far))],
+    ];
+    for scenario in scenarios.into_iter().chain([in_turns()]) {
+        is_never_lost::<U64Keys>(ENCODED, scenario);
+    }
+}
+
 #[test]
 fn whole_lines_that_are_believed_and_torn_lose_the_tree() {
     let options =
@@ -216,4 +232,7 @@ fn whole_lines_that_are_believed_and_torn_lose_the_tree() {
     let report = explored::<U64Keys>(TINY, scenarios().remove(1), &options);
     println!("{}", report.violations[0]);
     assert!(!report.violations.is_empty());
+    let leaf = explored::<U64Keys>(ENCODED, [inserts([50, 30]), inserts([40, 10])], &options);
+    println!("{}", leaf.violations[0]);
+    assert!(!leaf.violations.is_empty());
 }

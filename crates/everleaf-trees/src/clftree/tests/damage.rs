@@ -10,10 +10,9 @@ use everleaf_pool::{Audit, Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::super::encode::{Bases, Encoded, Overwritten, Words, encode};
+use super::super::encode::{Bases, Encoded, Kind, Overwritten, Words, encode};
 use super::super::layout::{ClfAnchor, Root};
-use super::super::{Variant, open};
-use super::{Parameters, TINY, assert_sound, format_of, opened};
+use super::{ENCODED, Parameters, TINY, assert_sound, format_of, opened, opened_after};
 use crate::support::key::TestKey;
 
 const BYTES: u64 = 128 << 10;
@@ -41,7 +40,7 @@ fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
     let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
     media.record(false, false);
     let (pool, _) = Pool::open(media)?;
-    let tree = open::<K, _>(&pool, Variant::Append, Shutdown::Crash)?;
+    let tree = opened_after::<K, _>(&pool, Shutdown::Crash)?;
     Ok((pool, tree))
 }
 
@@ -75,8 +74,8 @@ fn store(pool: &Pool<Traced>, line: &Line, words: Words) {
 }
 
 /// Keys and children of the topmost inner node.
-fn parts(pool: &Pool<Traced>, signed: bool) -> (Vec<u64>, Vec<u64>) {
-    let line = Encoded::new(words(pool, top(pool)), signed).unwrap();
+fn parts(pool: &Pool<Traced>, kind: Kind) -> (Vec<u64>, Vec<u64>) {
+    let line = Encoded::new(words(pool, top(pool)), kind).unwrap();
     let keys = (0..line.keys()).map(|key| line.key(key)).collect();
     (keys, (0..line.children()).map(|child| line.child(child)).collect())
 }
@@ -107,7 +106,7 @@ fn live_slots_that_cannot_be_are_found() {
     let mut offset = pool.media().load(root(&pool)).offset();
     for _ in 0..pool.media().load(root(&pool)).height() {
         let line: &Line = pool.media().region().at(offset).unwrap();
-        offset = Encoded::new(words(&pool, line), false).unwrap().child(0) * LINE as u64;
+        offset = Encoded::new(words(&pool, line), Kind::Inner).unwrap().child(0) * LINE as u64;
     }
     let live = &pool.media().region().cells(offset, 1).unwrap()[0];
     let right = pool.media().load(live);
@@ -124,7 +123,7 @@ fn live_slots_that_cannot_be_are_found() {
 fn inner_nodes_that_lead_astray_are_found() {
     let (pool, tree) = grown::<U64Keys>(TINY);
     // As many children as always fit.
-    let (mut keys, mut children) = parts(&pool, false);
+    let (mut keys, mut children) = parts(&pool, Kind::Inner);
     keys.truncate(2);
     children.truncate(3);
     let right = words(&pool, top(&pool));
@@ -138,7 +137,7 @@ fn inner_nodes_that_lead_astray_are_found() {
     ] {
         let mut astray = children.clone();
         astray[1] = child;
-        store(&pool, top(&pool), encode(&keys, &astray, Bases::default(), false).unwrap());
+        store(&pool, top(&pool), encode(&keys, &astray, Bases::default(), Kind::Inner).unwrap());
         refused::<U64Keys>(&pool, part);
         assert!(!problems(&*tree).is_empty());
         for direction in [Direction::Forward, Direction::Backward] {
@@ -148,7 +147,7 @@ fn inner_nodes_that_lead_astray_are_found() {
     }
     keys.reverse();
     assert!(keys.len() > 1);
-    store(&pool, top(&pool), encode(&keys, &children, Bases::default(), false).unwrap());
+    store(&pool, top(&pool), encode(&keys, &children, Bases::default(), Kind::Inner).unwrap());
     assert!(problems(&*tree).contains("I2"));
     store(&pool, top(&pool), right);
     assert_eq!(problems(&*tree), "");
@@ -183,14 +182,71 @@ fn a_line_that_is_being_overwritten_is_restored_from_its_log_or_refused() {
     let child = parts_of(right).1[0] * LINE as u64;
     if pool.media().load(root(&pool)).height() > 1 {
         store(&pool, pool.media().region().at(child).unwrap(), cut);
-        refused::<U64Keys>(&pool, "two inner nodes were left");
+        refused::<U64Keys>(&pool, "two nodes were left");
     }
 }
 
 fn parts_of(words: Words) -> (Vec<u64>, Vec<u64>) {
-    let line = Encoded::new(words, false).unwrap();
+    let line = Encoded::new(words, Kind::Inner).unwrap();
     let keys = (0..line.keys()).map(|key| line.key(key)).collect();
     (keys, (0..line.children()).map(|child| line.child(child)).collect())
+}
+
+/// Where the first leaf is.
+fn first_leaf(pool: &Pool<Traced>) -> u64 {
+    let mut offset = pool.media().load(root(pool)).offset();
+    for _ in 0..pool.media().load(root(pool)).height() {
+        let line: &Line = pool.media().region().at(offset).unwrap();
+        offset = parts_of(words(pool, line)).1[0] * LINE as u64;
+    }
+    offset
+}
+
+#[test]
+fn encoded_leaves_that_are_damaged_are_found() {
+    let (pool, tree) = grown::<U64Keys>(ENCODED);
+    let leaf: &Line = pool.media().region().at(first_leaf(&pool)).unwrap();
+    let right = words(&pool, leaf);
+    let line = Encoded::new(right, Kind::Leaf).unwrap();
+    let [key, next] = [0, 1].map(|slot| line.key(slot));
+    let leaf_of = |keys: &[u64]| encode(keys, keys, Bases::default(), Kind::Leaf).unwrap();
+    for (damaged, part) in [
+        ([0; 8], "I1"),
+        (words(&pool, top(&pool)), "I1"),
+        (leaf_of(&[]), "I5"),
+        (leaf_of(&[key, key]), "have one key"),
+        (leaf_of(&[next, key]), "do not ascend"),
+        (leaf_of(&[key, u64::MAX]), "out of range"),
+    ] {
+        store(&pool, leaf, damaged);
+        assert!(problems(&*tree).contains(part), "{part}: {}", problems(&*tree));
+        let _ = reopened::<U64Keys>(&pool);
+    }
+    // A split would take separators from beyond the range of the leaf.
+    for (keys, part) in [
+        ([key, key, key], "do not ascend"),
+        ([key, u64::MAX - 1, u64::MAX], "keys of another leaf"),
+    ] {
+        let words = encode(&keys, &[u64::MAX >> 1, 0, 1], Bases::default(), Kind::Leaf);
+        store(&pool, leaf, words.unwrap());
+        let new = key + 1 + u64::from(key + 1 == next);
+        let refused = (0..8).find_map(|i| tree.insert(new + i, 1 << (62 - i)).err());
+        assert!(refused.unwrap().to_string().contains(part), "{part}");
+    }
+    store(&pool, leaf, right);
+    // What was inserted meanwhile is gone.
+    assert_eq!(problems(&*reopened::<U64Keys>(&pool).unwrap().1), "");
+    let (pool, tree) = grown::<U64Keys>(ENCODED);
+    let anchor = pool.index_root::<ClfAnchor>().unwrap();
+    let leaf: &Line = pool.media().region().at(first_leaf(&pool)).unwrap();
+    let right = words(&pool, leaf);
+    store(&pool, &anchor.log, right);
+    let log = pool.pointer_to(&anchor.log).offset();
+    store(&pool, leaf, [Overwritten::new(log).into_word(), 7, 7, 7, 7, 7, 7, 7]);
+    assert_eq!(reopened::<U64Keys>(&pool).unwrap().1.len(), tree.len());
+    // The log of an inner node is none of a leaf.
+    store(&pool, &anchor.log, words(&pool, top(&pool)));
+    refused::<U64Keys>(&pool, "its log cannot be read");
 }
 
 /// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
@@ -217,7 +273,7 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
         let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
         media.record(false, false);
         let Ok((pool, _)) = Pool::open(media) else { continue };
-        let Ok(tree) = open::<K, _>(&pool, Variant::Append, Shutdown::Crash) else { continue };
+        let Ok(tree) = opened_after::<K, _>(&pool, Shutdown::Crash) else { continue };
         opened_though_damaged += 1;
         use_all(&*tree);
     }
@@ -228,6 +284,7 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
 fn random_damage_never_panics() {
     fuzz::<U64Keys>(TINY, 1);
     fuzz::<U64Keys>(Parameters { leaf_slots: 15, ..TINY }, 2);
+    fuzz::<U64Keys>(ENCODED, 5);
     fuzz::<BytesKeys>(TINY, 3);
     fuzz::<BytesKeys>(Parameters { leaf_slots: 7, ..TINY }, 4);
 }

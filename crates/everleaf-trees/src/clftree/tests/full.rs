@@ -2,7 +2,7 @@
 
 use everleaf_index::{BytesKeys, U64Keys};
 
-use super::{Parameters, TINY, assert_sound, dram_pool, opened};
+use super::{ENCODED, Parameters, TINY, assert_sound, dram_pool, opened};
 use crate::support::key::TestKey;
 
 fn fill_up<K: TestKey>(parameters: Parameters) {
@@ -27,17 +27,22 @@ fn fill_up<K: TestKey>(parameters: Parameters) {
         }
     }
     assert_sound(&pool, &*tree);
-    // Every key more than once.
+    // Every key more than once. A value that an encoded leaf has no room for is refused.
+    let mut values: Vec<u64> = present.iter().map(|number| u64::from(*number)).collect();
     for round in 0..2 {
-        for number in &present {
-            let old = tree.update(K::borrow(&K::ascending(*number)), round).unwrap();
-            assert_eq!(old, Some(if round == 0 { u64::from(*number) } else { round - 1 }));
+        for (number, value) in present.iter().zip(&mut values) {
+            match tree.update(K::borrow(&K::ascending(*number)), round) {
+                Ok(old) => assert_eq!(old, Some(std::mem::replace(value, round))),
+                Err(error) => {
+                    assert!(parameters == ENCODED && error.to_string().contains("full"), "{error}");
+                }
+            }
         }
     }
     assert_sound(&pool, &*tree);
-    for number in &present {
+    for (number, value) in present.iter().zip(values) {
         let old = tree.remove(K::borrow(&K::ascending(*number))).unwrap();
-        assert_eq!(old, Some(1));
+        assert_eq!(old, Some(value));
     }
     assert_sound(&pool, &*tree);
     assert_eq!((tree.len(), tree.statistics().leaves), (0, 0));
@@ -46,6 +51,7 @@ fn fill_up<K: TestKey>(parameters: Parameters) {
 
 #[test]
 fn a_full_pool_refuses_insertions_only_and_loses_nothing() {
+    fill_up::<U64Keys>(ENCODED);
     for leaf_slots in [3, 31] {
         fill_up::<U64Keys>(Parameters { leaf_slots, ..TINY });
         fill_up::<BytesKeys>(Parameters { leaf_slots, ..TINY });

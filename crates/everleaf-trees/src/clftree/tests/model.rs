@@ -9,8 +9,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 
-use super::super::{Variant, open};
-use super::{Parameters, TINY, assert_sound, dram_pool, hardware_pool};
+use super::{ENCODED, Parameters, TINY, assert_sound, dram_pool, hardware_pool, opened_after};
 use crate::support::key::TestKey;
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +83,7 @@ fn run_on<K: TestKey, M: Media>(pool: &Arc<Pool<M>>, actions: &[Action])
 where
     Model<K>: SerialIndex<K>,
 {
-    let mut tree = open::<K, _>(pool, Variant::Append, Shutdown::Clean).unwrap();
+    let mut tree = opened_after::<K, _>(pool, Shutdown::Clean).unwrap();
     let mut model = Model::<K>::new();
     for action in actions {
         let (mut old, mut expected) = ([1], [1]);
@@ -125,7 +124,7 @@ where
             Action::Reopen(clean) => {
                 drop(tree);
                 let shutdown = if clean { Shutdown::Clean } else { Shutdown::Crash };
-                tree = open::<K, _>(pool, Variant::Append, shutdown).unwrap();
+                tree = opened_after::<K, _>(pool, shutdown).unwrap();
             }
         }
         assert_eq!((old, tree.len()), (expected, model.len()));
@@ -157,6 +156,15 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn encoded_leaves_do_what_the_model_does(actions in actions(), paper_order: bool) {
+        run::<U64Keys>(Parameters { paper_order, ..ENCODED }, &actions);
+    }
+}
+
 #[test]
 fn ascending_and_descending_keys_make_and_unmake_all_levels() {
     for down in [false, true] {
@@ -165,6 +173,23 @@ fn ascending_and_descending_keys_make_and_unmake_all_levels() {
         let removals = (0..5000).map(|i| Action::Remove(number(i * 7 % 5000)));
         let all: Vec<Action> = insertions.chain(removals).collect();
         run::<U64Keys>(TINY, &all);
+        run::<U64Keys>(ENCODED, &all);
         run::<BytesKeys>(TINY, &all);
     }
+}
+
+/// A word far from the others takes the room of all of them.
+#[test]
+fn a_value_that_fits_into_neither_half_makes_three_leaves() {
+    let pool = dram_pool::<U64Keys>(ENCODED, 64 << 20);
+    let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
+    (0..23).for_each(|key| assert!(tree.insert(key, key).unwrap()));
+    assert_eq!(tree.statistics().leaves, 1);
+    assert_eq!(tree.update(7, 1 << 62).unwrap(), Some(7));
+    assert_eq!(tree.statistics().leaves, 3);
+    assert_eq!(tree.get(7).unwrap(), Some(1 << 62));
+    assert_sound(&pool, &*tree);
+    (0..23).for_each(|key| assert!(tree.remove(key).unwrap().is_some()));
+    assert_eq!((tree.len(), tree.statistics().leaves), (0, 0));
+    assert_sound(&pool, &*tree);
 }

@@ -55,7 +55,9 @@ impl Recipe {
     pub fn all() -> Vec<Self> {
         let mut recipes = Vec::new();
         for engine in Engine::available() {
-            for key_type in [KeyType::U64, KeyType::Bytes] {
+            for key_type in
+                [KeyType::U64, KeyType::Bytes].into_iter().filter(|of| engine.has_keys(*of))
+            {
                 let has = |name| engine.parameters().contains(&name);
                 let least = engine.least_leaf_slots();
                 let mut small = EngineParameters::default().leaf_slots(least);
