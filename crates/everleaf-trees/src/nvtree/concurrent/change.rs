@@ -192,15 +192,13 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         publish::write_leaves::<K, M>(media, goes, offsets, middle, items, *key, change)?;
         let done = publish::exchange(media, before.word, offsets[0], steps);
 
-        // In DRAM: what takes keys over first, what loses them last.
+        // In DRAM, by one store: a writer or a scan that meets a new leaf, which nobody has locked,
+        // finds behind it what is behind it.
         let pins = self.stock.pins();
         match (separator, goes.right) {
             (Some(at), _) => self.split_parents(room, bound, Some(offsets[0]), (at, offsets[1])),
             (None, None) => self.parents.replace(pins, bound, offsets[0]),
-            (None, Some(_)) => {
-                self.parents.replace(pins, bound, offsets[0]);
-                self.parents.remove(pins, room, upper.unwrap_or(bound));
-            }
+            (None, Some(_)) => self.parents.merge(pins, room, bound, offsets[0]),
         }
         drop(before);
         let left = [left.offset(), goes.right.map_or(0, |right| right.offset())];

@@ -36,8 +36,9 @@
 //!   another holder, everything goes back and the change begins again; after 64 times under a
 //!   mutex. If R has, or shares L's latch, L is replaced and not merged.
 //! * T5: *inner nodes change after the commit's fence*: else an element that is appended to a new
-//!   leaf could be lost with it. A split changes them by one store, a merge by two: the new leaf is
-//!   led to first, then R goes. See `parents`.
+//!   leaf could be lost with it. Every change is one store, that of a merge too: between two
+//!   stores the new leaf, which nobody has locked, would have keys of the one behind it. See
+//!   `parents`.
 //! * T6: *reclamation.* A leaf that has left is kept until all threads have gone that were pinned
 //!   then, writers too: they may be about to lock it. No thread waits for a latch, or for memory,
 //!   while it is pinned. Nothing of that is persistent. See `stock`.

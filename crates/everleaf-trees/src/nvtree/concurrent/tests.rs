@@ -223,3 +223,51 @@ fn what_a_pinned_thread_may_read_is_not_written() {
     assert_ne!(read(), before, "it serves again");
     assert_sound::<U64Keys, _>(&pool, &tree);
 }
+
+/// Runs `beside` again and again while threads merge and split two neighbours, in pools where these
+/// are the first leaves and where they are not.
+fn beside_merges(merges: usize, beside: impl Fn(&Tree, u64) + Sync) {
+    for first in [0, 1000] {
+        let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+        let tree = tree(&pool, 8192);
+        let keys = (0..first / 10).chain((0..4).map(|i| first + i * 10));
+        keys.for_each(|key| assert!(tree.insert(key, 0).unwrap()));
+        let (tree, beside, done) = (&tree, &beside, &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    beside(tree, first);
+                }
+            });
+            // The leaf of this key is full every other time with four live keys, and with two.
+            let merging = scope.spawn(move || {
+                (0..4 * merges).try_for_each(|i| tree.update(first, i as u64).map(drop))
+            });
+            let merged = merging.join();
+            done.store(true, Ordering::Relaxed);
+            merged.unwrap().unwrap();
+        });
+        assert_sound::<U64Keys, _>(&pool, tree);
+    }
+}
+
+#[test]
+fn a_scan_beside_merges_shows_no_key_twice() {
+    beside_merges(50_000, |tree, first| {
+        let mut last = None;
+        let from = Bound::Included(first);
+        tree.scan(from, Direction::Forward, &mut |key, _| {
+            assert!(last < Some(key), "{key} after {last:?}");
+            last = Some(key);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn writers_beside_merges_meet_no_damage() {
+    beside_merges(50_000, |tree, first| {
+        assert!(tree.update(first + 10, 1).unwrap().is_some());
+    });
+}

@@ -20,8 +20,9 @@
 //!
 //! # Changes
 //! One thread at a time changes inner nodes, for some hundred nanoseconds and without a flush: a
-//! change comes once a split. A full parent becomes two, an empty one goes, each with a new root,
-//! which is a copy. So a split copies `2 * fanout` words of a parent, and every `fanout / 2` splits
+//! change comes once a split. A full parent becomes two, an empty one goes, and two whose leaves
+//! are merged become one or two others, each with a new root, which is a copy: what concerns two
+//! parents changes by the one store of the root. So a split copies `2 * fanout` words of a parent, and every `fanout / 2` splits
 //! one root, `2 / fanout` words a leaf. There is nothing to be rebuilt, and nothing that a change
 //! could miss meanwhile.
 //!
@@ -334,7 +335,7 @@ impl Parents {
         entries.insert(place.index + 1, second);
         memory.leaves += 1;
         let became_two = entries.len() > self.fanout;
-        self.exchange(&mut memory, pins, &place, &entries);
+        self.exchange(&mut memory, pins, &place, 1, &entries);
         drop(memory);
         drop(room);
         became_two
@@ -347,34 +348,65 @@ impl Parents {
         let mut entries = self.parent(place.parent).entries();
         entries.remove(place.index);
         memory.leaves -= 1;
-        self.exchange(&mut memory, pins, &place, &entries);
+        self.exchange(&mut memory, pins, &place, 1, &entries);
         drop(memory);
         drop(room);
     }
 
-    /// Puts another parent with these entries in the place of one, two if they are too many, none
-    /// if there are none.
-    fn exchange(&self, memory: &mut Memory, pins: &Pins, place: &Place, entries: &[Entry]) {
+    /// Puts one leaf in the place of that with this bound and of the one behind it, at the same
+    /// moment: were the one behind still led to, its keys would stand in two leaves.
+    pub fn merge(&self, pins: &Pins, room: Room<'_>, bound: u64, leaf: u64) {
+        let mut memory = self.begin(pins);
+        let place = self.find_in(self.root.load(Relaxed) as u32, bound);
         let root = self.root_at(place.root);
-        let each =
-            if entries.len() > self.fanout { entries.len().div_ceil(2) } else { self.fanout };
+        let mut entries = self.parent(place.parent).entries();
+        entries[place.index].1 = leaf;
+        let mut parents = 1;
+        if place.index + 1 == entries.len() && place.at + 1 < root.count {
+            parents = 2;
+            entries.extend(self.parent(root.word(place.at + 1).load(Relaxed) as u32).entries());
+        }
+        entries.remove(place.index + 1);
+        memory.leaves -= 1;
+        self.exchange(&mut memory, pins, &place, parents, &entries);
+        drop(memory);
+        drop(room);
+    }
+
+    /// Puts another parent with these entries in the place of one or of two neighbours, the first
+    /// of which is that of `place`: two if they are too many, none if there are none.
+    fn exchange(
+        &self,
+        memory: &mut Memory,
+        pins: &Pins,
+        place: &Place,
+        parents: usize,
+        entries: &[Entry],
+    ) {
+        let root = self.root_at(place.root);
+        // Two become one that is not full, or the next split would make two of it again.
+        let most = if parents == 1 { self.fanout } else { self.fanout - self.fanout / 4 };
+        let each = if entries.len() > most { entries.len().div_ceil(2) } else { self.fanout };
         let made: Vec<Entry> =
             entries.chunks(each).map(|part| (part[0].0, self.make_parent(memory, part))).collect();
-        if let [(_, parent)] = made[..] {
-            root.word(place.at).store(parent, Release);
+        if let ([(_, parent)], 1) = (&made[..], parents) {
+            root.word(place.at).store(*parent, Release);
+            memory.limbo.push_back((pins.moment(), place.parent, self.parent_lines()));
         } else {
             let mut of_root = root.entries();
             let key = of_root[place.at].0;
-            of_root.splice(place.at..=place.at, made);
+            let gone: Vec<Entry> = of_root.splice(place.at..place.at + parents, made).collect();
             if let Some(first) = of_root.get_mut(place.at).filter(|_| !entries.is_empty()) {
                 first.0 = key;
             }
             self.raise_keys(&mut of_root, place.at);
             let new = self.make_root(memory, &of_root);
             self.root.store(new, Release);
-            memory.limbo.push_back((pins.moment(), place.root, root_lines(root.count)));
+            let moment = pins.moment();
+            let parents = gone.iter().map(|(_, parent)| (*parent as u32, self.parent_lines()));
+            let blocks = parents.chain([(place.root, root_lines(root.count))]);
+            memory.limbo.extend(blocks.map(|(block, lines)| (moment, block, lines)));
         }
-        memory.limbo.push_back((pins.moment(), place.parent, self.parent_lines()));
     }
 
     /// Makes the keys of a root ascend, where some parents were put in the place of the one at

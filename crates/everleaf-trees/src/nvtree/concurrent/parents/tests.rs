@@ -58,6 +58,11 @@ fn they_lead_where_a_sorted_map_leads() {
                     parents.replace(&pins, bound, leaf + 1);
                     map.insert(bound, leaf + 1);
                 }
+                1 if removing && map.range(bound + 1..).next().is_some() => {
+                    parents.merge(&pins, parents.reserve().unwrap(), bound, leaf + 3);
+                    map.remove(&upper);
+                    map.insert(bound, leaf + 3);
+                }
                 1 | 2 if removing && bound > 0 => {
                     parents.remove(&pins, parents.reserve().unwrap(), bound);
                     map.remove(&bound);
