@@ -10,7 +10,7 @@
 //! them sees the other. A thread that is pinned in an epoch after that in which something was freed
 //! cannot have found it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
@@ -41,6 +41,18 @@ pub struct Pinned<'p> {
     pin: Pin,
 }
 
+/// The full barrier between what says that a thread is pinned and what it reads afterwards. On
+/// x86-64 the atomic exchange before it is one. Elsewhere a load may overtake the store of the
+/// exchange.
+#[inline(always)]
+fn slot_before_structure() {
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 impl Default for Pins {
     fn default() -> Self {
         Self {
@@ -66,7 +78,6 @@ impl Pins {
         for at in 0..PIN_SLOTS {
             let slot = (first + at) % PIN_SLOTS;
             let pinned = &self.slots[slot];
-            // The exchange is the full barrier between the slot and what is read afterwards.
             if pinned.load(Ordering::Relaxed) == VACANT
                 && pinned
                     .compare_exchange(VACANT, epoch, Ordering::SeqCst, Ordering::Relaxed)
@@ -74,12 +85,13 @@ impl Pins {
             {
                 if self.used.load(Ordering::Relaxed) <= slot {
                     self.used.fetch_max(slot + 1, Ordering::SeqCst);
-                    fence(Ordering::SeqCst);
                 }
+                slot_before_structure();
                 return Pin(Some(slot));
             }
         }
         self.crowd.fetch_add(1, Ordering::SeqCst);
+        slot_before_structure();
         Pin(None)
     }
 
