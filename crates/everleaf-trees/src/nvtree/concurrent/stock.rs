@@ -119,10 +119,13 @@ impl<M: Media> Stock<M> {
 
     /// Keeps leaves that have left the list and the inner nodes until nobody reads them.
     pub fn retire(&self, media: &M, leaves: &[u64]) -> Result<(), IndexError> {
+        self.state(media).keep(&self.pins, leaves);
+        self.ripen(media)
+    }
+
+    fn ripen(&self, media: &M) -> Result<(), IndexError> {
         let mut worker = self.workers.lease()?;
-        let mut state = self.state(media);
-        state.keep(&self.pins, leaves);
-        state.ripen(&self.pins, &mut worker)
+        self.state(media).ripen(&self.pins, &mut worker)
     }
 }
 
@@ -169,12 +172,16 @@ impl<M: Media> Taken<'_, M> {
         &self.offsets[..self.count]
     }
 
-    /// They belong to the list, and others have left it.
+    /// They belong to the list, and others have left it: in one step, or a thread that looks in
+    /// between finds neither these leaves nor somebody to wait for, and refuses for no reason.
     pub fn used(self, left: &[u64]) -> Result<(), IndexError> {
         let (stock, media) = (self.stock, self.media);
-        stock.state(media).makers -= 1;
+        let mut state = stock.state(media);
+        state.makers -= 1;
+        state.keep(&stock.pins, left);
+        drop(state);
         std::mem::forget(self);
-        if left.is_empty() { Ok(()) } else { stock.retire(media, left) }
+        if left.is_empty() { Ok(()) } else { stock.ripen(media) }
     }
 }
 

@@ -22,9 +22,9 @@
 //! One thread at a time changes inner nodes, for some hundred nanoseconds and without a flush: a
 //! change comes once a split. A full parent becomes two, an empty one goes, and two whose leaves
 //! are merged become one or two others, each with a new root, which is a copy: what concerns two
-//! parents changes by the one store of the root. So a split copies `2 * fanout` words of a parent, and every `fanout / 2` splits
-//! one root, `2 / fanout` words a leaf. There is nothing to be rebuilt, and nothing that a change
-//! could miss meanwhile.
+//! parents changes by the one store of the root. So a split copies `2 * fanout` words of a parent,
+//! and every `fanout / 2` splits one root, `2 / fanout` words a leaf. There is nothing to be
+//! rebuilt, and nothing that a change could miss meanwhile.
 //!
 //! What is replaced is free when all threads that were pinned then have left. Memory for a change
 //! is [promised](Parents::reserve) before the change is durable.
