@@ -14,18 +14,28 @@ pub enum Counter {
     InnerSplits,
     /// A node was copied to a log before it was changed.
     NodesLogged,
+    /// A pointer could not be changed by one store, since others are differences to it: the node
+    /// was copied.
+    CascadesByBase,
+    /// The same, since the new pointer needs more bytes.
+    CascadesByWidth,
+    /// The same, since its bytes that change lie in two words.
+    CascadesByWords,
     /// A block was taken from the pool.
     Allocations,
 }
 
 impl Counter {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Counter; 6] = [
+    pub const ALL: [Counter; 9] = [
         Counter::LeafProbes,
         Counter::EntriesShifted,
         Counter::LeafSplits,
         Counter::InnerSplits,
         Counter::NodesLogged,
+        Counter::CascadesByBase,
+        Counter::CascadesByWidth,
+        Counter::CascadesByWords,
         Counter::Allocations,
     ];
 }

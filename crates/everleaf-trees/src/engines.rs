@@ -207,6 +207,30 @@ engines! {
             least_leaf_slots: clftree::engine::ENCODED_SLOTS,
             slots_of_bytes: clftree::engine::encoded_slots_of,
         }
+        /// clftree-append with inner nodes that are copied, by short-circuit shadowing.
+        ClfTreeShadow = clftree::Variant::Shadow, {
+            name: "clftree-shadow",
+            residence: Residence::Pool,
+            parameters: clftree::engine::IN_PLACE_PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: true,
+            most_value_words: 1,
+            least_leaf_slots: 3,
+            slots_of_bytes: clftree::engine::slots_of,
+        }
+        /// clftree-encoded with leaves and inner nodes that are copied likewise.
+        ClfTreeEncodedShadow = clftree::Variant::EncodedShadow, {
+            name: "clftree-encoded-shadow",
+            residence: Residence::Pool,
+            parameters: clftree::engine::IN_PLACE_PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: false,
+            most_value_words: 1,
+            least_leaf_slots: clftree::engine::ENCODED_SLOTS,
+            slots_of_bytes: clftree::engine::encoded_slots_of,
+        }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
             name: "circtree",
@@ -520,7 +544,7 @@ mod tests {
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
             fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
-            clftree-encoded, circtree, circtree-ls, fastfair, masstree, masstree-logging";
+            clftree-encoded, clftree-shadow, clftree-encoded-shadow, circtree, circtree-ls, fastfair, masstree, masstree-logging";
         for name in ["bogus", "lcbtree", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));

@@ -25,7 +25,7 @@
 //! line, as does a node of up to four children, for `18 + 2 * 8 + 3 * 8 <= 64`, and a leaf of up to
 //! three entries.
 
-use everleaf_pmem::{LINE, WORD};
+use everleaf_pmem::{Counter, LINE, WORD};
 
 /// The words of a line.
 pub(super) type Words = [u64; LINE / WORD];
@@ -278,6 +278,27 @@ impl Encoded {
         ))
     }
 
+    /// The word, and what to store to it, by which the line has another child in this place. What
+    /// is counted where one word does not suffice.
+    pub fn swing(&self, at: usize, child: u64) -> Result<(usize, u64), Counter> {
+        let Some(index) = at.checked_sub(self.skipped_children()) else {
+            return Err(Counter::CascadesByBase);
+        };
+        let (bytes, difference) = (self.child_bytes(), child.wrapping_sub(self.bases().child));
+        if width(std::iter::once(difference), true) > bytes {
+            return Err(Counter::CascadesByWidth);
+        }
+        let mut after = self.bytes;
+        let begin = self.children_begin() + index * bytes;
+        after[begin..begin + bytes].copy_from_slice(&difference.to_le_bytes()[..bytes]);
+        let pairs = self.bytes.as_chunks::<WORD>().0.iter().zip(after.as_chunks::<WORD>().0);
+        let mut changed = pairs.enumerate().filter(|(_, (before, after))| before != after);
+        match (changed.next(), changed.next()) {
+            (Some((word, (_, after))), None) => Ok((word, u64::from_le_bytes(*after))),
+            _ => Err(Counter::CascadesByWords),
+        }
+    }
+
     /// Keys that are their base.
     #[inline(always)]
     fn skipped_keys(&self) -> usize {
@@ -379,6 +400,29 @@ mod tests {
                 let before = Encoded::new(words, kind).expect("it was encoded").bases();
                 words = encode(&keys, &children, before, kind).expect("a removal always fits");
                 prop_assert_eq!(decoded(words, kind), (keys.clone(), children.clone()));
+            }
+        }
+
+        #[test]
+        fn one_word_makes_a_line_lead_to_another_child(
+            (keys, children, kind) in node(),
+            at: prop::sample::Index,
+            near in any::<i64>(),
+            bits in 0..64u32,
+        ) {
+            let encoded = encode(&keys, &children, Bases::default(), kind);
+            let Some(mut words) = encoded.filter(|_| !children.is_empty()) else { return Ok(()) };
+            let (mut children, at) = (children.clone(), at.index(children.len()));
+            let child = children[at].wrapping_add((near >> bits) as u64);
+            let line = Encoded::new(words, kind).expect("it was encoded");
+            match line.swing(at, child) {
+                Ok((word, value)) => {
+                    words[word] = value;
+                    children[at] = child;
+                    prop_assert_eq!(decoded(words, kind), (keys, children));
+                }
+                Err(Counter::CascadesByBase) => prop_assert_eq!(line.bases().child, children[at]),
+                Err(_) => prop_assert!(child == children[at] || line.child_bytes() > 1 || bits < 57),
             }
         }
 

@@ -1,7 +1,8 @@
 //! Leaves of one encoded line, of `u64` keys: what changes in one is published like an inner node.
 //!
 //! Insertion, update and removal write the leaf's line: at once, 1 flush and 1 fence; by the log 2
-//! and 2 (see `publish`); with steps of a store 2 fences always. What does not fit is split into
+//! and 2 (see `publish`); by a copy 2 and 2, and 1 more for each parent that is copied as well; with
+//! steps of a store 2 fences always. What does not fit is split into
 //! two fresh leaves, or three where halves do not fit (see `Parts::divide`): 1 flush for each, 1
 //! for each new inner node, and the publication above; 2 fences. An update may split, for the new
 //! value may need more bytes. A removal always fits (see `encode`). The last key takes the leaf out
@@ -47,24 +48,6 @@ impl<'p> Changing<'p> {
     }
 }
 
-/// Publishes a leaf without one of its entries. If this fails nothing has changed.
-pub(super) fn take_out<K: TreeKey, M: Media>(
-    nodes: Nodes<'_, K, M>,
-    leaf: Leaf<'_>,
-    slot: usize,
-    old: u64,
-    steps: &mut Steps<'_>,
-) -> Result<(), IndexError> {
-    let (words, line) = nodes.decode_leaf(leaf)?;
-    let mut changing = Changing::new(nodes, leaf, words, &line)?;
-    changing.entries.keys.remove(slot);
-    changing.entries.children.remove(slot);
-    let commit = changing.commit().ok_or_else(|| leaf.damaged("a leaf cannot be encoded"))?;
-    steps.prepare(Some(old))?;
-    // COMMIT: the line. Crash: the entry is there or not.
-    publish(nodes, commit, false, false, steps)
-}
-
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Adds a key or replaces its value, as far as `only` lets it; the value that it had.
     pub(super) fn put_encoded(
@@ -91,7 +74,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
                 changing.entries.children.insert(slot, value);
             }
         }
-        match changing.commit() {
+        match changing.commit().filter(|_| !self.settings.shadow) {
             Some(commit) => {
                 steps.prepare(old)?;
                 // COMMIT: the line. Crash: the old entry, or none, or the new one.
@@ -100,22 +83,44 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             None => {
                 let Changing { entries, before, .. } = changing;
                 let (Ok(slot) | Err(slot)) = place;
-                self.split_encoded(key, &entries, slot, before, old, steps)?;
+                self.replace_leaf(key, (&entries, slot, before), old, steps)?;
             }
         }
         self.keys += u64::from(old.is_none());
         Ok(old)
     }
 
-    /// Puts entries that do not fit into the place of the leaf of a key; the one at `new` is new,
-    /// or has a new value. If this fails nothing has changed.
-    #[cold]
-    fn split_encoded(
+    /// Publishes the leaf of a key without one of its entries. If this fails nothing has changed.
+    pub(super) fn take_out(
         &mut self,
         key: K::Ref<'_>,
-        entries: &Parts,
-        new: usize,
-        before: Bases,
+        slot: usize,
+        old: u64,
+        steps: &mut Steps<'_>,
+    ) -> Result<(), IndexError> {
+        let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
+        let leaf = nodes.leaf_of(key)?;
+        let (words, line) = nodes.decode_leaf(leaf)?;
+        let mut changing = Changing::new(nodes, leaf, words, &line)?;
+        changing.entries.keys.remove(slot);
+        changing.entries.children.remove(slot);
+        if self.settings.shadow {
+            let Changing { entries, before, .. } = changing;
+            return self.replace_leaf(key, (&entries, slot, before), Some(old), steps);
+        }
+        let commit = changing.commit().ok_or_else(|| leaf.damaged("a leaf cannot be encoded"))?;
+        steps.prepare(Some(old))?;
+        // COMMIT: the line. Crash: the entry is there or not.
+        publish(nodes, commit, false, false, steps)
+    }
+
+    /// Puts a copy with these entries into the place of the leaf of a key, or several leaves if
+    /// they do not fit; the one at `new` is new, or has a new value, or went. If this fails nothing
+    /// has changed.
+    fn replace_leaf(
+        &mut self,
+        key: K::Ref<'_>,
+        (entries, new, before): (&Parts, usize, Bases),
         old: Option<u64>,
         steps: &mut Steps<'_>,
     ) -> Result<(), IndexError> {
@@ -125,19 +130,22 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         check_range(nodes, leaf, &entries.keys)?;
         let mut fresh = Vec::new();
         let planned = self.plan_encoded(nodes, &path, leaf, (entries, new, before), &mut fresh);
-        let planned = planned.and_then(|plan| match steps.prepare(old) {
-            Ok(()) => Ok(plan),
-            Err(error) => {
-                plan.give_up(&mut self.lines, &mut self.worker)?;
-                Err(error)
-            }
+        let is_full = matches!(planned, Err(IndexError::Pool(_)));
+        let planned = planned.and_then(|plan| {
+            plan.unless_refused(steps.prepare(old), &mut self.lines, &mut self.worker)
         });
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => {
                 let worker = &mut self.worker;
                 fresh.iter().try_for_each(|(leaf, _)| self.leaves.give_back(*leaf, worker))?;
-                return Err(error);
+                let whole = entries.encode(0..entries.children.len(), before, Kind::Leaf);
+                let Some(after) = whole.filter(|_| is_full) else { return Err(error) };
+                // Without room for a copy the leaf is overwritten.
+                steps.prepare(old)?;
+                let (line, before) =
+                    (nodes.leaf_line(leaf.offset())?, leaf.first_line(nodes.media()));
+                return publish(nodes, Commit::Line { line, before, after }, false, false, steps);
             }
         };
 
@@ -146,18 +154,14 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             let line = nodes.leaf_line(*offset)?;
             write_line(nodes.media(), site!("clftree.encoded.P1.leaf"), line, *words);
         }
-        for (offset, words) in &plan.fresh {
-            let line = nodes.line(*offset)?;
-            write_line(nodes.media(), site!("clftree.encoded.P1.line"), line, *words);
-        }
+        plan.write_fresh(nodes, site!("clftree.encoded.P1.line"))?;
         // P2 COMMIT: the inner nodes lead to the new leaves. Crash: the old leaf is in the tree, or
         // the new ones.
         let damaged = || leaf.damaged("a full leaf has no parent to be published in");
         publish(nodes, plan.commit.ok_or_else(damaged)?, true, false, steps)?;
-        nodes.media().count(Counter::LeafSplits, 1);
-        nodes.media().count(Counter::InnerSplits, plan.gone.len() as u64);
+        nodes.media().count(Counter::LeafSplits, u64::from(fresh.len() > 1));
         self.leaves.give_back(leaf.offset(), &mut self.worker)?;
-        plan.gone.iter().try_for_each(|line| self.lines.give_back(*line, &mut self.worker))
+        plan.end(nodes.media(), &mut self.lines, &mut self.worker)
     }
 
     /// Takes all that may be refused; `fresh` says how far it came with leaves.

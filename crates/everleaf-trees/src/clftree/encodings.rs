@@ -39,6 +39,7 @@ pub fn inner_encodings<K: TreeKey, M: Media>(
         shape: Shape::LINE, // No leaf is looked at.
         encoded: false,
         at_once: AtOnce::Never,
+        shadow: false,
         paper_order: parameters.paper_order,
     };
     let nodes = Nodes::<K, M>::new(pool, settings);

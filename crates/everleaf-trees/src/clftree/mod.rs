@@ -31,11 +31,27 @@
 //! | promised whole | the line at once | cannot be |
 //! | assumed whole, and the processor has a way | the line at once, by the log if all attempts abort | the tree would be lost |
 //! | neither, or `clftree-inplace` | the line by the log in the anchor | restored from the log |
+//! | any, in `clftree-shadow` and `clftree-encoded-shadow` | a copy of the line, and one word that leads to it | nothing leads to it yet |
 //!
 //! The log is one line, for there is one writer. The line that is overwritten says in its first
 //! word where its log is, so nothing must be searched for: recovery, which follows all inner nodes
 //! anyhow, meets it. It restores at most one line and frees at most two records; every other crash
 //! state needs nothing (`recover`).
+//!
+//! # Copies
+//! Short-circuit shadowing: the line that changes is written anew elsewhere, and what leads to it is
+//! changed by one 8-byte store. No line is ever torn, whatever the media does; and no log is needed.
+//!
+//! * P1: the copy, flushed, with all other fresh nodes; a fence. Crash: nothing leads to it.
+//! * S2: one word of the parent, or the root word, flushed; a fence. Crash: the old line is in the
+//!   tree, or the copy; the other one is free.
+//! * The old line is free in DRAM after the fence of S2, so that until then nothing overwrites it.
+//!
+//! One word does not suffice where the pointer is the base of the others, where the new difference
+//! needs more bytes, and where its bytes that change lie in two words (`Encoded::swing`). Then the
+//! parent is copied as well, and its parent's pointer to it is changed: a cascade, which may split
+//! the parent and ends at the root word. With a full pool a change that fits its line, and a
+//! removal, are written by the log, so that neither is refused.
 //!
 //! # Byte-string keys
 //! A key word of an entry leads to the record of the key, with 16 bits of its hash; a key of an
@@ -57,6 +73,7 @@
 //! | the last key of a leaf: whole lines; by the log | 1, 1; 2, 2 |
 //! | encoded: insert, update, remove: whole lines; by the log | 1, 1; 2, 2 |
 //! | encoded: split into two: whole lines; by the log; into three | 3, 2; 4, 2; 1 more |
+//! | copies: as by the log; each cascade besides | 1 |
 //!
 //! Byte-string keys add the pool's record operations.
 //!
@@ -82,6 +99,7 @@
 //!   new child, or a value of an encoded leaf, is far from the others.
 //! * **An update of an encoded leaf may split it**: a new value may need more bytes than the line
 //!   has left. In a full pool such an update is refused.
+//! * **A copy in a full pool** is left out: the log takes its place.
 //! * **The transaction has a way out**: after eight attempts the log is taken, by its own barriers.
 //! * **One flush where one suffices**: an entry in the line of the live bits is ordered before its
 //!   bit without a fence; what is overwritten by the log is one line, so it is flushed once.

@@ -47,15 +47,29 @@ pub enum Variant {
     /// Leaves of one encoded line, which are written like inner nodes; those as with `Append`.
     /// `u64` keys.
     Encoded,
+    /// As `Append`, with inner nodes that are copied: one word of the parent makes the copy theirs.
+    Shadow,
+    /// As `Encoded`, with leaves and inner nodes that are copied likewise.
+    EncodedShadow,
 }
 
 impl Variant {
     /// What it has on offer.
     pub(super) fn sizes(self) -> &'static Offer {
         match self {
-            Self::Append | Self::InPlace => &OFFER,
-            Self::Encoded => &ENCODED_OFFER,
+            Self::Append | Self::InPlace | Self::Shadow => &OFFER,
+            Self::Encoded | Self::EncodedShadow => &ENCODED_OFFER,
         }
+    }
+
+    /// Whether its leaves are encoded.
+    fn is_encoded(self) -> bool {
+        matches!(self, Self::Encoded | Self::EncodedShadow)
+    }
+
+    /// Whether its lines are copied.
+    fn is_shadow(self) -> bool {
+        matches!(self, Self::Shadow | Self::EncodedShadow)
     }
 }
 
@@ -145,7 +159,7 @@ pub fn open<K: TreeKey, M: Media>(
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = Parameters::unpack(pool.format().parameters, variant)?;
-    let encoded = variant == Variant::Encoded;
+    let (encoded, shadow) = (variant.is_encoded(), variant.is_shadow());
     let shape = if encoded { Some(Shape::LINE) } else { Shape::new(parameters.leaf_slots) };
     let shape = shape.ok_or_else(|| IndexError::Parameter {
         parameter: "leaf_slots",
@@ -154,12 +168,12 @@ pub fn open<K: TreeKey, M: Media>(
     })?;
     let Parameters { atomic_line, paper_order, .. } = parameters;
     let at_once = match variant {
-        Variant::InPlace => AtOnce::Never,
+        Variant::InPlace | Variant::Shadow | Variant::EncodedShadow => AtOnce::Never,
         Variant::Append | Variant::Encoded if paper_order => AtOnce::Always,
         Variant::Append | Variant::Encoded if atomic_line => AtOnce::Assumed,
         Variant::Append | Variant::Encoded => AtOnce::Promised,
     };
-    let settings = Settings { shape, encoded, at_once, paper_order };
+    let settings = Settings { shape, encoded, at_once, shadow, paper_order };
     let tree = ClfTree::<K, M>::open(pool, settings, parameters.group_bytes, shutdown)?;
     Ok(Box::new(Serialized::new(tree)))
 }

@@ -7,11 +7,18 @@
 //! anchor first, and its first word says so while the others are overwritten. No step of that needs
 //! a fence of its own, for stores to one line become durable in their order.
 //!
-//! Root word, or line at once: 1 flush, 1 fence, and 1 fence more if something was flushed before.
+//! Where lines are copied (`shadow`), the copy is durable before, and one word makes the tree lead
+//! to it: of the parent, where all of the pointer's bytes that change lie in one word; else the
+//! parent is copied as well (`Encoded::swing`), up to the root word. Nothing is ever half written,
+//! so recovery has nothing to do for it. The old line is used again only after the last fence: until
+//! then a crash may leave the tree that leads to it. In a full pool the log takes its place where
+//! nothing else needs room.
+//!
+//! Root word, word of a parent, or line at once: 1 flush, 1 fence, and 1 fence more if something was flushed before.
 //! By the log: 2 flushes, 2 fences.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Line, Media, site};
+use everleaf_pmem::{Counter, Line, Media, PCell, site};
 
 use super::encode::{Overwritten, Words};
 use super::layout::{ClfAnchor, Root};
@@ -24,6 +31,8 @@ use crate::support::key::TreeKey;
 pub(super) enum Commit<'p> {
     /// Another topmost node.
     Root(Root),
+    /// Another child of an inner node, which is a copy of the one before.
+    Word { cell: &'p PCell<u64>, value: u64 },
     /// Another content of an inner node.
     Line { line: &'p Line, before: Words, after: Words },
 }
@@ -68,6 +77,11 @@ pub(super) fn publish<K: TreeKey, M: Media>(
             if !written {
                 overwrite(nodes, line, log_offset(nodes, anchor), after);
             }
+        }
+        Commit::Word { cell, value } => {
+            // S2 COMMIT: one word of the parent. Crash: it leads to the old node or to the copy.
+            media.store(cell, value);
+            media.flush(site!("clftree.publish.S2.word"), cell);
         }
         Commit::Root(root) => {
             // P2 COMMIT: one word. Crash: the old tree or the new one.

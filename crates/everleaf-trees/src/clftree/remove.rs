@@ -8,7 +8,6 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 
 use super::ClfTree;
-use super::encoded::take_out;
 use super::layout::LiveSet;
 use super::leaf::{Leaf, key_of};
 use super::parents::Plan;
@@ -56,7 +55,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         if line.keys() == 1 && nodes.root()?.height() > 0 {
             self.remove_last(key, slot, old, steps)?;
         } else {
-            take_out(nodes, leaf, slot, old, steps)?;
+            self.take_out(key, slot, old, steps)?;
             self.keys = self.keys.saturating_sub(1);
         }
         Ok(Some(old))
@@ -75,10 +74,10 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         let nodes = Nodes::<K, M>::new(&pool, self.settings);
         let anchor = nodes.anchor()?;
         let (path, leaf) = nodes.path_to(key)?;
-        let plan = Plan::to_remove(nodes, &path)?;
-        let Some(Plan { commit: Some(commit), gone, separator, .. }) = plan else {
+        let plan = Plan::to_remove(nodes, &mut self.lines, &mut self.worker, &path)?;
+        let Some((commit, plan)) = plan.and_then(|plan| Some((plan.commit?, plan))) else {
             match self.settings.encoded {
-                true => take_out(nodes, leaf, slot, old, steps)?,
+                true => self.take_out(key, slot, old, steps)?,
                 false => clear(nodes, leaf, leaf.live(nodes.media())?, slot, old, steps)?,
             }
             self.keys = self.keys.saturating_sub(1);
@@ -86,17 +85,21 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         };
         // D1: where recovery looks for the records of the key and of the separator. Crash: both are
         // in the tree.
-        doubt(nodes, leaf, slot, separator)?;
-        steps.prepare(Some(old))?;
+        let doubted =
+            doubt(nodes, leaf, slot, plan.separator).and_then(|()| steps.prepare(Some(old)));
+        let plan = plan.unless_refused(doubted, &mut self.lines, &mut self.worker)?;
+        // The copies, if lines are copied. Crash: nothing leads to them.
+        plan.write_fresh(nodes, site!("clftree.remove.D1.line"))?;
         // D2 COMMIT: the inner nodes lead no longer to the leaf. Crash: the key is there, or it and
         // the leaf are not.
-        publish(nodes, commit, K::RECORDS, K::RECORDS, steps)?;
+        let flushed = K::RECORDS || !plan.fresh.is_empty();
+        publish(nodes, commit, flushed, K::RECORDS, steps)?;
         self.keys = self.keys.saturating_sub(1);
         // D3: the records. Crash: recovery does not find them in the tree and frees them.
         K::discard(&mut self.worker, anchor.key.as_word())?;
         K::discard(&mut self.worker, anchor.separator.as_word())?;
         self.leaves.give_back(leaf.offset(), &mut self.worker)?;
-        gone.into_iter().try_for_each(|line| self.lines.give_back(line, &mut self.worker))
+        plan.end(nodes.media(), &mut self.lines, &mut self.worker)
     }
 }
 

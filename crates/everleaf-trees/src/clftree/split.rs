@@ -100,12 +100,10 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         let near = near(nodes, &path, leaf)?;
         let mut taken = Taken::default();
         let reserved = self.reserve(nodes, &path, &mut taken, near, key, K::borrow(&separator));
-        let reserved = reserved.and_then(|reserved| match steps.prepare(None) {
-            Ok(()) => Ok(reserved),
-            Err(error) => {
-                reserved.plan.give_up(&mut self.lines, &mut self.worker)?;
-                Err(error)
-            }
+        let reserved = reserved.and_then(|Reserved { leaves, key, plan }| {
+            let prepared = steps.prepare(None);
+            let plan = plan.unless_refused(prepared, &mut self.lines, &mut self.worker)?;
+            Ok(Reserved { leaves, key, plan })
         });
         let Reserved { leaves, key: word, plan } = match reserved {
             Ok(reserved) => reserved,
@@ -125,18 +123,15 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             });
             write_leaf(media, fresh, entries, self.settings.paper_order);
         }
-        for (offset, words) in &plan.fresh {
-            write_line(media, site!("clftree.split.P1.line"), nodes.line(*offset)?, *words);
-        }
+        plan.write_fresh(nodes, site!("clftree.split.P1.line"))?;
         // P2 COMMIT: the inner nodes lead to the new leaves, with the new key. Crash: the old leaf
         // is in the tree, or the new ones.
         let damaged = || leaf.damaged("a full leaf has no parent to be published in");
         publish(nodes, plan.commit.ok_or_else(damaged)?, true, false, steps)?;
         self.keys += 1;
         media.count(Counter::LeafSplits, 1);
-        media.count(Counter::InnerSplits, plan.gone.len() as u64);
         self.leaves.give_back(leaf.offset(), &mut self.worker)?;
-        plan.gone.iter().try_for_each(|line| self.lines.give_back(*line, &mut self.worker))
+        plan.end(media, &mut self.lines, &mut self.worker)
     }
 
     /// Takes all that may be refused; `taken` says how far it came.

@@ -110,6 +110,7 @@ const CLFB_ENGINES: &[&str] = &[
     "clftree-encoded",
     "clftree-append",
     "clftree-inplace",
+    "clftree-shadow",
     "wbtree-slot",
     "cdds",
     "fptree",
@@ -380,6 +381,8 @@ const ENTRIES: &[Entry] = &[
             insertions, and are multiplied where there are more or fewer",
             "the smaller number of inner nodes in table 2 is derived in docs/trees/clfbtree.md: \
             the paper's line has a byte less there",
+            "of short-circuit shadowing (section 4.1) the paper has two flushes for a line, and no \
+            count of the cascades",
         ],
         measure: clfb::tables,
     },

@@ -58,6 +58,72 @@ fn parts_of(counts: &Counts) -> [f64; 4] {
     [published, new, of("clftree.split.P1.leaf"), of("clftree.insert.")].map(|count| count as f64)
 }
 
+/// Counts all insertions in the order of the paper; none if they are only planned.
+fn insertions(
+    engine: &'static str,
+    leaf_bytes: u32,
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<Option<Counts>, BenchError> {
+    let session = Session::shared(&MicroOptions {
+        node_bytes: Some(leaf_bytes),
+        paper_order: true,
+        key_bits: key_bits(KEY_BITS, options.keys),
+        ..base(options, engine, &[Phase::Insert])
+    })?;
+    if drawing.only_planned {
+        return Ok(None);
+    }
+    drawing.steps.extend(session.operations());
+    Ok(session.phase_counts(&mut drawing.steps)?.into_iter().next())
+}
+
+/// Short-circuit shadowing, of which the paper prints the flushes of a line alone: those of all
+/// insertions, and how many nodes were copied since the pointer to a copy could not be changed by
+/// one store.
+fn shadowing(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    const CAUSES: [(&str, Counter); 3] = [
+        ("copies, for the pointer is the base", Counter::CascadesByBase),
+        ("copies, for the pointer is wider", Counter::CascadesByWidth),
+        ("copies, for the pointer lies in two words", Counter::CascadesByWords),
+    ];
+    let engines: [(&str, &[u32]); 2] =
+        [("clftree-shadow", &[64, 128, 256, 512]), ("clftree-encoded-shadow", &[64])];
+    for (engine, sizes) in engines {
+        if drawing.available(&[engine]).is_empty() {
+            continue;
+        }
+        let names = std::iter::once("flushes").chain(CAUSES.map(|(name, _)| name));
+        let mut series: Vec<Series> = names
+            .map(|name| Series { name: name.to_owned(), from_paper: false, points: Vec::new() })
+            .collect();
+        for leaf_bytes in sizes {
+            let counted = insertions(engine, *leaf_bytes, options, drawing)?;
+            let Some(counts) = counted else { continue };
+            let flushes = flushes_of(&counts.flushes, "clftree.");
+            let causes = CAUSES.map(|(_, cause)| counts.event(cause));
+            for (series, count) in series.iter_mut().zip([flushes].into_iter().chain(causes)) {
+                series.points.push([(*leaf_bytes).into(), count as f64]);
+            }
+            if sizes.len() == 1 {
+                let what = "flushes of an insertion into a copied leaf (paper: without cascades)";
+                let ours = Some(flushes as f64 / options.keys as f64);
+                let claim = Claim { what: what.into(), paper: 2.0, paper_to: None, ours };
+                drawing.figure.claims.push(claim);
+            }
+        }
+        drawing.figure.panels.push(Panel {
+            title: format!("Section 4.1: {engine}, insert"),
+            x_label: "bytes of a leaf".into(),
+            y_label: "flushes, copies".into(),
+            places: None,
+            logarithmic: [true, false],
+            series,
+        });
+    }
+    Ok(())
+}
+
 /// Tables 1 and 2: flushes of all insertions by what they are for, and by size of a leaf.
 pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     for (number, engine, rows) in [(1, "clftree-append", ATOMIC), (2, "clftree-inplace", IN_PLACE)]
@@ -72,18 +138,8 @@ pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<
             .map(|(name, from_paper)| Series { name, from_paper, points: Vec::new() })
             .collect();
         for TableRow { leaf_bytes, parts, splits } in rows {
-            let session = Session::shared(&MicroOptions {
-                node_bytes: Some(leaf_bytes),
-                paper_order: true,
-                key_bits: key_bits(KEY_BITS, options.keys),
-                ..base(options, engine, &[Phase::Insert])
-            })?;
-            if drawing.only_planned {
-                continue;
-            }
-            drawing.steps.extend(session.operations());
-            let counts = &session.phase_counts(&mut drawing.steps)?[0];
-            let ours = parts_of(counts);
+            let Some(counts) = insertions(engine, leaf_bytes, options, drawing)? else { continue };
+            let ours = parts_of(&counts);
             for (part, (paper, ours)) in parts.into_iter().zip(ours).enumerate() {
                 series[2 * part].points.push([leaf_bytes.into(), (paper * share).round()]);
                 series[2 * part + 1].points.push([leaf_bytes.into(), ours]);
@@ -106,7 +162,7 @@ pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<
             series,
         });
     }
-    Ok(())
+    shadowing(options, drawing)
 }
 
 /// A figure of the time of an operation in parts. A find is the search; what is left of a change

@@ -53,6 +53,10 @@ engines! {
     #[ignore = "as clftree-append: `everleaf explore --engine clftree-inplace --suite`"]
     every_barrier_of_a_clfb_tree_with_its_log_alone_is_reached_and_needed: ClfTreeInPlace,
     every_barrier_of_an_encoded_clfb_tree_is_reached_and_needed: ClfTreeEncoded,
+    #[ignore = "over a minute: `everleaf explore --engine clftree-shadow --suite`"]
+    every_barrier_of_a_clfb_tree_of_copies_is_reached_and_needed: ClfTreeShadow,
+    #[ignore = "over a minute: `everleaf explore --engine clftree-encoded-shadow --suite`"]
+    every_barrier_of_an_encoded_clfb_tree_of_copies_is_reached_and_needed: ClfTreeEncodedShadow,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
@@ -74,6 +78,30 @@ fn no_engine_is_forgotten() {
     let forgotten: Vec<Engine> =
         Engine::available().filter(|engine| !TESTED.contains(engine)).collect();
     assert_eq!(forgotten, []);
+}
+
+/// What the suite of every day has of the trees of copies: those to which a word of an inner node
+/// leads, with the mutants of it.
+#[test]
+fn copies_of_lines_of_a_clfb_tree_are_never_lost() {
+    for engine in [Engine::ClfTreeShadow, Engine::ClfTreeEncodedShadow] {
+        let cases = directed_cases(engine).into_iter();
+        let cases = cases.filter(|case| {
+            case.name.contains("below two inner nodes")
+                || case.name.contains("leaves that are emptied")
+        });
+        let cases: Vec<Case> = cases.map(|case| case.judging().briefly()).collect();
+        let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
+        println!("{engine}: {} explorations, {} images", report.cases, report.images);
+        let violations: Vec<String> =
+            report.violations.iter().map(|(name, found)| format!("{name}: {found}")).collect();
+        assert_eq!((violations, report.failures), (Vec::new(), Vec::new()));
+        let killed: BTreeSet<String> = report.killed.keys().map(ToString::to_string).collect();
+        for mutant in ["publish.P1.fence", "publish.S2.word", "publish.P2.fence", "remove.D1.line"]
+        {
+            assert!(killed.contains(&format!("clftree.{mutant}")), "{engine}: {mutant}");
+        }
+    }
 }
 
 /// Its meetings, and its changes together with values: what the suite of every day has of it.

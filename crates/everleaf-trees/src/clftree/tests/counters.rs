@@ -10,31 +10,39 @@ use everleaf_pool::{Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::{Variant, open};
-use super::{ENCODED, Parameters, assert_sound, format_of};
+use super::super::Variant;
+use super::{ENCODED, TINY, Tested, assert_sound, format_of, opened_after};
 
-type Counted = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
+/// Sizes of a pool of which none are asked for.
+pub(super) const DEFAULT: Tested = Tested { leaf_slots: 31, group_bytes: 256 << 10, ..TINY };
+
+pub(super) type Counted = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
 
 fn counted(leaf_slots: u64) -> Counted {
-    counted_with(Parameters { leaf_slots, ..Parameters::default() }, Variant::Append)
+    counted_with(Tested { leaf_slots, ..DEFAULT })
 }
 
-fn counted_with(parameters: Parameters, variant: Variant) -> Counted {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
+pub(super) fn counted_with(tested: Tested) -> Counted {
+    counted_below(tested, 1 << 30)
+}
+
+/// In a pool of so many bytes at most.
+pub(super) fn counted_below(tested: Tested, max_bytes: u64) -> Counted {
+    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
     let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
-    let tree = open::<U64Keys, _>(&pool, variant, Shutdown::Clean).unwrap();
+    let pool = Pool::create(media, &format_of::<U64Keys>(tested)).unwrap();
+    let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
     pool.media().reset();
     (pool, tree)
 }
 
 /// Those of the tree, without those of the pool.
-fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
+pub(super) fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
     let own = barriers.iter().filter(|(site, _)| !site.name().starts_with("pool."));
     own.map(|(_, count)| count).sum()
 }
 
-fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
+pub(super) fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
     let counts = pool.media().counts();
     pool.media().reset();
     (own(&counts.flushes), own(&counts.fences))
@@ -99,9 +107,8 @@ fn the_last_key_of_a_leaf_is_removed_by_its_parent_or_the_root() {
 fn a_media_that_keeps_lines_whole_needs_no_log() {
     let media = Traced::new(256 << 10, 256 << 10, 1).unwrap();
     let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
-    let parameters = Parameters { leaf_slots: 3, group_bytes: 4096, ..Parameters::default() };
-    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
-    let tree = open::<U64Keys, _>(&pool, Variant::Append, Shutdown::Clean).unwrap();
+    let pool = Pool::create(media, &format_of::<U64Keys>(TINY)).unwrap();
+    let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
     (0..5).for_each(|key| assert!(tree.insert(key, key).unwrap()));
     pool.media().take_events();
     assert!(tree.insert(5, 5).unwrap());
@@ -135,8 +142,8 @@ fn tables(keys: u64) -> Vec<[f64; 3]> {
     let mut ratios = Vec::new();
     for (variant, table) in [Variant::Append, Variant::InPlace].into_iter().zip(PAPER) {
         for (leaf_slots, paper) in [3, 7, 15, 31].into_iter().zip(table) {
-            let parameters = Parameters { leaf_slots, paper_order: true, ..Parameters::default() };
-            let (pool, tree) = counted_with(parameters, variant);
+            let (pool, tree) =
+                counted_with(Tested { variant, leaf_slots, paper_order: true, ..DEFAULT });
             insert_uniform(&*tree, keys, seed);
             let counts = pool.media().counts();
             let of = |part: &str| -> u64 {
@@ -187,7 +194,7 @@ fn a_million_insertions_flush_as_much_as_in_the_paper() {
 }
 
 /// Inserts uniform keys of 31 bits.
-fn insert_uniform(tree: &dyn Index<U64Keys>, keys: u64, seed: u64) {
+pub(super) fn insert_uniform(tree: &dyn Index<U64Keys>, keys: u64, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut inserted = 0;
     while inserted < keys {
@@ -225,7 +232,7 @@ fn a_million_insertions_flush_less_than_four_lines_each() {
 
 #[test]
 fn an_encoded_leaf_is_flushed_once_beside_its_log() {
-    let (pool, tree) = counted_with(ENCODED, Variant::Encoded);
+    let (pool, tree) = counted_with(ENCODED);
     // The log and the leaf.
     for key in 0..24 {
         assert!(tree.insert(key, key).unwrap());
@@ -243,16 +250,16 @@ fn an_encoded_leaf_is_flushed_once_beside_its_log() {
     assert_eq!(flushes_and_fences(&pool), (0, 0));
     assert_sound(&pool, &*tree);
     // At once: the line.
-    let (pool, tree) = counted_with(Parameters { paper_order: true, ..ENCODED }, Variant::Encoded);
+    let (pool, tree) = counted_with(Tested { paper_order: true, ..ENCODED });
     assert!(tree.insert(1, 1).unwrap());
     let counts = pool.media().counts();
     assert_eq!((own(&counts.flushes), counts.line_writes, own(&counts.fences)), (0, 1, 1));
 }
 
 /// What values are to their keys; rows of docs/trees/clfbtree.md.
-type ValueOf = fn(u64, u64, &mut StdRng) -> u64;
+pub(super) type ValueOf = fn(u64, u64, &mut StdRng) -> u64;
 
-const VALUES: [(&str, ValueOf); 3] = [
+pub(super) const VALUES: [(&str, ValueOf); 3] = [
     ("offsets of records", |_, inserted, _| (1 << 20) + 64 * inserted),
     ("like keys", |key, _, _| key),
     ("random", |_, _, random| random.random()),
@@ -265,8 +272,7 @@ fn encoded_flushes(keys: u64) -> [u64; 3] {
     println!("{keys} uniform keys, seed {seed}");
     VALUES.map(|(name, value_of)| {
         // The order of the paper counts a line at once, whatever the processor has.
-        let parameters = Parameters { paper_order: true, ..ENCODED };
-        let (pool, tree) = counted_with(parameters, Variant::Encoded);
+        let (pool, tree) = counted_with(Tested { paper_order: true, ..ENCODED });
         let mut random = StdRng::seed_from_u64(seed);
         while tree.len() < keys {
             let (key, inserted) = (random.random::<u64>() >> 33, tree.len());

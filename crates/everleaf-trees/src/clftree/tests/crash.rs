@@ -11,7 +11,7 @@ use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pmem::LineAtomicity;
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 
-use super::{ENCODED, Parameters, TINY, format_of, opened_after};
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, format_of, opened_after};
 use crate::support::key::TestKey;
 
 const ATOMIC_LINE: Assumptions = Assumptions { eadr: false, atomic_line: true };
@@ -25,7 +25,7 @@ enum Op {
 use Op::{Insert, Remove, Update};
 
 struct Explored<K> {
-    parameters: Parameters,
+    parameters: Tested,
     prepare: Vec<Op>,
     explore: Vec<Op>,
     kind: PhantomData<K>,
@@ -155,7 +155,7 @@ fn options(assumptions: Assumptions) -> Options {
 }
 
 fn explored<K: TestKey>(
-    parameters: Parameters,
+    parameters: Tested,
     [prepare, explore_then]: [Vec<Op>; 2],
     options: &Options,
 ) -> Report {
@@ -163,7 +163,7 @@ fn explored<K: TestKey>(
     explore(&subject, options).unwrap()
 }
 
-fn is_never_lost<K: TestKey>(parameters: Parameters, scenario: [Vec<Op>; 2]) {
+fn is_never_lost<K: TestKey>(parameters: Tested, scenario: [Vec<Op>; 2]) {
     for assumptions in [Assumptions::default(), ATOMIC_LINE] {
         let report = explored::<K>(parameters, scenario.clone(), &options(assumptions));
         assert!(report.violations.is_empty(), "{:?}", report.violations);
@@ -200,7 +200,7 @@ fn no_crash_state_is_lost() {
         is_never_lost::<U64Keys>(TINY, scenario.clone());
         is_never_lost::<BytesKeys>(TINY, scenario);
     }
-    let seven = Parameters { leaf_slots: 7, ..TINY };
+    let seven = Tested { leaf_slots: 7, ..TINY };
     let scenario = [inserts([10, 20, 30]), inserts([40, 50, 60, 70, 80, 15])];
     is_never_lost::<U64Keys>(seven, scenario.clone());
     is_never_lost::<BytesKeys>(seven, scenario);
@@ -221,7 +221,16 @@ fn no_crash_state_of_encoded_leaves_is_lost() {
         [inserts((1..30).map(far)), removes((1..12).map(far))],
     ];
     for scenario in scenarios.into_iter().chain([in_turns()]) {
-        is_never_lost::<U64Keys>(ENCODED, scenario);
+        is_never_lost::<U64Keys>(ENCODED, scenario.clone());
+        is_never_lost::<U64Keys>(ENCODED_SHADOW, scenario);
+    }
+}
+
+#[test]
+fn no_crash_state_of_copied_lines_is_lost() {
+    for scenario in scenarios() {
+        is_never_lost::<U64Keys>(SHADOW, scenario.clone());
+        is_never_lost::<BytesKeys>(SHADOW, scenario);
     }
 }
 

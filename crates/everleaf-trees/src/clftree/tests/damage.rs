@@ -12,7 +12,9 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::super::encode::{Bases, Encoded, Kind, Overwritten, Words, encode};
 use super::super::layout::{ClfAnchor, Root};
-use super::{ENCODED, Parameters, TINY, assert_sound, format_of, opened, opened_after};
+use super::{
+    ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, assert_sound, format_of, opened, opened_after,
+};
 use crate::support::key::TestKey;
 
 const BYTES: u64 = 128 << 10;
@@ -20,7 +22,7 @@ const BYTES: u64 = 128 << 10;
 type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
 /// A tree of some 60 keys in a pool that was not closed.
-fn grown<K: TestKey>(parameters: Parameters) -> Opened<K> {
+fn grown<K: TestKey>(parameters: Tested) -> Opened<K> {
     let traced = Traced::new(BYTES, BYTES, 7).unwrap();
     traced.record(false, false);
     let pool = Pool::create(traced, &format_of::<K>(parameters)).unwrap();
@@ -251,7 +253,7 @@ fn encoded_leaves_that_are_damaged_are_found() {
 
 /// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
 /// panic.
-fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
+fn fuzz<K: TestKey>(parameters: Tested, seed: u64) {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let (pool, _tree) = grown::<K>(parameters);
@@ -283,8 +285,10 @@ fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
 #[test]
 fn random_damage_never_panics() {
     fuzz::<U64Keys>(TINY, 1);
-    fuzz::<U64Keys>(Parameters { leaf_slots: 15, ..TINY }, 2);
+    fuzz::<U64Keys>(Tested { leaf_slots: 15, ..TINY }, 2);
     fuzz::<U64Keys>(ENCODED, 5);
+    fuzz::<U64Keys>(ENCODED_SHADOW, 6);
+    fuzz::<BytesKeys>(SHADOW, 7);
     fuzz::<BytesKeys>(TINY, 3);
-    fuzz::<BytesKeys>(Parameters { leaf_slots: 7, ..TINY }, 4);
+    fuzz::<BytesKeys>(Tested { leaf_slots: 7, ..TINY }, 4);
 }

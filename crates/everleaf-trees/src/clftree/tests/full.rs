@@ -2,10 +2,10 @@
 
 use everleaf_index::{BytesKeys, U64Keys};
 
-use super::{ENCODED, Parameters, TINY, assert_sound, dram_pool, opened};
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, assert_sound, dram_pool, opened};
 use crate::support::key::TestKey;
 
-fn fill_up<K: TestKey>(parameters: Parameters) {
+fn fill_up<K: TestKey>(parameters: Tested) {
     let pool = dram_pool::<K>(parameters, 64 << 10);
     let tree = opened::<K, _>(&pool);
     let numbers: Vec<u16> = (0..6000u16).map(|i| i.wrapping_mul(40_503)).collect();
@@ -34,7 +34,8 @@ fn fill_up<K: TestKey>(parameters: Parameters) {
             match tree.update(K::borrow(&K::ascending(*number)), round) {
                 Ok(old) => assert_eq!(old, Some(std::mem::replace(value, round))),
                 Err(error) => {
-                    assert!(parameters == ENCODED && error.to_string().contains("full"), "{error}");
+                    let encoded = [ENCODED, ENCODED_SHADOW].contains(&parameters);
+                    assert!(encoded && error.to_string().contains("full"), "{error}");
                 }
             }
         }
@@ -52,8 +53,11 @@ fn fill_up<K: TestKey>(parameters: Parameters) {
 #[test]
 fn a_full_pool_refuses_insertions_only_and_loses_nothing() {
     fill_up::<U64Keys>(ENCODED);
+    fill_up::<U64Keys>(ENCODED_SHADOW);
     for leaf_slots in [3, 31] {
-        fill_up::<U64Keys>(Parameters { leaf_slots, ..TINY });
-        fill_up::<BytesKeys>(Parameters { leaf_slots, ..TINY });
+        for variant in [TINY, SHADOW] {
+            fill_up::<U64Keys>(Tested { leaf_slots, ..variant });
+            fill_up::<BytesKeys>(Tested { leaf_slots, ..variant });
+        }
     }
 }

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod full;
 mod model;
+mod shadow;
 
 use std::sync::Arc;
 
@@ -19,22 +20,41 @@ use super::{Parameters, Variant, open};
 use crate::support::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations change inner nodes, take or give back a run.
-pub(super) const TINY: Parameters =
-    Parameters { leaf_slots: 3, group_bytes: 4096, atomic_line: false, paper_order: false };
+pub(super) const TINY: Tested =
+    Tested { variant: Variant::Append, leaf_slots: 3, group_bytes: 4096, paper_order: false };
+
+/// The same with inner nodes that are copied.
+pub(super) const SHADOW: Tested = Tested { variant: Variant::Shadow, ..TINY };
 
 /// Leaves of one encoded line.
-pub(super) const ENCODED: Parameters = Parameters { leaf_slots: MAX_ENTRIES as u64, ..TINY };
+pub(super) const ENCODED: Tested =
+    Tested { variant: Variant::Encoded, leaf_slots: MAX_ENTRIES as u64, ..TINY };
 
-/// The tree whose leaves have so many entries: those of each are another's nowhere.
-pub(super) fn variant_of(parameters: Parameters) -> Variant {
-    if parameters.leaf_slots == ENCODED.leaf_slots { Variant::Encoded } else { Variant::Append }
+/// The same with lines that are copied.
+pub(super) const ENCODED_SHADOW: Tested = Tested { variant: Variant::EncodedShadow, ..ENCODED };
+
+/// A tree and its sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tested {
+    pub variant: Variant,
+    pub leaf_slots: u64,
+    pub group_bytes: u64,
+    pub paper_order: bool,
 }
 
-pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
-    let engine = match variant_of(parameters) {
-        Variant::Encoded => "clftree-encoded",
-        _ => "clftree-append",
-    };
+/// Trees by the names of their engines.
+const NAMES: [(&str, Variant); 5] = [
+    ("clftree-append", Variant::Append),
+    ("clftree-inplace", Variant::InPlace),
+    ("clftree-shadow", Variant::Shadow),
+    ("clftree-encoded", Variant::Encoded),
+    ("clftree-encoded-shadow", Variant::EncodedShadow),
+];
+
+pub(super) fn format_of<K: TestKey>(tested: Tested) -> Format {
+    let Tested { variant, leaf_slots, group_bytes, paper_order } = tested;
+    let (engine, _) = NAMES.into_iter().find(|(_, of)| *of == variant).unwrap();
+    let parameters = Parameters { leaf_slots, group_bytes, paper_order, ..Parameters::default() };
     Format { engine: engine.into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
 }
 
@@ -42,23 +62,20 @@ pub(super) fn opened_after<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     shutdown: Shutdown,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let encoded = pool.format().engine == "clftree-encoded";
-    open(pool, if encoded { Variant::Encoded } else { Variant::Append }, shutdown)
+    let (_, variant) = NAMES.into_iter().find(|(name, _)| *name == pool.format().engine).unwrap();
+    open(pool, variant, shutdown)
 }
 
-pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
+pub(super) fn dram_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Dram>> {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
+    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(tested)).unwrap()
 }
 
 /// Of a media that promises words and no lines.
-pub(super) fn hardware_pool<K: TestKey>(
-    parameters: Parameters,
-    max_bytes: u64,
-) -> Arc<Pool<Hardware>> {
+pub(super) fn hardware_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Hardware>> {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
     let media = Hardware::new(region, &Cpu::detect()).unwrap();
-    Pool::create(media, &format_of::<K>(parameters)).unwrap()
+    Pool::create(media, &format_of::<K>(tested)).unwrap()
 }
 
 pub(super) fn opened<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Box<dyn Index<K>> {

@@ -9,7 +9,10 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 use proptest::prelude::*;
 
-use super::{ENCODED, Parameters, TINY, assert_sound, dram_pool, hardware_pool, opened_after};
+use super::opened_after;
+use super::{
+    ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, assert_sound, dram_pool, hardware_pool,
+};
 use crate::support::key::TestKey;
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +74,7 @@ where
 }
 
 /// With inner nodes that are written at once, and by the log.
-fn run<K: TestKey>(parameters: Parameters, actions: &[Action])
+fn run<K: TestKey>(parameters: Tested, actions: &[Action])
 where
     Model<K>: SerialIndex<K>,
 {
@@ -133,11 +136,13 @@ where
     assert_sound(pool, &*tree);
 }
 
-const SIZES: &[Parameters] = &[
+const SIZES: &[Tested] = &[
     TINY,
-    Parameters { leaf_slots: 7, ..TINY },
-    Parameters { leaf_slots: 31, ..TINY },
-    Parameters { leaf_slots: 124, ..TINY },
+    Tested { leaf_slots: 7, ..TINY },
+    Tested { leaf_slots: 31, ..TINY },
+    Tested { leaf_slots: 124, ..TINY },
+    SHADOW,
+    Tested { leaf_slots: 31, paper_order: true, ..SHADOW },
 ];
 
 proptest! {
@@ -160,8 +165,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn encoded_leaves_do_what_the_model_does(actions in actions(), paper_order: bool) {
-        run::<U64Keys>(Parameters { paper_order, ..ENCODED }, &actions);
+    fn encoded_leaves_do_what_the_model_does(actions in actions(), paper_order: bool, shadow: bool) {
+        let tested = if shadow { ENCODED_SHADOW } else { ENCODED };
+        run::<U64Keys>(Tested { paper_order, ..tested }, &actions);
     }
 }
 
@@ -174,7 +180,9 @@ fn ascending_and_descending_keys_make_and_unmake_all_levels() {
         let all: Vec<Action> = insertions.chain(removals).collect();
         run::<U64Keys>(TINY, &all);
         run::<U64Keys>(ENCODED, &all);
+        run::<U64Keys>(ENCODED_SHADOW, &all);
         run::<BytesKeys>(TINY, &all);
+        run::<BytesKeys>(SHADOW, &all);
     }
 }
 
