@@ -544,7 +544,8 @@ mod tests {
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
             fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
-            clftree-encoded, clftree-shadow, clftree-encoded-shadow, circtree, circtree-ls, fastfair, masstree, masstree-logging";
+            clftree-encoded, clftree-shadow, clftree-encoded-shadow, circtree, \
+            circtree-ls, fastfair, masstree, masstree-logging";
         for name in ["bogus", "lcbtree", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));

@@ -1,12 +1,12 @@
 //! Leaves of one encoded line, of `u64` keys: what changes in one is published like an inner node.
 //!
 //! Insertion, update and removal write the leaf's line: at once, 1 flush and 1 fence; by the log 2
-//! and 2 (see `publish`); by a copy 2 and 2, and 1 more for each parent that is copied as well; with
-//! steps of a store 2 fences always. What does not fit is split into
-//! two fresh leaves, or three where halves do not fit (see `Parts::divide`): 1 flush for each, 1
-//! for each new inner node, and the publication above; 2 fences. An update may split, for the new
-//! value may need more bytes. A removal always fits (see `encode`). The last key takes the leaf out
-//! of the tree (`remove`); the tree's only leaf stays, empty.
+//! and 2 (see `publish`); by a copy 2 and 2, and 1 more for each parent that is copied as well;
+//! with steps of a store 2 fences always. What does not fit is split into two fresh leaves, or
+//! three where halves do not fit (see `Parts::divide`): 1 flush for each, 1 for each new inner
+//! node, and the publication above; 2 fences. An update may split, for the new value may need more
+//! bytes. A removal always fits (see `encode`). The last key takes the leaf out of the tree
+//! (`remove`); the tree's only leaf stays, empty.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Line, Media, site};

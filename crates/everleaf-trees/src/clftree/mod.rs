@@ -39,8 +39,9 @@
 //! state needs nothing (`recover`).
 //!
 //! # Copies
-//! Short-circuit shadowing: the line that changes is written anew elsewhere, and what leads to it is
-//! changed by one 8-byte store. No line is ever torn, whatever the media does; and no log is needed.
+//! Short-circuit shadowing: the line that changes is written anew elsewhere, and what leads to it
+//! is changed by one 8-byte store. No line can be torn, whatever the media does, and there is no
+//! log.
 //!
 //! * P1: the copy, flushed, with all other fresh nodes; a fence. Crash: nothing leads to it.
 //! * S2: one word of the parent, or the root word, flushed; a fence. Crash: the old line is in the

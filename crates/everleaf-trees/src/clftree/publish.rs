@@ -10,11 +10,12 @@
 //! Where lines are copied (`shadow`), the copy is durable before, and one word makes the tree lead
 //! to it: of the parent, where all of the pointer's bytes that change lie in one word; else the
 //! parent is copied as well (`Encoded::swing`), up to the root word. Nothing is ever half written,
-//! so recovery has nothing to do for it. The old line is used again only after the last fence: until
-//! then a crash may leave the tree that leads to it. In a full pool the log takes its place where
-//! nothing else needs room.
+//! so recovery has nothing to do for it. The old line is used again only after the last fence, for
+//! a crash before may leave the tree that leads to it. In a full pool the log takes the place of
+//! the copy where nothing else needs room.
 //!
-//! Root word, word of a parent, or line at once: 1 flush, 1 fence, and 1 fence more if something was flushed before.
+//! Root word, word of a parent, or line at once: 1 flush, 1 fence, and 1 fence more if something
+//! was flushed before.
 //! By the log: 2 flushes, 2 fences.
 
 use everleaf_index::IndexError;

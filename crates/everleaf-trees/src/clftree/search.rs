@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub encoded: bool,
     /// When inner nodes, and encoded leaves, are written at once.
     pub at_once: AtOnce,
-    /// Whether inner nodes, and encoded leaves, are copied and not overwritten, while there is room.
+    /// Whether inner nodes, and encoded leaves, are copied and not overwritten, if there is room.
     pub shadow: bool,
     /// Whether as much is flushed as in the paper, and children are bytes and not lines.
     pub paper_order: bool,

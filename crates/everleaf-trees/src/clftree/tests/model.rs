@@ -165,7 +165,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn encoded_leaves_do_what_the_model_does(actions in actions(), paper_order: bool, shadow: bool) {
+    fn encoded_leaves_do_what_the_model_does(
+        actions in actions(),
+        paper_order: bool,
+        shadow: bool,
+    ) {
         let tested = if shadow { ENCODED_SHADOW } else { ENCODED };
         run::<U64Keys>(Tested { paper_order, ..tested }, &actions);
     }

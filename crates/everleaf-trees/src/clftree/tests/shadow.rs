@@ -1,8 +1,8 @@
 //! Exact numbers of lines that are copied: flushes, and the cascades by their causes.
 //!
-//! A copy and the word that leads to it are 2 flushes. A cascade is a copy more. So N changes with S
-//! splits of leaves, I of inner nodes, each into two, and C cascades flush, without what leaves of
-//! several lines flush:
+//! A copy and the word that leads to it are 2 flushes. A cascade is a copy more. So N changes with
+//! S splits of leaves, I of inner nodes, each into two, and C cascades flush, without what leaves
+//! of several lines flush:
 //!
 //! * `clftree-shadow`: `2 S + 2 I + C` for its inner nodes: a split copies the parent and has one
 //!   commit; a half, or a root, that comes besides is a line, and leads to one more above it.
