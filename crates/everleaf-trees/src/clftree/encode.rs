@@ -374,73 +374,77 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_is_encoded_is_decoded((keys, children, kind) in node(), before: (u64, u64)) {
-            let before = Bases { key: before.0, child: before.1 };
-            match encode(&keys, &children, before, kind) {
-                Some(words) => prop_assert_eq!(decoded(words, kind), (keys, children)),
-                None => prop_assert!(keys.len() > 3, "up to three keys always fit"),
-            }
-        }
-
-        #[test]
-        fn a_part_of_what_fits_fits(
-            (keys, children, kind) in node(),
-            parts: Vec<(prop::sample::Index, bool)>,
-        ) {
-            let encoded = encode(&keys, &children, Bases::default(), kind);
-            let Some(mut words) = encoded else { return Ok(()) };
-            let (mut keys, mut children) = (keys, children);
-            for (at, left_key) in parts {
-                if keys.is_empty() {
-                    break;
+            #[test]
+            fn what_is_encoded_is_decoded((keys, children, kind) in node(), before: (u64, u64)) {
+                let before = Bases { key: before.0, child: before.1 };
+                match encode(&keys, &children, before, kind) {
+                    Some(words) => prop_assert_eq!(decoded(words, kind), (keys, children)),
+                    None => prop_assert!(keys.len() > 3, "up to three keys always fit"),
                 }
-                let at = at.index(children.len());
-                remove(&mut keys, &mut children, at, kind, left_key);
-                let before = Encoded::new(words, kind).expect("it was encoded").bases();
-                words = encode(&keys, &children, before, kind).expect("a removal always fits");
-                prop_assert_eq!(decoded(words, kind), (keys.clone(), children.clone()));
             }
-        }
 
-        #[test]
-        fn one_word_makes_a_line_lead_to_another_child(
-            (keys, children, kind) in node(),
-            at: prop::sample::Index,
-            near in any::<i64>(),
-            bits in 0..64u32,
-        ) {
-            let encoded = encode(&keys, &children, Bases::default(), kind);
-            let Some(mut words) = encoded.filter(|_| !children.is_empty()) else { return Ok(()) };
-            let (mut children, at) = (children.clone(), at.index(children.len()));
-            let child = children[at].wrapping_add((near >> bits) as u64);
-            let line = Encoded::new(words, kind).expect("it was encoded");
-            match line.swing(at, child) {
-                Ok((word, value)) => {
-                    words[word] = value;
-                    children[at] = child;
-                    prop_assert_eq!(decoded(words, kind), (keys, children));
+            #[test]
+            fn a_part_of_what_fits_fits(
+                (keys, children, kind) in node(),
+                parts: Vec<(prop::sample::Index, bool)>,
+            ) {
+                let encoded = encode(&keys, &children, Bases::default(), kind);
+                let Some(mut words) = encoded else { return Ok(()) };
+                let (mut keys, mut children) = (keys, children);
+                for (at, left_key) in parts {
+                    if keys.is_empty() {
+                        break;
+                    }
+                    let at = at.index(children.len());
+                    remove(&mut keys, &mut children, at, kind, left_key);
+                    let before = Encoded::new(words, kind).expect("it was encoded").bases();
+                    words = encode(&keys, &children, before, kind).expect("a removal always fits");
+                    prop_assert_eq!(decoded(words, kind), (keys.clone(), children.clone()));
                 }
-                Err(Counter::CascadesByBase) => prop_assert_eq!(line.bases().child, children[at]),
-                Err(_) => prop_assert!(child == children[at] || line.child_bytes() > 1 || bits < 57),
+            }
+
+            #[test]
+            fn one_word_makes_a_line_lead_to_another_child(
+                (keys, children, kind) in node(),
+                at: prop::sample::Index,
+                near in any::<i64>(),
+                bits in 0..64u32,
+            ) {
+                let encoded = encode(&keys, &children, Bases::default(), kind);
+                let Some(mut words) = encoded.filter(|_| !children.is_empty()) else { return Ok(()) };
+                let (mut children, at) = (children.clone(), at.index(children.len()));
+                let child = children[at].wrapping_add((near >> bits) as u64);
+                let line = Encoded::new(words, kind).expect("it was encoded");
+                match line.swing(at, child) {
+                    Ok((word, value)) => {
+                        words[word] = value;
+                        children[at] = child;
+                        prop_assert_eq!(decoded(words, kind), (keys, children));
+                    }
+                    Err(Counter::CascadesByBase) => prop_assert_eq!(line.bases().child, children[at]),
+    Err(Counter::CascadesByWidth) => {
+                        let difference = std::iter::once(child.wrapping_sub(line.bases().child));
+                        prop_assert!(width(difference, true) > line.child_bytes());
+                    }
+                    Err(_) => prop_assert!(child == children[at] || line.child_bytes() > 1),
+                }
+            }
+
+            #[test]
+            fn any_line_is_refused_or_can_be_read(words: Words, kind in kind()) {
+                if let Some(line) = Encoded::new(words, kind) {
+                    (0..line.keys()).for_each(|i| _ = line.key(i));
+                    (0..line.children()).for_each(|i| _ = line.child(i));
+                }
+            }
+
+            #[test]
+            fn a_line_that_is_overwritten_says_where_its_log_is(log in 0..1u64 << 56) {
+                let word = Overwritten::new(log).into_word();
+                prop_assert_eq!(Overwritten::from_word(word).map(Overwritten::log), Some(log));
+                prop_assert!(Encoded::new([word, 0, 0, 0, 0, 0, 0, 0], Kind::Inner).is_none());
             }
         }
-
-        #[test]
-        fn any_line_is_refused_or_can_be_read(words: Words, kind in kind()) {
-            if let Some(line) = Encoded::new(words, kind) {
-                (0..line.keys()).for_each(|i| _ = line.key(i));
-                (0..line.children()).for_each(|i| _ = line.child(i));
-            }
-        }
-
-        #[test]
-        fn a_line_that_is_overwritten_says_where_its_log_is(log in 0..1u64 << 56) {
-            let word = Overwritten::new(log).into_word();
-            prop_assert_eq!(Overwritten::from_word(word).map(Overwritten::log), Some(log));
-            prop_assert!(Encoded::new([word, 0, 0, 0, 0, 0, 0, 0], Kind::Inner).is_none());
-        }
-    }
 
     #[test]
     fn narrow_differences_make_room_for_23_keys() {
