@@ -411,7 +411,8 @@ mod tests {
                 bits in 0..64u32,
             ) {
                 let encoded = encode(&keys, &children, Bases::default(), kind);
-                let Some(mut words) = encoded.filter(|_| !children.is_empty()) else { return Ok(()) };
+                let encoded = encoded.filter(|_| !children.is_empty());
+                let Some(mut words) = encoded else { return Ok(()) };
                 let (mut children, at) = (children.clone(), at.index(children.len()));
                 let child = children[at].wrapping_add((near >> bits) as u64);
                 let line = Encoded::new(words, kind).expect("it was encoded");
@@ -421,7 +422,9 @@ mod tests {
                         children[at] = child;
                         prop_assert_eq!(decoded(words, kind), (keys, children));
                     }
-                    Err(Counter::CascadesByBase) => prop_assert_eq!(line.bases().child, children[at]),
+                    Err(Counter::CascadesByBase) => {
+                        prop_assert_eq!(line.bases().child, children[at]);
+                    }
     Err(Counter::CascadesByWidth) => {
                         let difference = std::iter::once(child.wrapping_sub(line.bases().child));
                         prop_assert!(width(difference, true) > line.child_bytes());
