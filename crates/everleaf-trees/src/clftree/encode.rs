@@ -242,6 +242,15 @@ impl Encoded {
     pub fn child_bytes(&self) -> usize {
         usize::from(self.bytes[1] >> CHILD_SHIFT & WIDTH) + 1
     }
+    /// How many children would need so many bytes each by itself, from 1.
+    pub fn own_bytes(&self) -> [u64; WORD] {
+        let mut counts = [0; WORD];
+        for child in (0..self.children()).map(|index| self.child(index)) {
+            let difference = std::iter::once(child.wrapping_sub(self.bases().child));
+            counts[width(difference, true) - 1] += 1;
+        }
+        counts
+    }
     /// What differences are taken to.
     #[inline(always)]
     pub fn bases(&self) -> Bases {

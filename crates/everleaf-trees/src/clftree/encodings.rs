@@ -1,7 +1,7 @@
 //! How the inner nodes of a tree are encoded: what the benchmarks ask for. Writes nothing.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, WORD};
 use everleaf_pool::Pool;
 
 use super::layout::Shape;
@@ -20,6 +20,8 @@ pub struct InnerEncoding {
     pub key_bytes: usize,
     /// Bytes of a difference of children.
     pub child_bytes: usize,
+    /// How many children would need so many bytes each by itself, from 1.
+    pub own_bytes: [u64; WORD],
 }
 
 /// Shows every inner node of the tree in a pool, which is open and is not changed meanwhile. Reads
@@ -49,7 +51,14 @@ pub fn inner_encodings<K: TreeKey, M: Media>(
         let Some(level) = height.checked_sub(1) else { continue };
         let line = nodes.decode(offset, nodes.words(offset)?)?;
         let (key_bytes, child_bytes) = (line.key_bytes(), line.child_bytes());
-        visit(InnerEncoding { level, children: line.children(), key_bytes, child_bytes });
+        let own_bytes = line.own_bytes();
+        visit(InnerEncoding {
+            level,
+            children: line.children(),
+            key_bytes,
+            child_bytes,
+            own_bytes,
+        });
         if level > 0 {
             for child in 0..line.children() {
                 to_visit.push((nodes.offset_of(line.child(child))?, level));

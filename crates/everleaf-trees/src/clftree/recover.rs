@@ -6,6 +6,7 @@
 //! | creation, before its end | no root | an empty leaf becomes it |
 //! | insertion, removal, update; before P2, R2, U2 are durable | the old entry | none |
 //! | split or last key of a leaf, before P2, A2, D2 are durable | nodes outside the tree | none: they are free |
+//! | a copy of a line, before S2 is durable | a line outside the tree | none: it is free |
 //! | a line being overwritten, before its commit | a line that is not valid | the log has it |
 //! | publication, after its commit | the new tree | none: the old nodes are free |
 //! | byte-string keys: a record in the anchor that is not in the tree | the same | it is freed |

@@ -335,6 +335,7 @@ const ENTRIES: &[Entry] = &[
             lines otherwise",
             "how far apart the children of a node are is decided by where nodes are allocated: the \
             paper's come from the heap Heapo, here each is the free one that is nearest",
+            "in the buddy heap a model of the tree has the same keys",
             "a line without an encoding has four children",
         ],
         measure: clfb_encodings::by_number_of_keys,

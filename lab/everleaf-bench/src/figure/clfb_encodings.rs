@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use everleaf::internal::{U64Keys, inner_encodings};
 
 use super::clfb::KEY_BITS;
+use super::clfb_heap::{Buddy, Model};
 use super::single::base;
 use super::{Claim, Drawing, FigureOptions, Panel, Series, key_bits, number};
 use crate::measure::Unobserved;
@@ -20,14 +21,14 @@ const ENGINE: &str = "clftree-append";
 
 /// How the inner nodes of a tree are encoded.
 #[derive(Clone, Debug, Default)]
-struct Encodings {
-    nodes: u64,
-    children: u64,
+pub struct Encodings {
+    pub nodes: u64,
+    pub children: u64,
     /// Nodes by bytes of a difference of children.
-    by_child_bytes: [u64; WIDTHS],
+    pub by_child_bytes: [u64; WIDTHS],
     /// Nodes of two keys and more, by bytes of a difference of keys.
     by_key_bytes: [u64; WIDTHS],
-    /// Children in nodes of so many bytes a child.
+    /// Children by the bytes that the difference of each needs.
     children_by_bytes: [u64; WIDTHS],
 }
 
@@ -42,14 +43,27 @@ impl Encodings {
         let workloads = [Workload::new(&session.plan, 0)];
         session.warm_up(steps, "encoded", &mut [target], &workloads, &Unobserved)?;
         inner_encodings::<U64Keys, _>(&pool, &mut |node| {
-            let children = node.children as u64;
-            found.nodes += 1;
-            found.children += children;
-            found.by_child_bytes[node.child_bytes - 1] += 1;
-            found.children_by_bytes[node.child_bytes - 1] += children;
-            found.by_key_bytes[node.key_bytes - 1] += u64::from(children > 2);
+            found.add(node.children, node.key_bytes, node.own_bytes);
         })?;
         Ok(found)
+    }
+
+    /// Those of the same keys in a buddy heap, by the model.
+    fn in_a_buddy_heap(session: &Session) -> Self {
+        let mut model = Model::new(Buddy::default());
+        let workload = Workload::new(&session.plan, 0);
+        (0..session.plan.options.warm).for_each(|place| model.insert(workload.key(place)));
+        model.encodings()
+    }
+
+    /// Adds a node. The widest of its differences decides for all.
+    pub fn add(&mut self, children: usize, key_bytes: usize, own_bytes: [u64; WIDTHS]) {
+        let widest = own_bytes.iter().rposition(|count| *count > 0).unwrap_or(0);
+        self.nodes += 1;
+        self.children += children as u64;
+        self.by_child_bytes[widest] += 1;
+        self.by_key_bytes[key_bytes - 1] += u64::from(children > 2);
+        self.children_by_bytes.iter_mut().zip(own_bytes).for_each(|(sum, count)| *sum += count);
     }
 
     /// Children of a node to those of a line without an encoding, in percent; none if there are no
@@ -92,17 +106,21 @@ fn places(keys: u64) -> Vec<u64> {
     powers.take_while(|place| *place < keys).chain([keys]).collect()
 }
 
-/// Trees of all sizes, with children as numbers of lines or of bytes.
+/// Trees of all sizes, with children as numbers of lines or of bytes, or of bytes of a buddy heap.
 fn by_keys(
     options: &FigureOptions,
-    paper_order: bool,
+    (paper_order, buddy): (bool, bool),
     drawing: &mut Drawing<'_, '_>,
 ) -> Result<Vec<(u64, Encodings)>, BenchError> {
     let mut found = Vec::new();
     for keys in places(options.keys) {
         let session = Session::shared(&MicroOptions { paper_order, ..filled(options, keys) })?;
         if !drawing.only_planned {
-            found.push((keys, Encodings::of(&session, &mut drawing.steps)?));
+            let encodings = match buddy {
+                true => Encodings::in_a_buddy_heap(&session),
+                false => Encodings::of(&session, &mut drawing.steps)?,
+            };
+            found.push((keys, encodings));
         }
     }
     Ok(found)
@@ -149,12 +167,14 @@ pub fn by_number_of_keys(
     if drawing.available(&[ENGINE]).is_empty() {
         return Ok(());
     }
-    let of_bytes = by_keys(options, true, drawing)?;
-    let of_lines = by_keys(options, false, drawing)?;
+    let of_bytes = by_keys(options, (true, false), drawing)?;
+    let of_buddies = by_keys(options, (true, true), drawing)?;
+    let of_lines = by_keys(options, (false, false), drawing)?;
     if drawing.only_planned {
         return Ok(());
     }
-    claims(&of_bytes, drawing);
+    claims("", &of_bytes, drawing);
+    claims("buddy heap: ", &of_buddies, drawing);
     let curve = |name: &str, found: &[(u64, Encodings)]| Series {
         name: name.into(),
         from_paper: false,
@@ -165,18 +185,23 @@ pub fn by_number_of_keys(
     };
     drawing.figure.panels.extend([
         bars("differences of children in bytes, the paper's", &of_bytes, |of| &of.by_child_bytes),
+        bars("the same in a buddy heap, by a model", &of_buddies, |of| &of.by_child_bytes),
         bars("differences of children in lines", &of_lines, |of| &of.by_child_bytes),
         bars("differences of keys", &of_lines, |of| &of.by_key_bytes),
         utilisation(
             "keys",
-            vec![curve("children in bytes", &of_bytes), curve("children in lines", &of_lines)],
+            vec![
+                curve("children in bytes", &of_bytes),
+                curve("children in bytes, buddy heap", &of_buddies),
+                curve("children in lines", &of_lines),
+            ],
         ),
     ]);
     Ok(())
 }
 
 /// What section 7.1 says, of trees whose children are numbers of bytes.
-fn claims(found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
+fn claims(heap: &str, found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
     let at = |keys: u64| found.iter().find(|(place, _)| *place == keys).map(|(_, found)| found);
     let largest = found.last().map(|(_, found)| found);
     let share = |found: Option<&Encodings>, of: Counted, bytes: RangeInclusive<usize>| {
@@ -195,7 +220,11 @@ fn claims(found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
             80.2,
             share(largest, nodes, 4..=4),
         ),
-        (format!("the same, percent of children, {large}"), 80.2, share(largest, pointers, 4..=4)),
+        (
+            format!("percent of children whose own difference takes 4 bytes, {large}"),
+            80.2,
+            share(largest, pointers, 4..=4),
+        ),
         (
             format!("percent of inner nodes with more than 4 bytes a child, {large}"),
             0.0,
@@ -207,7 +236,7 @@ fn claims(found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
             share(at(100_000), nodes, 3..=3),
         ),
         (
-            format!("the same, percent of children, {small}"),
+            format!("percent of children whose own difference takes 3 bytes, {small}"),
             88.9,
             share(at(100_000), pointers, 3..=3),
         ),
@@ -219,6 +248,7 @@ fn claims(found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>) {
         (format!("bytes of most differences of keys, {large}"), 2.0, most_keys(largest)),
         ("bytes of most differences of keys, 1,000 keys".to_owned(), 4.0, most_keys(at(1000))),
     ] {
+        let what = format!("{heap}{what}");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
 }
@@ -234,7 +264,7 @@ pub fn by_deviation(
     }
     let mut curves = Vec::new();
     for keys in [100, 10, 1].map(|part| (options.keys / part).max(1)) {
-        let mut points = Vec::new();
+        let (mut points, mut of_buddies) = (Vec::new(), Vec::new());
         for deviation in deviations {
             let (key_bits, key_deviation) = (u64::BITS, Some(*deviation));
             let micro = MicroOptions {
@@ -247,10 +277,15 @@ pub fn by_deviation(
             if !drawing.only_planned {
                 let found = Encodings::of(&session, &mut drawing.steps)?;
                 points.extend(found.utilisation().map(|of| [*deviation as f64, of]));
+                let found = Encodings::in_a_buddy_heap(&session).utilisation();
+                of_buddies.extend(found.map(|of| [*deviation as f64, of]));
             }
         }
         let name = format!("{} keys", number(keys as f64));
-        curves.push(Series { name, from_paper: false, points });
+        let buddies = format!("{name}, buddy heap");
+        for (name, points) in [(buddies, of_buddies), (name, points)] {
+            curves.push(Series { name, from_paper: false, points });
+        }
     }
     if drawing.only_planned {
         return Ok(());

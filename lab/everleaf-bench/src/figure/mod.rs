@@ -8,8 +8,8 @@
 //!
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
-//! `clfb_encodings` `clfb_writes` (those of the clfB-tree) · `ycsb` (those made of YCSB's
-//! workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) · `table`
+//! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `ycsb` (those made of
+//! YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) · `table`
 //! (text) · `evidence` (all that the papers show, and what shows it here).
 
 mod axis;
@@ -17,6 +17,7 @@ mod catalogue;
 mod claims;
 mod clfb;
 mod clfb_encodings;
+mod clfb_heap;
 mod clfb_writes;
 mod evidence;
 #[cfg(feature = "plots")]
