@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_pool::Audit;
+use everleaf_pool::{Audit, Seal};
 
 use crate::{
     CheckReport, Contract, Direction, EpochGuard, EpochPart, IndexError, IndexStatistics, KeyKind,
@@ -210,13 +210,15 @@ pub trait Index<K: KeyKind>: Send + Sync {
         Ok(())
     }
 
-    /// Prepares for a clean shutdown (stores images that speed opening up, where the engine has
-    /// any).
+    /// Prepares for a clean shutdown: stores what speeds opening up, where the engine has anything
+    /// of the kind. No other operation may run meanwhile, and nothing may be written afterwards:
+    /// the seal that it returns goes to [`Pool::close_with`](everleaf_pool::Pool::close_with) when
+    /// the index is gone. A pool without room is no error.
     ///
     /// # Errors
     /// As the medium reports.
-    fn close(&self) -> Result<(), IndexError> {
-        Ok(())
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
+        Ok(None)
     }
 
     /// The engine without its lock, for a caller that has the index alone: none where there is
@@ -321,7 +323,7 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
     fn sync(&mut self) -> Result<(), IndexError> {
         Ok(())
     }
-    fn close(&mut self) -> Result<(), IndexError> {
-        Ok(())
+    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+        Ok(None)
     }
 }

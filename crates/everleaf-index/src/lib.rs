@@ -26,5 +26,7 @@ pub use index::{Index, LinkSteps, Links, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;
-pub use statistics::{CheckReport, Concurrency, Conflicts, EpochStatistics, IndexStatistics};
+pub use statistics::{
+    CheckReport, Concurrency, Conflicts, EpochStatistics, IndexStatistics, InnerFrom, NoImage,
+};
 pub use timer::EpochTimer;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use everleaf_pool::Audit;
+use everleaf_pool::{Audit, Seal};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{
@@ -122,7 +122,7 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn sync(&self) -> Result<(), IndexError> {
         self.write().sync()
     }
-    fn close(&self) -> Result<(), IndexError> {
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
         self.write().close()
     }
 }
@@ -198,9 +198,9 @@ mod tests {
             self.1.syncs.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        fn close(&mut self) -> Result<(), IndexError> {
+        fn close(&mut self) -> Result<Option<Seal>, IndexError> {
             self.1.closes.fetch_add(1, Ordering::Relaxed);
-            Ok(())
+            Ok(Some(Seal::new(7, 8)))
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             Box::new(Serialized::new(Counting(Model::new(), Arc::clone(&calls))));
         index.sync().unwrap();
         index.sync().unwrap();
-        index.close().unwrap();
+        assert_eq!(index.close().unwrap(), Some(Seal::new(7, 8)));
         assert_eq!(calls.syncs.load(Ordering::Relaxed), 2);
         assert_eq!(calls.closes.load(Ordering::Relaxed), 1);
     }

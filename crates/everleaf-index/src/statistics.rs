@@ -1,5 +1,7 @@
 //! Sizes, shape, and the outcome of a check.
 
+use std::fmt;
+
 use everleaf_pmem::TransactionCounts;
 
 /// Sizes and shape of an index.
@@ -19,12 +21,73 @@ pub struct IndexStatistics {
     pub pm_bytes: u64,
     /// Bytes of DRAM.
     pub dram_bytes: u64,
+    /// Where its inner nodes came from when it was opened.
+    pub inner_from: InnerFrom,
     /// What keeps its threads apart.
     pub concurrency: Concurrency,
     /// How often threads met since the index was opened; all 0 for an engine with one lock.
     pub conflicts: Conflicts,
     /// The epochs that have ended since it was opened; all 0 for a strict engine.
     pub epochs: EpochStatistics,
+}
+
+/// Where inner nodes came from when an index was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InnerFrom {
+    /// They are in the pool.
+    #[default]
+    Pool,
+    /// From the image that the close before has stored: no leaf was read.
+    Image,
+    /// From the leaves, because of this there was no image to be taken.
+    Leaves(NoImage),
+}
+
+impl InnerFrom {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Image => "image",
+            Self::Leaves(_) => "leaves",
+        }
+    }
+}
+
+impl fmt::Display for InnerFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool => f.write_str("in the pool"),
+            Self::Image => f.write_str("from the image"),
+            Self::Leaves(why) => write!(f, "rebuilt from the leaves: {why}"),
+        }
+    }
+}
+
+/// Why there was no image of inner nodes to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoImage {
+    /// Images are of `u64` keys.
+    #[error("there are no images of byte-string keys")]
+    Bytes,
+    /// The pool was not closed.
+    #[error("the pool was not closed")]
+    Crash,
+    /// It was closed, and without an image: there was no room, or it is new, or an older release
+    /// closed it.
+    #[error("the pool was closed without an image")]
+    None,
+    /// What the pool holds is of another close.
+    #[error("the image is of an earlier close")]
+    Stale,
+    /// It belongs to another pool, or to another kind of tree.
+    #[error("the image is of {0}")]
+    Foreign(&'static str),
+    /// It cannot be trusted.
+    #[error("the image is damaged: {0}")]
+    Damaged(&'static str),
 }
 
 /// The epochs of a buffered engine that have ended since it was opened.

@@ -79,7 +79,7 @@ persistent! {
         /// memory. 4: as 2, and a sync of the file has failed.
         pub state: PCell<Sealed>,
         /// The boot id under which the pool was opened last, 48 bits a word; zeros if it was not
-        /// known.
+        /// known. Of a closed pool a seal may stand here: a number, a checksum, and "sealed".
         pub boot_id: [PCell<Sealed>; 3],
         /// The last epoch that ended durably; 0 if the engine has no epochs.
         pub epoch: PCell<Sealed>,
@@ -149,7 +149,7 @@ const _: () = {
     assert!(size_of::<Identity>() == (IDENTITY_WORDS + 1) * WORD);
     // The header fills its chunk: the table of roots ends it.
     assert!(size_of::<Header>() == CHUNK as usize);
-    // State and boot id are in one line: what is stored first is durable first.
+    // State and boot id, or seal, are in one line: what is stored first is durable first.
     assert!(offset_of!(Header, state) / LINE == offset_of!(Header, epoch) / LINE);
     // A root's name and offset are in one line.
     assert!(offset_of!(Header, roots).is_multiple_of(2 * WORD));

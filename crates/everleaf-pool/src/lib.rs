@@ -3,7 +3,7 @@
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
 //! and the chunk table) · `format` (what the documentation shows of it) · `header` (identity) ·
 //! `file` (opening and locking pool files) · `new_file` (making them) · `boot` (which boot of the
-//! machine left one) · `pool` (create, open, close) · `growth` · `listing` (what is in it) ·
+//! machine left one) · `pool` (create, open, close) · `seal` (what a close leaves for the index) · `growth` · `listing` (what is in it) ·
 //! `chunks` (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes,
 //! uses of chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
 //! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
@@ -37,6 +37,7 @@ mod record;
 mod recover;
 mod reserve;
 mod roots;
+mod seal;
 mod word;
 mod worker;
 
@@ -60,4 +61,5 @@ pub use record::{MAX_RECORD_BYTES, Record};
 pub use recover::PendingLink;
 pub use reserve::{Place, Reserve};
 pub use roots::RootName;
+pub use seal::Seal;
 pub use worker::Worker;

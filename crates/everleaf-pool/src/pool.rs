@@ -19,6 +19,7 @@ use crate::layout::{
 use crate::recover::{PendingLink, named_by, recover_intents};
 use crate::reserve::Drawing;
 use crate::roots::{Roots, place_of};
+use crate::seal::Seal;
 use crate::word::Sealed;
 use crate::{Corruption, Node, PoolError, Worker};
 
@@ -36,6 +37,8 @@ pub enum Shutdown {
 pub struct Opened {
     /// How the pool was left.
     pub shutdown: Shutdown,
+    /// What the close has left for the index, if the pool was closed with it.
+    pub seal: Option<Seal>,
     /// Links to be resolved by their owner.
     pub pending_links: Vec<PendingLink>,
     /// Batches to be completed by their owner.
@@ -223,6 +226,7 @@ impl<M: Media> Pool<M> {
         let pool = Self::over(media, &identity);
         pool.add_extents()?;
         let left = pool.check_state()?;
+        let seal = if left == Left::Closed { Seal::on(&pool)? } else { None };
         pool.begin_session(left)?;
         // After a clean shutdown doubts are old: every bit is right.
         let mut doubts = if left == Left::Closed { Vec::new() } else { pool.keep_doubts()? };
@@ -230,7 +234,7 @@ impl<M: Media> Pool<M> {
         pool.drop_doubts(&mut doubts, &named_by(&pending_links, &pending_batches))?;
         pool.add_roots()?;
         let shutdown = if left == Left::Closed { Shutdown::Clean } else { Shutdown::Crash };
-        Ok((Arc::new(pool), Opened { shutdown, pending_links, pending_batches, doubts }))
+        Ok((Arc::new(pool), Opened { shutdown, seal, pending_links, pending_batches, doubts }))
     }
 
     /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever
@@ -254,11 +258,9 @@ impl<M: Media> Pool<M> {
         let named = named_by(&pending_links, &pending_batches);
         complaints.extend(pool.drop_doubts(&mut doubts, &named).err());
         complaints.extend(pool.add_roots().err());
-        Ok((
-            Arc::new(pool),
-            Opened { shutdown: Shutdown::Crash, pending_links, pending_batches, doubts },
-            complaints,
-        ))
+        let (shutdown, seal) = (Shutdown::Crash, None);
+        let opened = Opened { shutdown, seal, pending_links, pending_batches, doubts };
+        Ok((Arc::new(pool), opened, complaints))
     }
 
     fn add_extents(&self) -> Result<(), PoolError> {
@@ -370,33 +372,62 @@ impl<M: Media> Pool<M> {
         self.sync()
     }
 
-    /// The boot id first, then the state: they share a line.
+    /// The boot id first, then the state: they share a line. A seal ends with it.
     fn write_state(&self, header: &Header) {
-        let boot_id = self.media.region().file().and_then(|_| boot_id()).unwrap_or(UNKNOWN_BOOT);
-        for (cell, part) in header.boot_id.iter().zip(boot_id) {
-            self.media.store(cell, Sealed::of(part));
-        }
+        self.write_boot_id(header);
         let state = if self.is_persistent() { STATE_OPEN_PERSISTENT } else { STATE_OPEN };
         self.media.store(&header.state, Sealed::of(state));
     }
 
-    /// Syncs the file, then marks it cleanly closed and syncs again. Nothing may be written
-    /// afterwards.
+    /// The boot under which this session writes.
+    fn write_boot_id(&self, header: &Header) {
+        let boot_id = self.media.region().file().and_then(|_| boot_id()).unwrap_or(UNKNOWN_BOOT);
+        for (cell, part) in header.boot_id.iter().zip(boot_id) {
+            self.media.store(cell, Sealed::of(part));
+        }
+    }
+
+    /// As [`close_with`](Pool::close_with), without a seal.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(&self) -> Result<(), PoolError> {
+        self.close_with(None)
+    }
+
+    /// Syncs the file, then marks it cleanly closed, with what the index has left for the next
+    /// opening, and syncs again. Nothing may be written afterwards. A seal is left out while a
+    /// worker is in use: who has it could write.
     ///
     /// A session that leaves flushes out on persistent memory does not mark the pool: it is not
     /// known when its stores leave the caches of the processor. Until the machine restarts the pool
     /// opens as after a crash of the process.
     ///
+    /// ```text
+    /// C1  what the seal speaks of is durable (the index has done that), sync
+    ///     Crash: as the session left it.
+    /// C2  state := clean
+    ///     Crash: closed, and without a seal: the boot id stands in its place.
+    /// C3  COMMIT the seal, in the same line, its mark last; flush, fence, sync
+    ///     Crash: before the mark as C2.
+    /// ```
+    ///
+    /// The state comes first: a seal in the place of the boot id would make an open pool one of
+    /// another boot.
+    ///
     /// # Errors
     /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then
     /// counts as crashed.
-    pub fn close(&self) -> Result<(), PoolError> {
+    pub fn close_with(&self, seal: Option<Seal>) -> Result<(), PoolError> {
         self.sync()?;
         if self.media.region().medium() == Medium::Dax && !self.is_persistent() {
             return Ok(());
         }
         let header = self.header()?;
         self.media.store(&header.state, Sealed::of(STATE_CLEAN));
+        if let Some(seal) = seal.filter(|_| *self.slots.lock() == 0) {
+            seal.store(self, header);
+        }
         self.media.flush(site!("pool.close.state"), &header.state);
         self.media.fence(site!("pool.close.fence"));
         self.sync()?;
@@ -415,6 +446,7 @@ impl<M: Media> Pool<M> {
         self.media.sync().map_err(|error| {
             // For the next session, which would not hear of it: its syncs may succeed.
             if let Ok(header) = self.header() {
+                self.write_boot_id(header); // A seal may stand there.
                 self.media.store(&header.state, Sealed::of(STATE_SYNC_FAILED));
             }
             error.into()
@@ -474,6 +506,14 @@ impl<M: Media> Pool<M> {
             return Ok(node);
         }
         Err(PoolError::corrupt(pointer.offset(), Corruption::Pointer))
+    }
+
+    /// Bytes of the block or run that a pointer leads to.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if it does not lead to the beginning of a node of this kind.
+    pub fn node_bytes<T: Node>(&self, pointer: PPtr<T>) -> Result<u64, PoolError> {
+        self.chunks.node_bytes(&self.media, pointer.offset(), T::KIND)
     }
 
     /// The persistent pointer to an object of this pool.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::{Media, Transactions};
-use everleaf_pool::{Pool, Shutdown};
+use everleaf_pool::{Opened, Pool, Seal, Shutdown};
 
 use crate::support::key::TreeKey;
 use crate::support::parameters::{EngineParameters, Offer};
@@ -57,6 +57,8 @@ pub(crate) const fn slots_of_array(bytes: u32) -> u32 {
 pub struct Opening {
     /// How the pool was left.
     pub shutdown: Shutdown,
+    /// What the close has left: by it an image of inner nodes is taken.
+    pub seal: Option<Seal>,
     /// How many threads look at the leaves; none: as many as there are processors for that much
     /// work.
     pub threads: Option<usize>,
@@ -65,9 +67,17 @@ pub struct Opening {
 }
 
 impl From<Shutdown> for Opening {
-    /// Left so, and opened with as many threads as there are processors for, and version locks.
+    /// Left so and without a seal, and opened with as many threads as there are processors for, and
+    /// version locks.
     fn from(shutdown: Shutdown) -> Self {
-        Self { shutdown, threads: None, transactions: Transactions::Off }
+        Self { shutdown, seal: None, threads: None, transactions: Transactions::Off }
+    }
+}
+
+impl From<&Opened> for Opening {
+    /// Left as the opening of the pool has found it, else as above.
+    fn from(opened: &Opened) -> Self {
+        Self { seal: opened.seal, ..Self::from(opened.shutdown) }
     }
 }
 

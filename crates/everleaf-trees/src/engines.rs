@@ -9,6 +9,7 @@ use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::{KeyType, Pool};
 
 use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
+use crate::support::image;
 use crate::support::key::TreeKey;
 use crate::support::parameters::EngineParameters;
 use crate::{clftree, fptree, masstree, nvtree, sorted};
@@ -347,7 +348,7 @@ engines! {
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
     let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
-    [families.concat(), clftree::layouts(), masstree::layouts()].concat()
+    [families.concat(), clftree::layouts(), masstree::layouts(), image::layouts()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.

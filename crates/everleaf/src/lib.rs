@@ -99,7 +99,8 @@ pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use error::{Error, MAX_VALUE_BYTES, Result};
 pub use everleaf_index::{
-    Concurrency, Conflicts, Contract, Direction, EpochStatistics, IndexError, MAX_KEY_BYTES,
+    Concurrency, Conflicts, Contract, Direction, EpochStatistics, IndexError, InnerFrom,
+    MAX_KEY_BYTES, NoImage,
 };
 pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{

@@ -1,6 +1,6 @@
 //! What a store tells about itself.
 
-use everleaf_index::{Concurrency, Conflicts, Contract, EpochStatistics};
+use everleaf_index::{Concurrency, Conflicts, Contract, EpochStatistics, InnerFrom};
 use everleaf_pmem::{DaxHint, Durability, FlushInstruction, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
@@ -59,6 +59,8 @@ pub struct Statistics {
     pub dax_hint: Option<DaxHint>,
     /// How the pool had been left when it was opened. A pool that was just created counts as clean.
     pub shutdown: Shutdown,
+    /// Where the inner nodes came from when it was opened.
+    pub inner_from: InnerFrom,
     /// Milliseconds that opening took, recovery included.
     pub recovery_ms: f64,
     /// Writes that a crash had cut and that opening completed or undid.

@@ -292,6 +292,8 @@ pub struct RecoveryOptions {
     /// The index is closed before each opening, which is left a clean shutdown then; else it is
     /// left as a killed process leaves it.
     pub clean: bool,
+    /// Where it is closed: with the image of its inner nodes, if the engine has any.
+    pub image: bool,
     /// The engine, its sizes, its keys, the flush instruction and the place. Added latencies are
     /// those of the opening; warm-up, threads and phases do not apply.
     pub micro: MicroOptions,

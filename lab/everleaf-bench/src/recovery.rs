@@ -15,7 +15,7 @@ use everleaf::Engine;
 use everleaf::internal::registry;
 use everleaf_crash::Instrumented;
 use everleaf_pmem::{Hardware, Media, Region};
-use everleaf_pool::{OpenMode, Pool, PoolError, Shutdown, open_file};
+use everleaf_pool::{OpenMode, Pool, PoolError, Seal, Shutdown, open_file};
 use serde::Serialize;
 
 use crate::compare::Spread;
@@ -43,6 +43,8 @@ pub struct Recovery {
     pub threads: u32,
     /// How the pool was left before it was opened: `clean` or `crash`.
     pub shutdown: &'static str,
+    /// Where its inner nodes came from: `pool`, `image` or `leaves`.
+    pub inner_from: &'static str,
     /// From the opening of the file to an index that answers: median of the rounds.
     pub recovery_ms: f64,
     /// The fastest round.
@@ -68,7 +70,7 @@ pub struct Recovery {
 /// use everleaf_bench::{MicroOptions, RecoveryOptions, run_recovery};
 ///
 /// let micro = MicroOptions { engine: "fptree-c".into(), keys: 1000, ..MicroOptions::default() };
-/// let options = RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, micro };
+/// let options = RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, image: true, micro };
 /// let rows = run_recovery(&options)?;
 /// assert_eq!((rows.len(), rows[1].threads), (2, 2));
 /// # Ok::<(), everleaf_bench::BenchError>(())
@@ -91,11 +93,12 @@ pub fn run_recovery_with_progress(
         progress,
         session.operations() + recoveries * SAMPLE.min(options.micro.keys),
     );
+    let leaving = Leaving::of(options);
     match options.micro.key_type {
-        BenchKeyType::U64 => Reopenable::<u64>::fill(&session, engine, options.clean, &mut steps)?
+        BenchKeyType::U64 => Reopenable::<u64>::fill(&session, engine, leaving, &mut steps)?
             .measure(options, &mut steps),
         BenchKeyType::String16 => {
-            Reopenable::<String16>::fill(&session, engine, options.clean, &mut steps)?
+            Reopenable::<String16>::fill(&session, engine, leaving, &mut steps)?
                 .measure(options, &mut steps)
         }
     }
@@ -153,15 +156,35 @@ impl PoolFile {
 struct Reopenable<'s, K> {
     session: &'s Session,
     file: PoolFile,
-    /// Whether it is closed before it is left.
-    clean: bool,
+    leaving: Leaving,
     insert_seconds: f64,
     /// Some of its keys.
     sample: [Drawn<K>; 1],
 }
 
+/// How an index is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// As a killed process does.
+    Crash,
+    /// Closed.
+    Clean,
+    /// Closed, and without the image of its inner nodes.
+    WithoutImage,
+}
+
+impl Leaving {
+    fn of(options: &RecoveryOptions) -> Self {
+        match (options.clean, options.image) {
+            (false, _) => Self::Crash,
+            (true, true) => Self::Clean,
+            (true, false) => Self::WithoutImage,
+        }
+    }
+}
+
 /// Marks a pool as closed, when its index is gone.
-type ClosePool = Box<dyn FnOnce() -> Result<(), PoolError>>;
+type ClosePool = Box<dyn FnOnce(Option<Seal>) -> Result<(), PoolError>>;
 
 /// What opening it gave.
 struct Reopened<K: BenchKey> {
@@ -176,7 +199,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
     fn fill(
         session: &'s Session,
         engine: Engine,
-        clean: bool,
+        leaving: Leaving,
         steps: &mut ProgressTracker<'_>,
     ) -> Result<Self, BenchError> {
         let region = session.region()?;
@@ -196,11 +219,11 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
             },
         )?;
         let [target] = targets;
-        leave(target, Box::new(move || pool.close()), clean)?;
+        leave(target, Box::new(move |seal| pool.close_with(seal)), leaving)?;
         let (workload, keys) = (Workload::new(&session.plan, 0), session.plan.options.keys);
         let places = (0..keys).step_by((keys / SAMPLE).max(1) as usize).take(SAMPLE as usize);
         let sample = [Drawn::alike(places.map(|place| workload.key(place)).collect())];
-        Ok(Self { session, file, clean, insert_seconds, sample })
+        Ok(Self { session, file, leaving, insert_seconds, sample })
     }
 
     /// Opens the index by so many threads.
@@ -218,13 +241,13 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
         let (pool, opened) = Pool::open(media)?;
         let transactions = self.session.plan.options.transactions;
         let threads = Some(threads as usize);
-        let opening = registry::Opening { threads, transactions, ..opened.shutdown.into() };
+        let opening = registry::Opening { threads, transactions, ..(&opened).into() };
         let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
         Ok(Reopened {
             elapsed: Duration::ZERO,
             target,
             shutdown: opened.shutdown,
-            close: Box::new(move || pool.close()),
+            close: Box::new(move |seal| pool.close_with(seal)),
         })
     }
 
@@ -252,6 +275,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
     ) -> Result<Vec<Recovery>, BenchError> {
         let numbers = options.threads.len();
         let (mut times, mut shutdown) = (vec![Vec::new(); numbers], Shutdown::Crash);
+        let mut inner_from = "";
         for round in 0..options.rounds as usize {
             for turn in 0..numbers {
                 let place = (turn + round) % numbers;
@@ -259,9 +283,10 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
                 steps.begin(self.session.plan.subject, &format!("recovery by {threads}"));
                 let mut reopened = self.reopen(threads)?;
                 shutdown = reopened.shutdown;
+                inner_from = reopened.target.inner_from();
                 self.look_through(&mut reopened.target)?;
                 times[place].push(reopened.elapsed.as_secs_f64().max(1e-9) * 1e3);
-                leave(reopened.target, reopened.close, self.clean)?;
+                leave(reopened.target, reopened.close, self.leaving)?;
                 steps.end(self.sample[0].len());
             }
         }
@@ -272,6 +297,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
                 keys: options.micro.keys,
                 threads: *threads,
                 shutdown: if shutdown == Shutdown::Clean { "clean" } else { "crash" },
+                inner_from,
                 recovery_ms: times.middle,
                 min_ms: times.min,
                 max_ms: times.max,
@@ -288,25 +314,32 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
 fn leave<K: BenchKey>(
     target: IndexTarget<K>,
     close_pool: ClosePool,
-    clean: bool,
+    leaving: Leaving,
 ) -> Result<(), BenchError> {
     target.end_epoch()?;
-    if clean {
-        target.close()?;
-        close_pool()?;
+    match leaving {
+        Leaving::Crash => Ok(()),
+        Leaving::Clean => {
+            let seal = target.close()?;
+            Ok(close_pool(seal)?)
+        }
+        Leaving::WithoutImage => {
+            target.close()?;
+            Ok(close_pool(None)?)
+        }
     }
-    Ok(())
 }
 
 impl Recovery {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "{:<18} {:>12} {:>7} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
+            "{:<18} {:>12} {:>7} {:>8} {:>6} {:>12} {:>12} {:>12} {:>12} {:>12}",
             "engine",
             "keys",
             "threads",
             "shutdown",
+            "from",
             "recovery ms",
             "min",
             "max",
@@ -318,11 +351,12 @@ impl Recovery {
     /// One row of the table for people.
     pub fn table_row(&self) -> String {
         format!(
-            "{:<18} {:>12} {:>7} {:>8} {:>12.2} {:>12.2} {:>12.2} {:>12.2} {:>12.1}",
+            "{:<18} {:>12} {:>7} {:>8} {:>6} {:>12.2} {:>12.2} {:>12.2} {:>12.2} {:>12.1}",
             self.engine,
             self.keys,
             self.threads,
             self.shutdown,
+            self.inner_from,
             self.recovery_ms,
             self.min_ms,
             self.max_ms,
@@ -348,19 +382,21 @@ mod tests {
 
     #[test]
     fn what_is_opened_is_left_in_the_same_way_every_time() {
-        for (engine, clean, left) in [
-            ("fptree", false, Shutdown::Crash),
-            ("fptree-c", false, Shutdown::Crash),
-            ("ptree", false, Shutdown::Crash),
-            ("fptree", true, Shutdown::Clean),
-            ("fptree-c", true, Shutdown::Clean),
-            ("circtree", true, Shutdown::Clean),
+        for (engine, leaving, left, from) in [
+            ("fptree", Leaving::Crash, Shutdown::Crash, "leaves"),
+            ("fptree-c", Leaving::Crash, Shutdown::Crash, "leaves"),
+            ("ptree", Leaving::Crash, Shutdown::Crash, "leaves"),
+            ("fptree", Leaving::Clean, Shutdown::Clean, "image"),
+            ("fptree-c", Leaving::WithoutImage, Shutdown::Clean, "leaves"),
+            ("fptree-c", Leaving::Clean, Shutdown::Clean, "image"),
+            ("nvtree-c", Leaving::Clean, Shutdown::Clean, "image"),
+            ("circtree", Leaving::Clean, Shutdown::Clean, "pool"),
         ] {
             let session = Session::shared(&options(engine, 20_000)).unwrap();
             let subject = Reopenable::<u64>::fill(
                 &session,
                 engine.parse().unwrap(),
-                clean,
+                leaving,
                 &mut ProgressTracker::new(&mut |_| {}, 1),
             )
             .unwrap();
@@ -372,8 +408,9 @@ mod tests {
                     "{engine}: the pool is locked while it is open"
                 );
                 subject.look_through(&mut reopened.target).unwrap();
-                leave(reopened.target, reopened.close, clean).unwrap();
-                if !clean {
+                assert_eq!(reopened.target.inner_from(), from, "{engine}");
+                leave(reopened.target, reopened.close, leaving).unwrap();
+                if leaving == Leaving::Crash {
                     let (_, opened) =
                         Pool::open(session.hardware(subject.file.region().unwrap()).unwrap())
                             .unwrap();
@@ -389,7 +426,7 @@ mod tests {
         let mut subject = Reopenable::<u64>::fill(
             &session,
             Engine::FpTreeConcurrent,
-            false,
+            Leaving::Crash,
             &mut ProgressTracker::new(&mut |_| {}, 1),
         )
         .unwrap();

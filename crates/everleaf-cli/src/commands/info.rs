@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf::internal::InjectedAborts;
-use everleaf::{OpenOptions, Shutdown, Statistics, key_type_name};
+use everleaf::{InnerFrom, OpenOptions, Shutdown, Statistics, key_type_name};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -59,6 +59,10 @@ struct Report {
     reserve_bytes: u64,
     /// Whether a log stands beside the pool.
     log: bool,
+    /// Where inner nodes came from: `pool`, `image` or `leaves`.
+    inner_from: &'static str,
+    /// Why there was no image to be taken, if the engine has any.
+    no_image: Option<String>,
 }
 
 impl Report {
@@ -94,6 +98,11 @@ impl Report {
             durability_mode: statistics.durability_mode.to_string(),
             reserve_bytes: statistics.reserve_bytes,
             log: statistics.log,
+            inner_from: statistics.inner_from.name(),
+            no_image: match statistics.inner_from {
+                InnerFrom::Leaves(why) => Some(why.to_string()),
+                _ => None,
+            },
         }
     }
 }
@@ -132,6 +141,11 @@ impl Report {
             "version-locks" => "kept apart by version-locks",
             _ => "write one at a time (one-lock)",
         };
+        let inner = match (self.inner_from, &self.no_image) {
+            ("image", _) => ", inner nodes from the image".to_owned(),
+            (_, Some(why)) => format!(", inner nodes rebuilt from the leaves: {why}"),
+            _ => String::new(),
+        };
         format!(
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
@@ -144,7 +158,7 @@ impl Report {
              durability  {durability} on {medium}, {mode}: {promise}\n\
              flush       {flush}\n\
              {hint}\
-             shutdown    {shutdown}; opened in {recovery_ms:.3} ms\n",
+             shutdown    {shutdown}; opened in {recovery_ms:.3} ms{inner}\n",
             keys = display_count(self.keys),
             leaves = display_count(self.leaves),
             fill = self

@@ -11,7 +11,7 @@ use everleaf_pmem::{
     SimdLevel, Site, SyncLatch, Word,
 };
 use everleaf_pool::{
-    Format, KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, create_file, open_file,
+    Format, KeyType, OpenMode, Opened, Pool, PoolError, Seal, Shutdown, create_file, open_file,
 };
 
 const BYTES: u64 = 64 << 10;
@@ -342,4 +342,75 @@ fn a_pool_whose_first_sync_fails_is_not_opened() {
     let refused = Pool::open(Failing::on(&path, &Arc::new(AtomicBool::new(true))));
     assert!(matches!(refused, Err(PoolError::Media(_))), "{:?}", refused.err());
     assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), SYNC_FAILED);
+}
+
+/// A closed file that has a seal.
+fn sealed_file(path: &Path, seal: Seal) {
+    left_open(path);
+    opened(path).unwrap().0.close_with(Some(seal)).unwrap();
+    assert_eq!(content(word_of(&std::fs::read(path).unwrap(), STATE)), CLOSED);
+}
+
+#[test]
+fn a_seal_is_what_the_next_opening_finds_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    let seal = Seal::new(7, 0xdead_beef);
+    sealed_file(&path, seal);
+    let (pool, found) = opened(&path).unwrap();
+    assert_eq!((found.seal, found.shutdown), (Some(seal), Shutdown::Clean));
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(content(word_of(&bytes, STATE)), OPEN, "and the boot id is there again");
+    drop(pool);
+    let (pool, found) = opened(&path).unwrap();
+    assert_eq!((found.seal, found.shutdown), (None, Shutdown::Crash));
+    pool.close().unwrap();
+    assert_eq!(opened(&path).unwrap().1.seal, None, "closed without one");
+}
+
+#[test]
+fn a_seal_of_which_a_word_is_damaged_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    for word in 1..4 {
+        for damage in [0, sealed(1 << 40), u64::MAX] {
+            let _ = std::fs::remove_file(&path);
+            sealed_file(&path, Seal::new(1, 2));
+            change(&path, |bytes| set_word(bytes, STATE + word * 8, damage));
+            let found = opened(&path).unwrap().1;
+            assert_eq!(found.shutdown, Shutdown::Clean);
+            assert_ne!(found.seal, Some(Seal::new(1, 2)), "word {word}");
+            let is_another_number = word == 1 && damage == sealed(1 << 40);
+            assert_eq!(found.seal.is_some(), is_another_number, "word {word}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_not_sealed_while_a_worker_could_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let (pool, _) = opened(&path).unwrap();
+    let worker = pool.worker().unwrap();
+    pool.close_with(Some(Seal::new(1, 2))).unwrap();
+    drop((worker, pool));
+    let found = opened(&path).unwrap().1;
+    assert_eq!((found.seal, found.shutdown), (None, Shutdown::Clean));
+}
+
+#[test]
+fn a_pool_whose_last_sync_fails_behind_a_seal_is_still_of_this_boot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.pool");
+    left_open(&path);
+    let next_fails = Arc::new(AtomicBool::new(false));
+    let (pool, _) = Pool::open(Failing::on(&path, &next_fails)).unwrap();
+    pool.close_with(Some(Seal::new(1, 2))).unwrap();
+    next_fails.store(true, Ordering::Relaxed);
+    assert!(pool.sync().is_err());
+    drop(pool);
+    assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), SYNC_FAILED);
+    let found = opened(&path).unwrap().1;
+    assert_eq!((found.seal, found.shutdown), (None, Shutdown::Crash));
 }

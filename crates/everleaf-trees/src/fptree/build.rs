@@ -11,6 +11,7 @@ use everleaf_pool::Pool;
 
 use super::inner::{Building, InnerNodes};
 use super::sample_sort::{InOrder, PartitionedLeaves, SortBuffer};
+use crate::support::image::Image;
 use crate::support::inner::Bottom;
 use crate::support::key::TreeKey;
 
@@ -68,6 +69,27 @@ pub(super) fn end<K: TreeKey>(
     built.sort_unstable_by_key(|(range, _)| *range);
     let bottoms: Result<Vec<_>, _> = built.into_iter().map(|(_, bottom)| bottom).collect();
     nodes.end(bottoms?)
+}
+
+/// The inner nodes above the leaves of an image, and the leftmost leaf.
+///
+/// # Errors
+/// [`IndexError::Pool`] when there is no memory.
+pub(super) fn from_image<K: TreeKey, M: Media>(
+    pool: &Pool<M>,
+    image: &Image<'_, M>,
+    inner_keys: u64,
+) -> Result<(InnerNodes<K>, u64), IndexError> {
+    let nodes = Building::begin(inner_keys, pool.media().dram())?;
+    let (records, mut entries) = (pool.pin(), image.entries());
+    let leftmost = entries.next().map_or(0, |(_, leaf)| leaf);
+    nodes.plan(leftmost, image.leaves(), 1)?;
+    nodes.fault_in();
+    // Of the keys that have images the word is the key: nothing is read.
+    let others =
+        entries.filter_map(|(bound, leaf)| Some((K::read_bound(&records, bound).ok()?, leaf)));
+    let bottom = nodes.bottom(0, image.leaves() - 1, others)?;
+    Ok((nodes.end(vec![bottom])?, leftmost))
 }
 
 #[cfg(test)]

@@ -176,15 +176,7 @@ fn open_shape<K: TreeKey, M: Media, S: Shape>(
     parameters: Parameters,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let Opening { shutdown, threads, .. } = opening;
-    let tree = FpTree::<K, M, S>::open(
-        pool,
-        shape,
-        parameters.inner_keys,
-        parameters.group_bytes,
-        shutdown,
-        threads,
-    )?;
+    let tree = FpTree::<K, M, S>::open(pool, shape, parameters, opening)?;
     Ok(Box::new(Serialized::new(tree)))
 }
 
@@ -194,5 +186,5 @@ fn open_concurrent<K: TreeKey, M: Media, S: Shape>(
     parameters: Parameters,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters.inner_keys, opening)?))
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters, opening)?))
 }

@@ -145,10 +145,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, EpochPart, Index,
-    IndexError, IndexStatistics, Visit,
+    IndexError, IndexStatistics, InnerFrom, Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, PoolError};
+use everleaf_pool::{Audit, Pool, PoolError, Seal};
 
 pub use engine::{OFFER, TUNED, Variant, create, open};
 pub use format::layouts;
@@ -321,8 +321,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
         self.end_epoch(self.memory.epochs.current())
     }
 
-    fn close(&self) -> Result<(), IndexError> {
-        self.sync()
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
+        self.sync().map(|()| None)
     }
 
     fn value_words(&self) -> usize {
@@ -391,6 +391,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     fn statistics(&self) -> IndexStatistics {
         let Sizes { keys, border_nodes, inner_nodes } = self.sizes();
         IndexStatistics {
+            inner_from: InnerFrom::Pool,
             keys,
             height: self.height().unwrap_or(0),
             leaves: if keys == 0 { 0 } else { border_nodes },

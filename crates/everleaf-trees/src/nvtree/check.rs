@@ -11,6 +11,7 @@ use super::layout::{Kind, LEAVES, ListHead, Shape};
 use super::leaf::{Leaf, tag_of};
 use super::scan::newest_of_each;
 use crate::support::groups::{Groups, leaves_of};
+use crate::support::image;
 use crate::support::key::TreeKey;
 
 /// What a tree has in DRAM, as the check compares it with the pool.
@@ -45,6 +46,7 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
         report.violations.extend(sentences.map(|sentence| format!("I6: inner nodes: {sentence}")));
         self.check_list(audit, &mut report)?;
         self.check_groups(audit, &mut report)?;
+        image::reach(self.pool, audit);
         if report.keys != self.keys {
             let (found, counted) = (report.keys, self.keys);
             report.violations.push(format!("I10: {found} keys found, {counted} were counted"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError, Serialized};
 use everleaf_pmem::Media;
-use everleaf_pool::{Pool, Shutdown};
+use everleaf_pool::Pool;
 
 use super::NvTree;
 use super::concurrent::{ConcurrentNvTree, LOCKS};
@@ -58,11 +58,11 @@ impl TreeFamily for Variant {
         pool: &Arc<Pool<M>>,
         opening: Opening,
     ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, self, opening.shutdown)
+        open(pool, self, opening)
     }
 }
 
-/// Opens the tree in a pool whose format has its [`Parameters`], left by `shutdown`; makes an empty
+/// Opens the tree in a pool whose format has its [`Parameters`], as it was left; makes an empty
 /// tree in a fresh pool, where a crash on the way leaves an empty tree or none. What is durable is
 /// the same of both variants. Byte-string keys always have the tree for one thread, behind a lock.
 ///
@@ -94,14 +94,14 @@ impl TreeFamily for Variant {
 pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
-    shutdown: Shutdown,
+    opening: impl Into<Opening>,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let (parameters, shape) = sizes_of(pool)?;
+    let (opening, (parameters, shape)) = (opening.into(), sizes_of(pool)?);
     if variant == Variant::Concurrent && !K::RECORDS {
-        let tree = ConcurrentNvTree::<K, M>::open(pool, shape, parameters, shutdown, LOCKS)?;
+        let tree = ConcurrentNvTree::<K, M>::open(pool, shape, parameters, opening, LOCKS)?;
         return Ok(Box::new(tree));
     }
-    let tree = NvTree::<K, M>::open(pool, shape, parameters, shutdown)?;
+    let tree = NvTree::<K, M>::open(pool, shape, parameters, opening)?;
     if variant == Variant::Concurrent && M::SCHEDULED {
         let pool = Arc::clone(pool);
         return Ok(Box::new(Serialized::waiting(tree, move || pool.media().relax())));

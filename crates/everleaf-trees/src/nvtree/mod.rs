@@ -38,9 +38,9 @@
 //!   key to the same one, also after its removal. When the leaf is replaced the records of dead
 //!   keys are freed, and the leaf forgets all others before it serves again; what a crash leaves of
 //!   that is found in leaves outside the list (`retire`, `recover`).
-//! * **The clean flag** is the pool's. Nothing of inner nodes is persistent yet, so there is
-//!   nothing that could be stale after the first write; after a clean shutdown the pointers of
-//!   byte-string keys need no look.
+//! * **The clean flag** is the pool's, and so is what makes the image of inner nodes invalid before
+//!   the first write (`support/image`): `u64` keys are opened by it after a clean shutdown, without
+//!   a look at the leaves. The pointers of byte-string keys need no look then.
 //! * **A full pool.** One leaf is always free, so that a full leaf can be replaced: updates and
 //!   removals succeed in a full pool, insertions as long as their leaf has a dead element. Of
 //!   byte-string keys a new one needs a record.
@@ -93,11 +93,13 @@
 //! `inner` (inner nodes) · `search` `scan` · `insert` (appending, too) `update` `remove` · `split`
 //! (split, replace, merge, unlink) · `plan` (what takes a full leaf's place) · `publish` (writing
 //! it and leading to it) · `steps` (what others make durable with a change) · `retire` (leaves that
-//! have left the list) · `recover` (crash states and opening) · `check` (I1 to I10) · `concurrent`
+//! have left the list) · `recover` (crash states and opening) · `close` (the
+//! image of inner nodes) · `check` (I1 to I10) · `concurrent`
 //! (the tree for many threads) · `engine` (for the table of engines) · `format` (for
 //! docs/format.md).
 
 mod check;
+mod close;
 mod concurrent;
 pub(crate) mod engine;
 mod format;
@@ -122,9 +124,11 @@ mod update;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
+use everleaf_index::{
+    CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, SerialIndex, Visit,
+};
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, Worker};
+use everleaf_pool::{Audit, Pool, Seal, Worker};
 
 use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
@@ -142,7 +146,9 @@ pub struct NvTree<K: TreeKey, M: Media> {
     inner: Inner<K>,
     groups: Groups,
     shape: Shape,
+    parameters: Parameters,
     keys: u64,
+    inner_from: InnerFrom,
 }
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
@@ -244,11 +250,16 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
                 + size_of::<Self>() as u64,
+            inner_from: self.inner_from,
             ..IndexStatistics::default()
         }
     }
 
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.check_all(audit)
+    }
+
+    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+        self.store_image()
     }
 }

@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, InnerFrom, NoImage};
 use everleaf_pmem::{Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
@@ -26,7 +26,9 @@ use super::inner::Inner;
 use super::layout::{Fill, LEAVES, ListHead, Shape};
 use super::leaf::Leaf;
 use super::{NvTree, groups};
+use crate::engine::Opening;
 use crate::support::groups::{Group, Groups, leaves_of};
+use crate::support::image::{self, Image, NO_LEAF};
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
 
@@ -39,14 +41,29 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         pool: &Arc<Pool<M>>,
         shape: Shape,
         parameters: Parameters,
-        shutdown: Shutdown,
+        opening: Opening,
     ) -> Result<Self, IndexError> {
-        let mut worker = pool.worker()?;
-        let found = Leaves::find::<K, M>(pool, &mut worker, shape, parameters, shutdown)?;
-        let bounds = found.bounds::<K, M>(pool, shape);
-        let inner = Inner::build(parameters.inner_keys as usize, pool.media().dram(), bounds)?;
-        let Leaves { groups, keys, .. } = found;
-        Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, keys })
+        let (mut worker, dram) = (pool.worker()?, pool.media().dram());
+        let fanout = parameters.inner_keys as usize;
+        let (inner, groups, keys, inner_from) =
+            match Leaves::in_image::<K, M>(pool, &opening, shape, parameters)? {
+                Ok((image, groups)) => {
+                    let records = pool.pin();
+                    let owned =
+                        |(bound, leaf)| Ok((K::to_owned(K::read_bound(&records, bound)?), leaf));
+                    let inner = Inner::build(fanout, dram, image.entries().map(owned))?;
+                    (inner, groups, image.keys, InnerFrom::Image)
+                }
+                Err(why) => {
+                    let Opening { shutdown, .. } = opening;
+                    let found =
+                        Leaves::find::<K, M>(pool, &mut worker, shape, parameters, shutdown)?;
+                    let inner = Inner::build(fanout, dram, found.bounds::<K, M>(pool, shape))?;
+                    (inner, found.groups, found.keys, InnerFrom::Leaves(why))
+                }
+            };
+        let pool = Arc::clone(pool);
+        Ok(Self { pool, worker, inner, groups, shape, parameters, keys, inner_from })
     }
 }
 
@@ -59,6 +76,28 @@ pub(super) struct Leaves {
 }
 
 impl Leaves {
+    /// The image that the close before has stored, and the memory of leaves by it; or why it is not
+    /// taken.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] if the table of chunks is damaged.
+    pub fn in_image<'p, K: TreeKey, M: Media>(
+        pool: &'p Pool<M>,
+        opening: &Opening,
+        shape: Shape,
+        parameters: Parameters,
+    ) -> Result<Result<(Image<'p, M>, Groups), NoImage>, IndexError> {
+        let image = match image::read::<K, M>(pool, opening, parameters) {
+            Ok(image) => image,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (runs, leaf_bytes) = (pool.runs(LEAVES)?, shape.leaf_bytes());
+        let leaves = image.entries().map(|(_, leaf)| leaf);
+        let groups =
+            Groups::around(LEAVES, &runs, leaves, leaf_bytes, group_bytes(shape, parameters));
+        Ok(groups.map(|groups| (image, groups)).ok_or(NoImage::Damaged(NO_LEAF)))
+    }
+
     /// Ends what a crash cut, and makes the first leaf of a fresh pool. After a clean shutdown no
     /// pointer needs a look.
     ///
@@ -80,13 +119,8 @@ impl Leaves {
         }
         let leaf_bytes = shape.leaf_bytes();
         let groups = runs.iter().map(|run| Group { run: *run, used: list.used_in(*run) }).collect();
-        let mut groups = Groups::new(
-            LEAVES,
-            groups,
-            free,
-            leaf_bytes,
-            parameters.group_bytes.max(2 * leaf_bytes), // One of two leaves stays free.
-        );
+        let mut groups =
+            Groups::new(LEAVES, groups, free, leaf_bytes, group_bytes(shape, parameters));
         if list.leaves.is_empty() {
             let [offset, _] = groups::take::<K, M>(&mut groups, worker, shape, 1, true)?;
             make_first(pool, Leaf::at(pool.media().region(), offset, shape)?)?;
@@ -110,6 +144,11 @@ impl Leaves {
             Ok((K::to_owned(K::read_bound(&pool.pin(), word)?), *offset))
         })
     }
+}
+
+/// Bytes of a group: one of two leaves stays free.
+fn group_bytes(shape: Shape, parameters: Parameters) -> u64 {
+    parameters.group_bytes.max(2 * shape.leaf_bytes())
 }
 
 /// Makes an empty leaf the first one of a fresh pool.

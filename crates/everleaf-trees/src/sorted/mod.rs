@@ -79,7 +79,7 @@ use everleaf_index::{
     Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, Worker, Workers};
+use everleaf_pool::{Audit, Pool, Seal, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use engine::{OFFER, TUNED, Variant, create, open};
@@ -271,7 +271,7 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     /// Stores the totals, so that opening need not count. No other operation may run meanwhile.
-    fn close(&self) -> Result<(), IndexError> {
-        self.store_totals()
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
+        self.store_totals().map(|()| None)
     }
 }

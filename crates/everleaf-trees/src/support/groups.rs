@@ -9,6 +9,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::{NodeKind, Run, Worker};
 
+use super::image::Lines;
+
 /// A run and how many of its leaves belong to the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -41,6 +43,35 @@ impl Groups {
         group_bytes: u64,
     ) -> Self {
         Self { kind, groups, free, leaf_bytes, group_bytes: group_bytes.max(leaf_bytes) }
+    }
+
+    /// Over these runs, whose leaves in use are these and whose others are free; the lowest is
+    /// taken first. None if one is no leaf of a run, or is there twice.
+    pub fn around(
+        kind: NodeKind,
+        runs: &[Run],
+        used: impl Iterator<Item = u64>,
+        leaf_bytes: u64,
+        group_bytes: u64,
+    ) -> Option<Self> {
+        let end = runs.last().map_or(0, |run| run.offset + run.bytes);
+        let (mut lines, mut leaves) = (Lines::none(end), 0);
+        for leaf in used {
+            if !lines.add(leaf) {
+                return None;
+            }
+            leaves += 1;
+        }
+        let mut free = Vec::new();
+        let group = |run: &Run| {
+            let before = free.len() as u64;
+            free.extend(leaves_of(*run, leaf_bytes).rev().filter(|leaf| !lines.contains(*leaf)));
+            Group { run: *run, used: run.bytes / leaf_bytes - (free.len() as u64 - before) }
+        };
+        let mut groups: Vec<Group> = runs.iter().rev().map(group).collect();
+        groups.reverse();
+        let found: u64 = groups.iter().map(|group| group.used).sum();
+        (found == leaves).then(|| Self::new(kind, groups, free, leaf_bytes, group_bytes))
     }
 
     /// All groups.

@@ -1,8 +1,9 @@
-//! Pure mechanism that several families of trees share: nothing here stores into persistent memory,
-//! flushes or fences.
+//! Pure mechanism that several families of trees share: nothing here but `image` stores into
+//! persistent memory, flushes or fences.
 
 pub(crate) mod count;
 pub(crate) mod groups;
+pub(crate) mod image;
 pub mod inner;
 pub mod key;
 mod latch;

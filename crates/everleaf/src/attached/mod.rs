@@ -93,7 +93,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         transactions: Transactions,
         clock: Clock,
     ) -> Result<Self, Error> {
-        let opening = IndexOpening { transactions, ..IndexOpening::from(opened.shutdown) };
+        let opening = IndexOpening { transactions, ..IndexOpening::from(opened) };
         let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
         let live = Live::new(index, Arc::clone(&pool));
         let recovered_writes = live.resolve(opened)?;
@@ -308,6 +308,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             pm_bytes,
             dram_bytes,
             leaf_slots,
+            inner_from,
             concurrency,
             conflicts,
             epochs,
@@ -336,6 +337,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             caches_persist,
             dax_hint,
             shutdown: self.opening.shutdown,
+            inner_from,
             recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
             recovered_writes: self.opening.recovered_writes,
             concurrency,
@@ -387,9 +389,9 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         if !self.opening.writable {
             return Ok(());
         }
-        live.index.close()?;
+        let seal = live.index.close()?;
         let pool = Arc::clone(&live.pool);
         drop(live);
-        Ok(pool.close()?)
+        Ok(pool.close_with(seal)?)
     }
 }

@@ -108,8 +108,13 @@ fn recoveries(
     let mut points = Vec::new();
     for part in [100, 10, 1] {
         let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
-        let recovery =
-            RecoveryOptions { threads: vec![1], rounds: options.rounds, clean: false, micro };
+        let recovery = RecoveryOptions {
+            threads: vec![1],
+            rounds: options.rounds,
+            clean: false,
+            image: true,
+            micro,
+        };
         if drawing.only_planned {
             plan_recovery(&recovery)?;
             continue;

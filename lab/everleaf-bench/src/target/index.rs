@@ -9,6 +9,7 @@ use everleaf::DurabilityMode;
 use everleaf_index::{
     Contract, Direction, EpochTimer, Index, IndexError, IndexStatistics, KeyKind, SerialIndex,
 };
+use everleaf_pool::Seal;
 
 use super::map::words_of;
 use super::{Operations, Target};
@@ -42,8 +43,13 @@ impl<K: BenchKey> IndexTarget<K> {
         Ok(self)
     }
 
-    /// Closes the index and lets go of it.
-    pub fn close(self) -> Result<(), BenchError> {
+    /// Where its inner nodes came from.
+    pub fn inner_from(&self) -> &'static str {
+        self.index.statistics().inner_from.name()
+    }
+
+    /// Closes the index and lets go of it. What it returns is for the close of the pool.
+    pub fn close(self) -> Result<Option<Seal>, BenchError> {
         Ok(self.index.close()?)
     }
 }

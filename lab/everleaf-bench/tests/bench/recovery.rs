@@ -8,7 +8,7 @@ use everleaf_bench::{
 
 fn options(engine: &str, keys: u64) -> RecoveryOptions {
     let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
-    RecoveryOptions { threads: vec![1, 3], rounds: 2, clean: false, micro }
+    RecoveryOptions { threads: vec![1, 3], rounds: 2, clean: false, image: true, micro }
 }
 
 #[test]

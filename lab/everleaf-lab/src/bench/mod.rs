@@ -123,6 +123,9 @@ struct RecoveryArgs {
     /// Close the index before each opening: how long opening takes after a clean shutdown.
     #[arg(long)]
     clean: bool,
+    /// Close it without the image of its inner nodes, which engines with inner nodes in DRAM store.
+    #[arg(long, requires = "clean")]
+    without_image: bool,
     #[command(flatten)]
     subject: Subject,
 }
@@ -216,8 +219,13 @@ fn compare(args: CompareArgs) -> Outcome {
 
 fn recovery(args: RecoveryArgs) -> Outcome {
     let micro = args.subject.options(&args.engine)?;
-    let options =
-        RecoveryOptions { threads: args.threads, rounds: args.rounds, clean: args.clean, micro };
+    let options = RecoveryOptions {
+        threads: args.threads,
+        rounds: args.rounds,
+        clean: args.clean,
+        image: !args.without_image,
+        micro,
+    };
     let rows = with_bar(|tell| run_recovery_with_progress(&options, tell))?;
     show(&rows, args.subject.json, Recovery::table_heading(), Recovery::table_row)
 }

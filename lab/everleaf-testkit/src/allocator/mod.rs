@@ -128,9 +128,15 @@ impl Subject for AllocatorSubject {
     }
 
     fn sites(&self) -> Vec<Site> {
-        // Batches are explored with the store, epochs by the pool's own tests.
-        let elsewhere =
-            ["pool.batch.", "pool.recover.batch.", "pool.epoch.", "pool.recover.epoch."];
+        // Batches are explored with the store, seals with the engines that have any, epochs by the
+        // pool's own tests.
+        let elsewhere = [
+            "pool.batch.",
+            "pool.recover.batch.",
+            "pool.close.C3.",
+            "pool.epoch.",
+            "pool.recover.epoch.",
+        ];
         let is_here = |site: &&Site| !elsewhere.iter().any(|part| site.name().starts_with(part));
         crate::POOL_SITES.iter().filter(is_here).copied().collect()
     }

@@ -12,19 +12,19 @@ pub(super) const FAMILY: Family = Family {
     members: &[
         Member {
             engine: "fptree",
-            folders: &["fptree", "fptree/serial"],
+            folders: &["fptree", "fptree/serial", "support"],
             needs: NEEDS,
             meetings: Meetings::Plain,
         },
         Member {
             engine: "fptree-c",
-            folders: &["fptree", "fptree/concurrent"],
+            folders: &["fptree", "fptree/concurrent", "support"],
             needs: NEEDS,
             meetings: Meetings::ByTransactions,
         },
         Member {
             engine: "ptree",
-            folders: &["fptree", "fptree/serial"],
+            folders: &["fptree", "fptree/serial", "support"],
             needs: PTREE_NEEDS,
             meetings: Meetings::Plain,
         },
@@ -38,6 +38,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const NEEDS: &[(&str, Needs)] = &[
+    ("image.", Needs::U64Keys),
     ("fptree.group.G1.bound", Needs::BytesKeys),
     ("fptree.group.G1.keys", Needs::BytesKeys),
     ("fptree.insert.P1.refused", Needs::BytesKeys),
@@ -66,6 +67,7 @@ const NEEDS: &[(&str, Needs)] = &[
 
 /// PTree has no fingerprints, and keys and values apart.
 const PTREE_NEEDS: &[(&str, Needs)] = &[
+    ("image.", Needs::U64Keys),
     ("fptree.group.G1.bound", Needs::BytesKeys),
     ("fptree.group.G1.keys", Needs::BytesKeys),
     ("fptree.insert.P1.refused", Needs::BytesKeys),

@@ -118,6 +118,11 @@ pub fn engine_sites(engine: Engine) -> impl Iterator<Item = Site> {
     TREE_SITES.iter().filter(move |(folder, _)| folders.contains(folder)).map(|(_, site)| *site)
 }
 
+/// Whether an engine's inner nodes have an image in the pool, where keys are words.
+pub(crate) fn has_images(engine: Engine) -> bool {
+    folders(engine).contains(&"support")
+}
+
 /// What a barrier of an engine's index needs beside the engine.
 pub(crate) fn needs_of(engine: Engine, site: Site) -> impl Iterator<Item = Needs> {
     let needs = of(engine).map_or([].as_slice(), |(_, member)| member.needs);

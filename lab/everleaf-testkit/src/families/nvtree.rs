@@ -10,10 +10,15 @@ use crate::ScriptKeys::{Bytes, U64};
 
 pub(super) const FAMILY: Family = Family {
     members: &[
-        Member { engine: "nvtree", folders: &["nvtree"], needs: NEEDS, meetings: Meetings::Plain },
+        Member {
+            engine: "nvtree",
+            folders: &["nvtree", "support"],
+            needs: NEEDS,
+            meetings: Meetings::Plain,
+        },
         Member {
             engine: "nvtree-c",
-            folders: &["nvtree", "nvtree/concurrent"],
+            folders: &["nvtree", "nvtree/concurrent", "support"],
             needs: CONCURRENT_NEEDS,
             meetings: Meetings::Plain,
         },
@@ -27,6 +32,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const NEEDS: &[(&str, Needs)] = &[
+    ("image.", Needs::U64Keys),
     ("nvtree.group.G1.", Needs::BytesKeys),
     ("nvtree.split.S3.", Needs::BytesKeys),
     ("nvtree.recover.R3.", Needs::BytesKeys),
@@ -35,6 +41,7 @@ const NEEDS: &[(&str, Needs)] = &[
 
 /// Of byte strings it is the tree for one thread.
 const CONCURRENT_NEEDS: &[(&str, Needs)] = &[
+    ("image.", Needs::U64Keys),
     ("nvtree.group.G1.", Needs::BytesKeys),
     ("nvtree.split.S3.", Needs::BytesKeys),
     ("nvtree.recover.R3.", Needs::BytesKeys),

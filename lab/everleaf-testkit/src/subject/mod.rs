@@ -14,9 +14,11 @@ use everleaf::{
     Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
 };
 use everleaf_crash::{Acknowledges, Promise, Subject, Traced};
+use everleaf_index::{InnerFrom, NoImage};
 use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
+use crate::families::has_images;
 use crate::{Key, Operation, Scenario, ScriptKeys};
 pub(crate) use contents::{Content, is_unclaimed, model, show};
 use contents::{acknowledges, contents_of};
@@ -199,6 +201,18 @@ impl EngineSubject {
             || self.scenario.explore.first() != Some(&Operation::Create)
     }
 
+    /// A seal is never older than its image. After a whole close an image must be taken where the
+    /// engine has any.
+    fn judge_image(&self, from: InnerFrom, must_be: bool) -> Result<(), String> {
+        let has_image = has_images(self.engine) && self.scenario.keys == ScriptKeys::U64;
+        match from {
+            InnerFrom::Leaves(NoImage::Damaged(_) | NoImage::Foreign(_)) => {}
+            InnerFrom::Leaves(_) if must_be && has_image => {}
+            _ => return Ok(()),
+        }
+        Err(format!("the inner nodes should be from an image; they are {from}"))
+    }
+
     /// How a pool must have been left by so many operations, unless one that opens or closes it was
     /// cut.
     fn shutdown_after(&self, acknowledged: usize, cut: Option<usize>) -> Option<Shutdown> {
@@ -222,7 +236,7 @@ pub(crate) type Opened = (Box<dyn Target>, Option<Shutdown>);
 
 fn open_index<K: StoreKey>(media: Traced, transactions: Transactions) -> Result<Opened, String> {
     let (pool, opened) = Pool::open(media).map_err(sentence)?;
-    let opening = registry::Opening { transactions, ..opened.shutdown.into() };
+    let opening = registry::Opening { transactions, ..(&opened).into() };
     let (index, _) = registry::open_index_with::<K, Traced>(&pool, opening).map_err(sentence)?;
     Ok((Box::new(PooledIndex { index, pool }), Some(opened.shutdown)))
 }
@@ -292,6 +306,11 @@ impl Subject for EngineSubject {
             return Err(format!(
                 "the pool says that it was left by {found:?} and not by {expected:?}"
             ));
+        }
+        let must_be = shutdown == Some(Shutdown::Clean)
+            && self.shutdown_after(acknowledged, cut) == Some(Shutdown::Clean);
+        if let Some(from) = target.shape().map(|shape| shape.inner_from) {
+            self.judge_image(from, must_be)?;
         }
         self.go_on(target, found)
     }

@@ -4,7 +4,7 @@ use everleaf::{Contract, EngineParameters};
 use everleaf_pmem::Site;
 
 use super::{EngineSubject, Level};
-use crate::families::{Needs, needs_of};
+use crate::families::{Needs, has_images, needs_of};
 use crate::{POOL_SITES, ScriptKeys, engine_sites};
 
 /// Only where something is allocated that is no run: keys, values, or leaves one by one.
@@ -13,9 +13,11 @@ const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool
 const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
-/// Only where another medium, or an engine with further roots, comes into it: explored with the
-/// allocator, and by the pool's own tests.
-const POOL: &[&str] = &["pool.rescue.", "pool.root."];
+/// Only where another medium comes into it: explored with the allocator, and by the pool's own
+/// tests.
+const POOL: &[&str] = &["pool.rescue."];
+/// Only where inner nodes have an image: it has a root, and the close a seal.
+const IMAGES: &[&str] = &["pool.root.", "pool.close.C3."];
 /// Only below a store.
 const STORE: &[&str] =
     &["pool.link.", "pool.doubt.", "pool.batch.", "pool.recover.batch.", "pool.recover.doubt."];
@@ -54,10 +56,12 @@ impl EngineSubject {
         let records = bytes || self.level == Level::Store;
         let epochs = self.engine.contract() == Contract::Buffered;
         let index = self.level == Level::Index;
+        let images = has_images(self.engine) && !bytes;
         let excluded = [
             (RECORDS, !epochs && !records),
-            (BLOCKS, !epochs && groups && !records),
-            (&["pool.exchange."], groups && !bytes),
+            (BLOCKS, !epochs && groups && !records && !images),
+            (&["pool.exchange."], groups && !bytes && !images),
+            (IMAGES, !images),
             (GROUPS, !epochs && !groups),
             (POOL, true),
             (STORE, !epochs && index),

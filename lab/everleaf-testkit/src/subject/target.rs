@@ -134,9 +134,9 @@ impl<K: StoreKey> Target for PooledIndex<K> {
 
     fn close(self: Box<Self>) -> Result<(), String> {
         let Self { index, pool } = *self;
-        index.close().map_err(sentence)?;
+        let seal = index.close().map_err(sentence)?;
         drop(index);
-        pool.close().map_err(sentence)
+        pool.close_with(seal).map_err(sentence)
     }
 
     fn check(&self) -> Result<(), String> {

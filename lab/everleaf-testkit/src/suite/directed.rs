@@ -9,7 +9,7 @@ use super::case::Case;
 use super::refused;
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
-use crate::families::{self, Meetings, inserts, lines};
+use crate::families::{self, Meetings, inserts, lines, removes};
 use crate::{Action, AllocatorOperation, Key, Operation, ScriptKeys};
 
 /// All directed scenarios of an engine, those of the allocator beneath it included.
@@ -70,6 +70,9 @@ fn pools(engine: Engine) -> Vec<Case> {
             Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)
                 .closing(),
         );
+        if families::has_images(engine) && keys == U64 {
+            cases.extend(images(engine));
+        }
         if engine.most_value_words() < 14 {
             continue; // Too many keys fill a pool; the long ones below do it.
         }
@@ -171,6 +174,26 @@ fn keys_with_room(
         index.apply(&Operation::Insert(key, value)).is_ok()
     };
     (1..end).take_while(insert).count() as u64
+}
+
+/// Images of inner nodes: stored, taken, of a tree that has not changed or has, in the same memory
+/// or in more.
+fn images(engine: Engine) -> impl Iterator<Item = Case> {
+    let scripts = [
+        ("the first", "close\nopen\ninsert 5 5\nremove 40\n".to_owned()),
+        ("the first of one leaf", "close\n".to_owned()),
+        ("the second, in the same memory", "reopen\nexplore\nupdate 10 2\nclose\n".to_owned()),
+        ("of more leaves", format!("reopen\nexplore\n{}close\n", inserts([15, 25, 35, 45, 55]))),
+        ("of fewer leaves", format!("reopen\nexplore\n{}close\n", removes([40, 50, 60]))),
+        ("closed twice", "explore\nclose\nopen\nclose\n".to_owned()),
+    ];
+    scripts.into_iter().map(move |(name, script)| {
+        let keys = if name.ends_with("one leaf") { 10..11 } else { 1..7 };
+        let explored = if script.contains("explore") { "" } else { "explore\n" };
+        let script = inserts(keys.map(|i| i * 10)) + explored + &script;
+        let case = Case::scripted(&format!("image, {name}"), engine, Index, U64, 1, &script);
+        if script.ends_with("close\n") { case.closing() } else { case }
+    })
 }
 
 /// Which ascending key of 14 words makes the smallest pool grow.

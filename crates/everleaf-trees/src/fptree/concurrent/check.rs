@@ -10,6 +10,7 @@ use everleaf_pool::Audit;
 use super::ConcurrentFpTree;
 use crate::fptree::check::{Child, check_dead_slots, check_leaf};
 use crate::fptree::layout::{LEAVES, Shape, WorkerLogs};
+use crate::support::image;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -23,6 +24,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             let next = children.get(i + 1).and_then(|next| next.separator.as_ref());
             check_leaf::<K, M, S>(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
+        image::reach(&self.pool, audit);
         if report.keys != self.keys() {
             report.violations.push(format!(
                 "I10: {} slots are live, {} keys were counted",

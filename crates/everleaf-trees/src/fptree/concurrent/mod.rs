@@ -98,6 +98,7 @@
 //!   having let go of it.
 
 mod check;
+mod close;
 mod insert;
 mod link;
 mod nodes;
@@ -117,15 +118,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    LinkSteps, Links, Visit,
+    InnerFrom, LinkSteps, Links, Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, Workers};
+use everleaf_pool::{Audit, Pool, Seal, Workers};
 
 use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
 use super::link::links_of;
 use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
 use nodes::SharedNodes;
@@ -145,6 +147,7 @@ pub struct ConcurrentFpTree<K: TreeKey, M: Media, S: Shape> {
     inner: SharedNodes<K>,
     locks: VersionLocks,
     shape: S,
+    parameters: Parameters,
     /// Whether descents and changes of inner nodes are transactions.
     transactional: bool,
     concurrency: Concurrency,
@@ -154,6 +157,7 @@ pub struct ConcurrentFpTree<K: TreeKey, M: Media, S: Shape> {
     /// Keys that were there when it was opened; what came and went since is counted beside the
     /// locks.
     keys_found: u64,
+    inner_from: InnerFrom,
     /// Leaves in the tree.
     leaves: AtomicU64,
     /// Searches that began again in a leaf.
@@ -315,6 +319,7 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
                 transactions: self.inner.transaction_counts(),
             },
             concurrency: self.concurrency,
+            inner_from: self.inner_from,
             ..IndexStatistics::default()
         }
     }
@@ -326,5 +331,9 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
 
     fn contract(&self) -> Contract {
         Contract::Strict
+    }
+
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
+        self.store_image()
     }
 }

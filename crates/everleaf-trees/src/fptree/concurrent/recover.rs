@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{Concurrency, IndexError};
+use everleaf_index::{Concurrency, IndexError, InnerFrom, NoImage};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 
@@ -29,20 +29,22 @@ use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, WORKERS, log_of};
 use crate::engine::Opening;
 use crate::fptree::build::{self, NodeBuild};
-use crate::fptree::inner::Building;
+use crate::fptree::inner::{Building, InnerNodes};
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
 use crate::fptree::sample_sort::PartitionedLeaves;
 use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
+use crate::support::image::{self, NO_LEAF};
 use crate::support::key::TreeKey;
 use crate::support::parallel::in_two_stages;
+use crate::support::parameters::Parameters;
 use crate::support::version_locks::VersionLocks;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of
-    /// byte-string keys need no look.
+    /// byte-string keys need no look, and no leaf where an image of the inner nodes is taken.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
@@ -50,54 +52,22 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
-        inner_keys: u64,
-        Opening { shutdown, threads, transactions }: Opening,
+        parameters: Parameters,
+        opening: Opening,
     ) -> Result<Self, IndexError> {
         let workers = Workers::new(Arc::clone(pool), WORKERS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
-        let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
-        let splitters = pass.splitters::<K>(|places| pool.sample_nodes(LEAVES, places));
-        let nodes = Building::begin(inner_keys, pool.media().dram())?;
-        let between = |parts| {
-            let survey = Survey::<K>::of_all(parts)?;
-            for stray in &survey.strays {
-                remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+        let (found, inner_from) = match in_image(pool, parameters, &opening)? {
+            Ok(found) => (found, InnerFrom::Image),
+            Err(why) => {
+                let found = in_leaves(pool, &mut worker, shape, parameters, opening)?;
+                (found, InnerFrom::Leaves(why))
             }
-            for offset in &survey.free {
-                free_leaf::<K, M, S>(
-                    &mut worker,
-                    Leaf::at(pool.media().region(), *offset, shape)?,
-                    *offset,
-                )?;
-            }
-            let leaves = PartitionedLeaves::of(survey.leaves, splitters.buckets(), inner_keys);
-            let leftmost = match leaves.leftmost(pool) {
-                Some(leftmost) => leftmost,
-                None => first_leaf::<K, M, S>(&mut worker, shape)?,
-            };
-            let count = leaves.len();
-            Ok::<_, IndexError>((
-                NodeBuild::begin(&nodes, leaves, leftmost)?,
-                leftmost,
-                count,
-                survey.keys,
-            ))
         };
-        let ((_, leftmost, leaves, keys_found), built) = in_two_stages(
-            pass.threads,
-            || look(&pass, &splitters, &nodes),
-            between,
-            |(build, ..)| build.work(pool),
-        )?;
-        let inner = build::end(nodes, built)?;
-        lower_to_minimum::<K, M, S>(
-            pool,
-            &mut worker,
-            Leaf::at(pool.media().region(), leftmost, shape)?,
-        )?;
         drop(worker);
-        let transactions = TransactionalMemory::new(transactions, pool.media().rtm());
+        let Found { inner, leftmost, leaves, keys } = found;
+        let transactions = TransactionalMemory::new(opening.transactions, pool.media().rtm());
         let transactional = transactions.is_on();
         let concurrency = match (transactional, transactions.is_simulated()) {
             (false, _) => Concurrency::VersionLocks,
@@ -110,14 +80,81 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             inner: SharedNodes::new(inner, transactions),
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
             shape,
+            parameters,
             transactional,
             concurrency,
             leftmost,
-            keys_found,
+            keys_found: keys,
+            inner_from,
             leaves: AtomicU64::new(leaves.max(1) as u64),
             restarts: CachePadded::default(),
         })
     }
+}
+
+/// What the pool holds of a tree.
+struct Found<K: TreeKey> {
+    inner: InnerNodes<K>,
+    leftmost: u64,
+    leaves: usize,
+    keys: u64,
+}
+
+/// By the image that the close before has stored; or why that is not taken.
+fn in_image<K: TreeKey, M: Media>(
+    pool: &Pool<M>,
+    parameters: Parameters,
+    opening: &Opening,
+) -> Result<Result<Found<K>, NoImage>, IndexError> {
+    let image = match image::read::<K, M>(pool, opening, parameters) {
+        Ok(image) => image,
+        Err(why) => return Ok(Err(why)),
+    };
+    if !image.leads_to::<LeafHead>(pool) {
+        return Ok(Err(NoImage::Damaged(NO_LEAF)));
+    }
+    let (inner, leftmost) = build::from_image(pool, &image, parameters.inner_keys)?;
+    Ok(Ok(Found { inner, leftmost, leaves: image.leaves(), keys: image.keys }))
+}
+
+/// By the heads of all leaves.
+fn in_leaves<K: TreeKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    shape: S,
+    Parameters { inner_keys, .. }: Parameters,
+    Opening { shutdown, threads, .. }: Opening,
+) -> Result<Found<K>, IndexError> {
+    let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+    let splitters = pass.splitters::<K>(|places| pool.sample_nodes(LEAVES, places));
+    let nodes = Building::begin(inner_keys, pool.media().dram())?;
+    let between = |parts| {
+        let survey = Survey::<K>::of_all(parts)?;
+        for stray in &survey.strays {
+            remove_stray::<K, M, S>(pool, worker, shape, stray)?;
+        }
+        for offset in &survey.free {
+            let leaf = Leaf::at(pool.media().region(), *offset, shape)?;
+            free_leaf::<K, M, S>(worker, leaf, *offset)?;
+        }
+        let leaves = PartitionedLeaves::of(survey.leaves, splitters.buckets(), inner_keys);
+        let leftmost = match leaves.leftmost(pool) {
+            Some(leftmost) => leftmost,
+            None => first_leaf::<K, M, S>(worker, shape)?,
+        };
+        let (keys, count) = (survey.keys, leaves.len());
+        Ok::<_, IndexError>((NodeBuild::begin(&nodes, leaves, leftmost)?, leftmost, count, keys))
+    };
+    let ((_, leftmost, leaves, keys), built) = in_two_stages(
+        pass.threads,
+        || look(&pass, &splitters, &nodes),
+        between,
+        |(build, ..)| build.work(pool),
+    )?;
+    let inner = build::end(nodes, built)?;
+    let first = Leaf::at(pool.media().region(), leftmost, shape)?;
+    lower_to_minimum::<K, M, S>(pool, worker, first)?;
+    Ok(Found { inner, leftmost, leaves, keys })
 }
 
 /// Ends what the workers' logs speak of.

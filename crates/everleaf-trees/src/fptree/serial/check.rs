@@ -8,6 +8,7 @@ use super::FpTree;
 use crate::fptree::check::{Child, check_dead_slots, check_leaf};
 use crate::fptree::layout::{LEAVES, Shape, SplitLog};
 use crate::support::groups::leaves_of;
+use crate::support::image;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -21,6 +22,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             let next = children.get(i + 1).and_then(|next| next.separator.as_ref());
             check_leaf(&self.pool, self.shape, child, next, audit, &mut report)?;
         }
+        image::reach(&self.pool, audit);
         if report.keys != self.keys {
             report.violations.push(format!(
                 "I10: {} slots are live, {} keys were counted",

@@ -3,9 +3,10 @@
 //!
 //! # Map of the files
 //! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (an operation
-//! each) · `recover` (crash states and opening) · `check` (I1 to I10).
+//! each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1 to I10).
 
 mod check;
+mod close;
 mod groups;
 mod insert;
 mod link;
@@ -20,16 +21,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{
-    CheckReport, Direction, IndexError, IndexStatistics, LinkSteps, Links, SerialIndex, Visit,
+    CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, SerialIndex,
+    Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, Worker};
+use everleaf_pool::{Audit, Pool, Seal, Worker};
 
 use super::inner::InnerNodes;
 use super::layout::Shape;
 use super::link::links_of;
 use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
 
 /// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`](super::create)
 /// and [`open`](super::open) put it behind a lock.
@@ -39,10 +42,12 @@ pub struct FpTree<K: TreeKey, M: Media, S: Shape> {
     inner: InnerNodes<K>,
     groups: Groups,
     shape: S,
+    parameters: Parameters,
     /// The leaf that takes all keys below the second leaf's bound; it stays in the tree when it is
     /// empty.
     leftmost: u64,
     keys: u64,
+    inner_from: InnerFrom,
 }
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
@@ -161,11 +166,16 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
                 + size_of::<Self>() as u64,
+            inner_from: self.inner_from,
             ..IndexStatistics::default()
         }
     }
 
     fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
         self.check_all(audit)
+    }
+
+    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+        self.store_image()
     }
 }

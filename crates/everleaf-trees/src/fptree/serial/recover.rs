@@ -16,13 +16,14 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, InnerFrom, NoImage};
 use everleaf_pmem::{Media, PPtr, site};
-use everleaf_pool::{Pool, Run, Shutdown};
+use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::{FpTree, groups};
+use crate::engine::Opening;
 use crate::fptree::build::{self, NodeBuild};
-use crate::fptree::inner::Building;
+use crate::fptree::inner::{Building, InnerNodes};
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, SplitLog};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
@@ -30,13 +31,14 @@ use crate::fptree::sample_sort::PartitionedLeaves;
 use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, threads_for};
 use crate::support::groups::{Group, Groups, leaves_of};
+use crate::support::image::{self, NO_LEAF};
 use crate::support::key::TreeKey;
 use crate::support::parallel::in_two_stages;
+use crate::support::parameters::Parameters;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Opens what the pool holds; an empty tree if it is fresh. After a clean shutdown the slots of
-    /// byte-string keys need no look. `threads`: how many look at leaves; none: as many as there
-    /// are processors for that much work.
+    /// byte-string keys need no look, and no leaf where an image of the inner nodes is taken.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
@@ -44,56 +46,95 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: S,
-        inner_keys: u64,
-        group_bytes: u64,
-        shutdown: Shutdown,
-        threads: Option<usize>,
+        parameters: Parameters,
+        opening: Opening,
     ) -> Result<Self, IndexError> {
         let mut worker = pool.worker()?;
         let runs = pool.runs(LEAVES)?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
-        let pass = pass(pool, &runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
-        let splitters = pass.splitters::<K>(|places| sample_leaves(&runs, shape, places));
-        let nodes = Building::begin(inner_keys, pool.media().dram())?;
-        let between = |parts| {
-            let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
-            for stray in &strays {
-                remove_stray::<K, M, S>(pool, &mut worker, shape, stray)?;
+        let (found, inner_from) = match in_image(pool, &runs, shape, parameters, &opening)? {
+            Ok(found) => (found, InnerFrom::Image),
+            Err(why) => {
+                let found = in_leaves(pool, &mut worker, &runs, shape, parameters, opening)?;
+                (found, InnerFrom::Leaves(why))
             }
-            let used = |run: &Run| {
-                let before = |offset| free.partition_point(|leaf| *leaf < offset);
-                run.bytes / shape.leaf_bytes()
-                    - (before(run.offset + run.bytes) - before(run.offset)) as u64
-            };
-            let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
-            free.reverse(); // The stack gives the lowest first.
-            let mut groups = Groups::new(LEAVES, groups, free, shape.leaf_bytes(), group_bytes);
-            let leaves = PartitionedLeaves::of(leaves, splitters.buckets(), inner_keys);
-            let leftmost = match leaves.leftmost(pool) {
-                Some(leftmost) => leftmost,
-                None => groups::take::<K, M, S>(&mut groups, &mut worker, shape)?,
-            };
-            Ok::<_, IndexError>((
-                NodeBuild::begin(&nodes, leaves, leftmost)?,
-                leftmost,
-                groups,
-                keys,
-            ))
         };
-        let ((_, leftmost, groups, keys), built) = in_two_stages(
-            pass.threads,
-            || look(&pass, &splitters, &nodes),
-            between,
-            |(build, ..)| build.work(pool),
-        )?;
-        let inner = build::end(nodes, built)?;
-        lower_to_minimum::<K, M, S>(
-            pool,
-            &mut worker,
-            Leaf::at(pool.media().region(), leftmost, shape)?,
-        )?;
-        Ok(Self { pool: Arc::clone(pool), worker, inner, groups, shape, leftmost, keys })
+        let (pool, Found { inner, groups, leftmost, keys }) = (Arc::clone(pool), found);
+        Ok(Self { pool, worker, inner, groups, shape, parameters, leftmost, keys, inner_from })
     }
+}
+
+/// What the pool holds of a tree.
+struct Found<K: TreeKey> {
+    inner: InnerNodes<K>,
+    groups: Groups,
+    leftmost: u64,
+    keys: u64,
+}
+
+/// By the image that the close before has stored; or why that is not taken.
+fn in_image<K: TreeKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    runs: &[Run],
+    shape: S,
+    parameters: Parameters,
+    opening: &Opening,
+) -> Result<Result<Found<K>, NoImage>, IndexError> {
+    let image = match image::read::<K, M>(pool, opening, parameters) {
+        Ok(image) => image,
+        Err(why) => return Ok(Err(why)),
+    };
+    let (leaf_bytes, group_bytes) = (shape.leaf_bytes(), parameters.group_bytes);
+    let leaves = image.entries().map(|(_, leaf)| leaf);
+    let Some(groups) = Groups::around(LEAVES, runs, leaves, leaf_bytes, group_bytes) else {
+        return Ok(Err(NoImage::Damaged(NO_LEAF)));
+    };
+    let (inner, leftmost) = build::from_image(pool, &image, parameters.inner_keys)?;
+    Ok(Ok(Found { inner, groups, leftmost, keys: image.keys }))
+}
+
+/// By the heads of all leaves.
+fn in_leaves<K: TreeKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    runs: &[Run],
+    shape: S,
+    Parameters { inner_keys, group_bytes, .. }: Parameters,
+    Opening { shutdown, threads, .. }: Opening,
+) -> Result<Found<K>, IndexError> {
+    let pass = pass(pool, runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
+    let splitters = pass.splitters::<K>(|places| sample_leaves(runs, shape, places));
+    let nodes = Building::begin(inner_keys, pool.media().dram())?;
+    let between = |parts| {
+        let Survey { leaves, mut free, strays, keys } = Survey::<K>::of_all(parts)?;
+        for stray in &strays {
+            remove_stray::<K, M, S>(pool, worker, shape, stray)?;
+        }
+        let used = |run: &Run| {
+            let before = |offset| free.partition_point(|leaf| *leaf < offset);
+            run.bytes / shape.leaf_bytes()
+                - (before(run.offset + run.bytes) - before(run.offset)) as u64
+        };
+        let groups = runs.iter().map(|run| Group { run: *run, used: used(run) }).collect();
+        free.reverse(); // The stack gives the lowest first.
+        let mut groups = Groups::new(LEAVES, groups, free, shape.leaf_bytes(), group_bytes);
+        let leaves = PartitionedLeaves::of(leaves, splitters.buckets(), inner_keys);
+        let leftmost = match leaves.leftmost(pool) {
+            Some(leftmost) => leftmost,
+            None => groups::take::<K, M, S>(&mut groups, worker, shape)?,
+        };
+        Ok::<_, IndexError>((NodeBuild::begin(&nodes, leaves, leftmost)?, leftmost, groups, keys))
+    };
+    let ((_, leftmost, groups, keys), built) = in_two_stages(
+        pass.threads,
+        || look(&pass, &splitters, &nodes),
+        between,
+        |(build, ..)| build.work(pool),
+    )?;
+    let inner = build::end(nodes, built)?;
+    let first = Leaf::at(pool.media().region(), leftmost, shape)?;
+    lower_to_minimum::<K, M, S>(pool, worker, first)?;
+    Ok(Found { inner, groups, leftmost, keys })
 }
 
 /// The leaf that a logged pointer leads to: it must be one of a run's.

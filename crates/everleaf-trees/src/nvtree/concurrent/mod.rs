@@ -66,6 +66,7 @@
 
 mod change;
 mod check;
+mod close;
 mod link;
 mod parents;
 mod recover;
@@ -84,15 +85,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    LinkSteps, Links, Visit,
+    InnerFrom, LinkSteps, Links, Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool};
+use everleaf_pool::{Audit, Pool, Seal};
 use parking_lot::Mutex;
 
 use super::layout::Shape;
 use super::steps::Alone;
 use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
 use parents::Parents;
@@ -115,6 +117,8 @@ pub(super) struct ConcurrentNvTree<K: TreeKey, M: Media> {
     locks: VersionLocks,
     stock: Stock<M>,
     shape: Shape,
+    parameters: Parameters,
+    inner_from: InnerFrom,
     /// Keys that were there when it was opened; what came and went since is counted beside the
     /// latches.
     keys_found: u64,
@@ -281,6 +285,7 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,
+            inner_from: self.inner_from,
             ..IndexStatistics::default()
         }
     }
@@ -292,5 +297,9 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
 
     fn contract(&self) -> Contract {
         Contract::Strict
+    }
+
+    fn close(&self) -> Result<Option<Seal>, IndexError> {
+        self.store_image()
     }
 }

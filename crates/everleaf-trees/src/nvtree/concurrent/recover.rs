@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, InnerFrom};
 use everleaf_pmem::Media;
-use everleaf_pool::{Pool, Shutdown, Workers};
+use everleaf_pool::{Pool, Workers};
 
 use super::parents::Parents;
 use super::stock::Stock;
 use super::{ConcurrentNvTree, LOCKS, WORKERS};
+use crate::engine::Opening;
 use crate::nvtree::layout::Shape;
 use crate::nvtree::recover::Leaves;
 use crate::support::key::TreeKey;
@@ -24,27 +25,40 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         pool: &Arc<Pool<M>>,
         shape: Shape,
         parameters: Parameters,
-        shutdown: Shutdown,
+        opening: Opening,
         locks: usize,
     ) -> Result<Self, IndexError> {
         let workers = Workers::new(Arc::clone(pool), WORKERS);
         let mut worker = workers.lease()?;
-        let found = Leaves::find::<K, M>(pool, &mut worker, shape, parameters, shutdown)?;
+        let (fanout, dram) = (parameters.inner_keys as usize, pool.media().dram());
+        let (parents, groups, keys_found, inner_from) =
+            match Leaves::in_image::<K, M>(pool, &opening, shape, parameters)? {
+                Ok((image, groups)) => {
+                    let parents = Parents::build(fanout, dram, image.entries().map(Ok))?;
+                    (parents, groups, image.keys, InnerFrom::Image)
+                }
+                Err(why) => {
+                    let Opening { shutdown, .. } = opening;
+                    let found =
+                        Leaves::find::<K, M>(pool, &mut worker, shape, parameters, shutdown)?;
+                    let bounds = found.bounds::<K, M>(pool, shape).map(|bound| {
+                        let (bound, leaf) = bound?;
+                        Ok((K::word(K::borrow(&bound), 0), leaf))
+                    });
+                    let parents = Parents::build(fanout, dram, bounds)?;
+                    (parents, found.groups, found.keys, InnerFrom::Leaves(why))
+                }
+            };
         drop(worker);
-        let bounds = found.bounds::<K, M>(pool, shape).map(|bound| {
-            let (bound, leaf) = bound?;
-            Ok((K::word(K::borrow(&bound), 0), leaf))
-        });
-        let fanout = parameters.inner_keys as usize;
-        let parents = Parents::build(fanout, pool.media().dram(), bounds)?;
-        let Leaves { groups, keys, .. } = found;
         Ok(Self {
             pool: Arc::clone(pool),
             parents,
             locks: VersionLocks::new(locks.min(LOCKS)).map_err(everleaf_pool::PoolError::Map)?,
             stock: Stock::new(workers, shape, groups),
             shape,
-            keys_found: keys,
+            parameters,
+            keys_found,
+            inner_from,
             patience: Default::default(),
             restarts: Default::default(),
             keys: Default::default(),

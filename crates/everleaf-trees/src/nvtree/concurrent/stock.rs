@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
-use everleaf_pool::{Pins, PoolError, Worker, Workers};
+use everleaf_pool::{Lease, Pins, PoolError, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::nvtree::groups;
@@ -56,6 +56,11 @@ impl<M: Media> Stock<M> {
         let limbo = VecDeque::new();
         let state = Mutex::new(State { groups, limbo, makers: 0, most_makers: 1 });
         Self { workers, pins: Pins::default(), shape, state }
+    }
+
+    /// A worker, for one change.
+    pub fn worker(&self) -> Result<Lease<'_, M>, PoolError> {
+        self.workers.lease()
     }
 
     /// Who reads.

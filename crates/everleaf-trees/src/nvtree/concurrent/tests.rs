@@ -25,7 +25,7 @@ type Tree = ConcurrentNvTree<U64Keys, Dram>;
 /// A tree whose leaves share so many latches.
 fn tree(pool: &Arc<Pool<Dram>>, locks: usize) -> Tree {
     let (parameters, shape) = sizes_of(pool).unwrap();
-    Tree::open(pool, shape, parameters, Shutdown::Crash, locks).unwrap()
+    Tree::open(pool, shape, parameters, Shutdown::Crash.into(), locks).unwrap()
 }
 
 /// Calls on keys of this thread, compared with a model; how many keys there are in the end.

@@ -51,8 +51,8 @@ fn tree_with<K: TreeKey>(
     let shape =
         Flexible::<true>::new(parameters.leaf_slots as usize, parameters.value_words as usize)
             .unwrap();
-    let opening = Opening { shutdown: Shutdown::Crash, threads, transactions };
-    Tree::<K>::open(pool, shape, parameters.inner_keys, opening).unwrap()
+    let opening = Opening { threads, transactions, ..Shutdown::Crash.into() };
+    Tree::<K>::open(pool, shape, parameters, opening).unwrap()
 }
 
 /// Without transactions, with those of the processor if it has them, and with simulated ones that

@@ -1,0 +1,35 @@
+//! Closing: the image of the inner nodes.
+
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+
+use everleaf_index::{Direction, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::Seal;
+
+use super::ConcurrentFpTree;
+use crate::fptree::layout::Shape;
+use crate::support::image;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Stores the image of the inner nodes: see `support/image`. No other operation may run
+    /// meanwhile.
+    pub(super) fn store_image(&self) -> Result<Option<Seal>, IndexError> {
+        let (leaves, relax) = (self.leaves.load(Ordering::Relaxed), self.relax());
+        let seek = |from: Bound<K::Ref<'_>>| self.inner.seek(&relax, from, Direction::Forward);
+        let mut next = seek(Bound::Unbounded).map(|first| (0, first));
+        let entries = std::iter::from_fn(|| {
+            let (lower, sought) = next.take()?;
+            if let Some(upper) = sought.bound.as_ref().map(K::borrow) {
+                let beside = self.inner.seek_on(&sought, Direction::Forward);
+                let behind = beside.or_else(|| seek(Bound::Included(upper)));
+                next = behind.map(|behind| (K::word(upper, 0), behind));
+            }
+            Some((lower, sought.child))
+        });
+        let mut worker = self.workers.lease()?;
+        let (pool, keys) = (&self.pool, self.keys());
+        image::write::<K, M>(pool, &mut worker, self.parameters, keys, leaves as usize, entries)
+    }
+}

@@ -1,0 +1,19 @@
+//! Closing: the image of the inner nodes.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::Media;
+use everleaf_pool::Seal;
+
+use super::NvTree;
+use crate::support::image;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media> NvTree<K, M> {
+    /// Stores the image of the inner nodes: see `support/image`.
+    pub(super) fn store_image(&mut self) -> Result<Option<Seal>, IndexError> {
+        let Self { pool, worker, inner, parameters, keys, .. } = self;
+        let places = std::iter::successors(Some(inner.first()), |place| inner.next(*place));
+        let entry = |place| (K::word(K::borrow(&inner.lower_bound(place)), 0), inner.leaf(place));
+        image::write::<K, M>(pool, worker, *parameters, *keys, inner.len(), places.map(entry))
+    }
+}

@@ -1,0 +1,341 @@
+//! The image of inner nodes that live in DRAM: what a clean close stores of them, so that the next
+//! opening reads no leaf. For `u64` keys.
+//!
+//! It is a list of all leaves with their lower bounds, ascending, and the number of keys. Inner
+//! nodes are built from it as they are built from leaves, so neither their layout nor their fanout
+//! is part of it. What is free of the runs of leaves is all that is not in the list.
+//!
+//! # When it is taken
+//! The pool was closed with a [`Seal`] that has the number and the checksum of the image, and the
+//! image is of this pool, of this engine, of these keys and sizes of leaves; its bounds ascend from
+//! the least key. A tree with runs of leaves looks besides whether each leaf is one of theirs, once.
+//! Anything else is reported ([`NoImage`]) and ignored, and the tree is built from its leaves.
+//!
+//! # Order of persistence
+//! ```text
+//! M1  its memory, if there is none or too little: the old is freed, then new is taken, each an
+//!     exchange of what the root `image` leads to (the pool's A1 to A3)
+//!     Crash: the pool is open, so no image is taken. Nothing leaks.
+//! C1  the image: its next number, what it is of, its entries; flush, fence
+//!     Crash: the pool is open; or, closed by a release that knows no image, it has no seal.
+//! C2  the pool is marked closed, C3 COMMIT it gets the seal: see `Pool::close_with`
+//! O1  the next opening to write stores its boot id over the seal, O2 marks the pool open, flushes
+//!     and fences, before its first change
+//!     Crash before O2: closed without a seal, or with half of one, whose number is of no image.
+//! ```
+//! A pool without room is closed without an image. Opening for reading writes nothing.
+//!
+//! The number is one more than that of the image before: half a seal, or one that was put back, is
+//! of another number than the image.
+
+use everleaf_index::{IndexError, NoImage};
+use everleaf_pmem::{LINE, Layout, Media, PCell, PPtr, WORD, persistent, site};
+use everleaf_pool::{
+    Audit, KeyType, Node, NodeKind, Pool, PoolError, RootName, Seal, Shutdown, Worker,
+};
+
+use crate::engine::Opening;
+use crate::support::key::TreeKey;
+use crate::support::parameters::Parameters;
+
+/// The root that leads to it.
+const IMAGE: RootName = RootName::new("image");
+/// Of the kinds of nodes the last: families count theirs from the first.
+const KIND: NodeKind = NodeKind::new(6);
+/// Words of an entry: the lower bound of a leaf, and its offset.
+const ENTRY_WORDS: usize = 2;
+
+persistent! {
+    /// The root `image`.
+    pub struct ImageRoot {
+        /// The memory of the image; null: none.
+        pub image: PCell<PPtr<ImageHead>>,
+        /// Zero.
+        pub _reserved: [PCell; 7],
+    }
+
+    /// How an image begins. Behind it are the entries, two words each: the lower bound of a leaf,
+    /// and its offset.
+    pub struct ImageHead {
+        /// Its number, as the seal has it; from 1 on.
+        pub number: PCell,
+        /// The pool's uuid, the low half first.
+        pub uuid: [PCell; 2],
+        /// Name of the engine, zero padded.
+        pub engine: [PCell; 3],
+        /// 0: u64.
+        pub key_type: PCell,
+        /// Slots of a leaf.
+        pub leaf_slots: PCell,
+        /// Words of a value.
+        pub value_words: PCell,
+        /// Keys in the tree.
+        pub keys: PCell,
+        /// Leaves in the tree.
+        pub leaves: PCell,
+        /// Zero.
+        pub _reserved: [PCell; 5],
+    }
+}
+
+impl Node for ImageHead {
+    const KIND: NodeKind = KIND;
+}
+
+/// What docs/format.md shows of images.
+pub(crate) fn layouts() -> Vec<Layout> {
+    vec![ImageRoot::layout(), ImageHead::layout()]
+}
+
+/// Words before the entries.
+const HEAD_WORDS: usize = size_of::<ImageHead>() / WORD;
+const HEAD_BYTES: u64 = size_of::<ImageHead>() as u64;
+const ENTRY_BYTES: u64 = (ENTRY_WORDS * WORD) as u64;
+/// Words of the head that say what an image is of: from the uuid on.
+const OF_WORDS: usize = 8;
+
+const _: () = {
+    assert!(size_of::<ImageRoot>() == LINE && HEAD_WORDS == 16);
+    assert!(std::mem::offset_of!(ImageHead, uuid) == WORD);
+    assert!(std::mem::offset_of!(ImageHead, keys) == (1 + OF_WORDS) * WORD);
+};
+
+/// An image that is taken.
+pub(crate) struct Image<'p, M: Media> {
+    media: &'p M,
+    entries: &'p [[PCell; ENTRY_WORDS]],
+    /// Keys in the tree.
+    pub keys: u64,
+}
+
+impl<M: Media> Image<'_, M> {
+    /// Whether each entry leads to a node of this type, and none to that of another.
+    pub fn leads_to<T: Node>(&self, pool: &Pool<M>) -> bool {
+        let mut leaves = Lines::none(self.media.region().len());
+        let is_node = |leaf| pool.node(PPtr::<T>::at(leaf)).is_ok();
+        self.entries().all(|(_, leaf)| is_node(leaf) && leaves.add(leaf))
+    }
+
+    /// Leaves in the tree, at least one.
+    pub fn leaves(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The lower bounds of the leaves and their offsets, ascending, from the least key on.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+        self.entries.iter().map(|[bound, leaf]| (self.media.load(bound), self.media.load(leaf)))
+    }
+}
+
+/// A set of lines of a pool, by their offsets.
+pub(crate) struct Lines(Vec<u64>);
+
+impl Lines {
+    /// None of a pool of so many bytes.
+    pub fn none(bytes: u64) -> Self {
+        Self(vec![0; bytes.div_ceil(LINE as u64 * 64) as usize])
+    }
+
+    fn place(offset: u64) -> (usize, u64) {
+        let line = offset / LINE as u64;
+        ((line / 64) as usize, 1 << (line % 64))
+    }
+
+    /// Adds the line of an offset; false if it is outside, or there already.
+    #[inline(always)]
+    pub fn add(&mut self, offset: u64) -> bool {
+        let (word, bit) = Self::place(offset);
+        let Some(word) = self.0.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// Whether the line of an offset is among them.
+    #[inline(always)]
+    pub fn contains(&self, offset: u64) -> bool {
+        let (word, bit) = Self::place(offset);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+}
+
+/// What an image of this pool is of.
+fn subject<M: Media>(pool: &Pool<M>, sizes: Parameters) -> [u64; OF_WORDS] {
+    let (format, uuid) = (pool.format(), pool.uuid());
+    let mut name = [0; 24];
+    name.iter_mut().zip(format.engine.bytes()).for_each(|(place, byte)| *place = byte);
+    let engine = |part| u64::from_le_bytes(std::array::from_fn(|byte| name[part * WORD + byte]));
+    let key_type = u64::from(format.key_type == KeyType::Bytes);
+    let (low, high) = (uuid as u64, (uuid >> 64) as u64);
+    [low, high, engine(0), engine(1), engine(2), key_type, sizes.leaf_slots, sizes.value_words]
+}
+
+/// Stores an image of a tree with so many keys and leaves, durably but for the medium's sync. None
+/// if there are no images of such keys, or there is no room. 1 flush for each line of it, 1 fence;
+/// those of two exchanges where its memory is too small.
+///
+/// # Errors
+/// The pool is damaged.
+pub(crate) fn write<K: TreeKey, M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    sizes: Parameters,
+    keys: u64,
+    leaves: usize,
+    entries: impl Iterator<Item = (u64, u64)>,
+) -> Result<Option<Seal>, IndexError> {
+    let bytes = HEAD_BYTES + leaves as u64 * ENTRY_BYTES;
+    let Some((image, number)) = (!K::RECORDS).then(|| room(pool, worker, bytes)).flatten() else {
+        return Ok(None);
+    };
+    let media = pool.media();
+    let cells = media.region().cells(image.offset(), (bytes as usize) / WORD);
+    let cells = cells.ok_or(IndexError::Corrupt { offset: image.offset(), what: NO_MEMORY })?;
+    let counts = [keys, leaves as u64, 0, 0, 0, 0, 0];
+    let head = [number].into_iter().chain(subject(pool, sizes)).chain(counts);
+    let mut words = head.chain(entries.flat_map(|(bound, leaf)| [bound, leaf]));
+    // C1: all of it. Crash: the pool is open, or has no seal.
+    let mut checksum = Checksum::new();
+    for (cell, word) in cells.iter().zip(&mut words) {
+        media.store(cell, word);
+        checksum.add(word);
+    }
+    let lines = (image.offset()..image.offset() + bytes).step_by(LINE);
+    media.flush_lines(site!("image.C1.body"), lines);
+    media.fence(site!("image.C1.fence"));
+    let is_whole = checksum.words == cells.len() && words.next().is_none();
+    Ok(is_whole.then(|| Seal::new(number, checksum.end())))
+}
+
+/// What is wrong with an entry that leads to something else than a leaf of its own.
+pub(crate) const NO_LEAF: &str = "it leads to what is no leaf, or to one twice";
+const NO_MEMORY: &str = "the memory of the image is outside the pool";
+
+/// Memory for an image of so many bytes, and its number; none where there is no room, or what leads
+/// to it is damaged: the audit tells of that.
+fn room<M: Media>(
+    pool: &Pool<M>,
+    worker: &mut Worker<M>,
+    bytes: u64,
+) -> Option<(PPtr<ImageHead>, u64)> {
+    worker.create_root::<ImageRoot>(IMAGE).ok()?;
+    let root = pool.root::<ImageRoot>(IMAGE).ok()?;
+    let image = pool.media().load(&root.image);
+    let last = pool.node(image).map_or(0, |head| pool.media().load(&head.number));
+    let number = last % (Seal::NUMBERS - 1) + 1;
+    let is_large_enough = !image.is_null() && pool.node_bytes(image).ok()? >= bytes;
+    if !is_large_enough {
+        // M1.
+        worker.free_from(&root.image).ok()?;
+        worker.alloc_sized_node_into(&root.image, bytes).ok()?;
+    }
+    Some((pool.media().load(&root.image), number))
+}
+
+/// The image that the close before has stored, if it is to be taken.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn read<'p, K: TreeKey, M: Media>(
+    pool: &'p Pool<M>,
+    opening: &Opening,
+    sizes: Parameters,
+) -> Result<Image<'p, M>, NoImage> {
+    if K::RECORDS {
+        return Err(NoImage::Bytes);
+    }
+    if opening.shutdown == Shutdown::Crash {
+        return Err(NoImage::Crash);
+    }
+    let seal = opening.seal.ok_or(NoImage::None)?;
+    let media = pool.media();
+    let lost = |_: PoolError| NoImage::Damaged("nothing leads to it");
+    let image = media.load(&pool.root::<ImageRoot>(IMAGE).map_err(lost)?.image);
+    let (head, bytes) = (pool.node(image).map_err(lost)?, pool.node_bytes(image).map_err(lost)?);
+    if media.load(&head.number) != seal.number() {
+        return Err(NoImage::Stale);
+    }
+    let leaves = media.load(&head.leaves);
+    if leaves == 0 || leaves > (bytes - HEAD_BYTES) / ENTRY_BYTES {
+        return Err(NoImage::Damaged("it is longer than its memory, or empty"));
+    }
+    let words = HEAD_WORDS + leaves as usize * ENTRY_WORDS;
+    let cells = media.region().cells(image.offset(), words).ok_or(NoImage::Damaged(NO_MEMORY))?;
+    let mut checksum = Checksum::new();
+    cells.iter().for_each(|cell| checksum.add(media.load(cell)));
+    if checksum.end() != seal.checksum() {
+        return Err(NoImage::Damaged("its checksum is wrong"));
+    }
+    compare(std::array::from_fn(|at| media.load(&cells[1 + at])), subject(pool, sizes))?;
+    let (head_cells, entries) = cells.split_at(HEAD_WORDS);
+    let keys = media.load(&head.keys);
+    debug_assert!(head_cells.len() == HEAD_WORDS);
+    let image = Image { media, entries: entries.as_chunks().0, keys };
+    let ascend = image.entries().is_sorted_by(|(before, _), (bound, _)| before < bound);
+    if image.entries().next().is_none_or(|(least, _)| least != 0) || !ascend {
+        return Err(NoImage::Damaged("the lower bounds of leaves do not ascend"));
+    }
+    let end = media.region().len();
+    let is_inside = |leaf: u64| leaf < end && leaf.is_multiple_of(LINE as u64);
+    if !image.entries().all(|(_, leaf)| is_inside(leaf)) {
+        return Err(NoImage::Damaged("it leads out of the pool"));
+    }
+    Ok(image)
+}
+
+/// Whether what an image is of is what it should be of.
+fn compare(found: [u64; OF_WORDS], expected: [u64; OF_WORDS]) -> Result<(), NoImage> {
+    for (words, what) in [
+        (0..2, "another pool"),
+        (2..5, "another engine"),
+        (5..6, "another kind of keys"),
+        (6..8, "leaves of other sizes"),
+    ] {
+        if found[words.clone()] != expected[words] {
+            return Err(NoImage::Foreign(what));
+        }
+    }
+    Ok(())
+}
+
+/// Tells an audit of the memory of the image.
+pub(crate) fn reach<M: Media>(pool: &Pool<M>, audit: &mut Audit) {
+    let Ok(root) = pool.root::<ImageRoot>(IMAGE) else { return };
+    let image = pool.media().load(&root.image);
+    if !image.is_null() {
+        audit.reach(image.offset());
+    }
+}
+
+/// Words of which a checksum is taken at a time.
+const STAGED: usize = 512;
+
+/// CRC-32C of words, for which processors have an instruction.
+struct Checksum {
+    staged: [u8; STAGED * WORD],
+    sum: u32,
+    words: usize,
+}
+
+impl Checksum {
+    fn new() -> Self {
+        Self { staged: [0; STAGED * WORD], sum: 0, words: 0 }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        let at = self.words % STAGED * WORD;
+        self.staged[at..at + WORD].copy_from_slice(&word.to_le_bytes());
+        self.words += 1;
+        if self.words.is_multiple_of(STAGED) {
+            self.sum = crc32c::crc32c_append(self.sum, &self.staged);
+        }
+    }
+
+    fn end(&self) -> u32 {
+        crc32c::crc32c_append(self.sum, &self.staged[..self.words % STAGED * WORD])
+    }
+}
+
+#[cfg(test)]
+mod tests;
