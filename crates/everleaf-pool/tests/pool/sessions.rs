@@ -365,6 +365,7 @@ fn a_seal_is_what_the_next_opening_finds_and_no_other() {
     let (pool, found) = opened(&path).unwrap();
     assert_eq!((found.seal, found.shutdown), (None, Shutdown::Crash));
     pool.close().unwrap();
+    drop(pool);
     assert_eq!(opened(&path).unwrap().1.seal, None, "closed without one");
 }
 
