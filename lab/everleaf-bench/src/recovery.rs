@@ -70,7 +70,8 @@ pub struct Recovery {
 /// use everleaf_bench::{MicroOptions, RecoveryOptions, run_recovery};
 ///
 /// let micro = MicroOptions { engine: "fptree-c".into(), keys: 1000, ..MicroOptions::default() };
-/// let options = RecoveryOptions { threads: vec![1, 2], rounds: 3, clean: false, image: true, micro };
+/// let (threads, rounds, clean, image) = (vec![1, 2], 3, false, true);
+/// let options = RecoveryOptions { threads, rounds, clean, image, micro };
 /// let rows = run_recovery(&options)?;
 /// assert_eq!((rows.len(), rows[1].threads), (2, 2));
 /// # Ok::<(), everleaf_bench::BenchError>(())

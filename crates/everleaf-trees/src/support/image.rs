@@ -8,8 +8,8 @@
 //! # When it is taken
 //! The pool was closed with a [`Seal`] that has the number and the checksum of the image, and the
 //! image is of this pool, of this engine, of these keys and sizes of leaves; its bounds ascend from
-//! the least key. A tree with runs of leaves looks besides whether each leaf is one of theirs, once.
-//! Anything else is reported ([`NoImage`]) and ignored, and the tree is built from its leaves.
+//! the least key; each entry leads to a leaf, and no two to the same one. Anything else is reported
+//! ([`NoImage`]) and ignored, and the tree is built from its leaves.
 //!
 //! # Order of persistence
 //! ```text

@@ -3,7 +3,8 @@
 //!
 //! # Map of the files
 //! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (an operation
-//! each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1 to I10).
+//! each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1
+//! to I10).
 
 mod check;
 mod close;
