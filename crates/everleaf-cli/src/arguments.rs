@@ -35,6 +35,9 @@ pub struct EngineParameters {
     /// Bytes of a group of leaves, which are allocated together.
     #[arg(long, value_name = "S", value_parser = parse_size)]
     group_bytes: Option<u64>,
+    /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
+    #[arg(long)]
+    log_ranges: bool,
 }
 
 impl From<EngineParameters> for everleaf::EngineParameters {
@@ -43,6 +46,7 @@ impl From<EngineParameters> for everleaf::EngineParameters {
             leaf_slots: given.leaf_slots,
             inner_keys: given.inner_keys,
             group_bytes: given.group_bytes,
+            log_ranges: given.log_ranges,
             ..Self::default()
         }
     }

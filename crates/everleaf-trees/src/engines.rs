@@ -12,7 +12,7 @@ use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array}
 use crate::support::image;
 use crate::support::key::TreeKey;
 use crate::support::parameters::EngineParameters;
-use crate::{clftree, fptree, masstree, nvtree, sorted};
+use crate::{clftree, fptree, lcbtree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -232,6 +232,18 @@ engines! {
             least_leaf_slots: clftree::engine::ENCODED_SLOTS,
             slots_of_bytes: clftree::engine::encoded_slots_of,
         }
+        /// LCB+Tree: an ordinary B+-tree in persistent memory with a redo log: `u64` keys only.
+        LcbTree = lcbtree::Variant, {
+            name: "lcbtree",
+            residence: Residence::Pool,
+            parameters: lcbtree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: false,
+            most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: lcbtree::engine::slots_of,
+        }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
             name: "circtree",
@@ -348,7 +360,8 @@ engines! {
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
     let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
-    [families.concat(), clftree::layouts(), masstree::layouts(), image::layouts()].concat()
+    let more = [clftree::layouts(), lcbtree::layouts(), masstree::layouts(), image::layouts()];
+    [families.concat(), more.concat()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.
@@ -545,9 +558,9 @@ mod tests {
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
             fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
-            clftree-encoded, clftree-shadow, clftree-encoded-shadow, circtree, \
-            circtree-ls, fastfair, masstree, masstree-logging";
-        for name in ["bogus", "lcbtree", "stx"] {
+            clftree-encoded, clftree-shadow, clftree-encoded-shadow, lcbtree, \
+            circtree, circtree-ls, fastfair, masstree, masstree-logging";
+        for name in ["bogus", "cdds", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
         }

@@ -7,6 +7,7 @@ pub mod clftree;
 mod engine;
 mod engines;
 pub mod fptree;
+pub mod lcbtree;
 pub mod masstree;
 pub mod nvtree;
 pub mod sorted;

@@ -173,6 +173,8 @@ pub struct MicroOptions {
     pub leaf_slots: Option<u32>,
     /// Whether as much is flushed as in the engine's paper.
     pub paper_order: bool,
+    /// Whether a redo log has ranges and not whole nodes, where the engine offers it.
+    pub log_ranges: bool,
     /// Keys of an inner node; none is the engine's default.
     pub inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
@@ -224,6 +226,7 @@ impl Default for MicroOptions {
             node_bytes: None,
             leaf_slots: None,
             paper_order: false,
+            log_ranges: false,
             inner_keys: None,
             value_words: 1,
             value_bytes: None,

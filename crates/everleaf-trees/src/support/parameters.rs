@@ -22,6 +22,8 @@ pub struct EngineParameters {
     pub atomic_line: bool,
     /// Whether as much is flushed as in the engine's paper, for comparisons with its numbers.
     pub paper_order: bool,
+    /// Whether a redo log has the ranges of a node that change, and not the whole node.
+    pub log_ranges: bool,
 }
 
 impl EngineParameters {
@@ -36,6 +38,8 @@ impl EngineParameters {
     pub const ASSUME: &'static str = "assume";
     /// Name of [`paper_order`](Self::paper_order).
     pub const PAPER_ORDER: &'static str = "paper-order";
+    /// Name of [`log_ranges`](Self::log_ranges).
+    pub const LOG_RANGES: &'static str = "log-ranges";
 
     /// Sets the entries in a leaf.
     #[must_use]
@@ -72,6 +76,13 @@ impl EngineParameters {
         self
     }
 
+    /// Lets the log have ranges.
+    #[must_use]
+    pub fn log_ranges(mut self, log_ranges: bool) -> Self {
+        self.log_ranges = log_ranges;
+        self
+    }
+
     /// The names of those that are set.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
         [
@@ -80,6 +91,7 @@ impl EngineParameters {
             (Self::GROUP_BYTES, self.group_bytes.is_some()),
             (Self::ASSUME, self.atomic_line),
             (Self::PAPER_ORDER, self.paper_order),
+            (Self::LOG_RANGES, self.log_ranges),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))

@@ -8,9 +8,10 @@
 //!
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
-//! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `ycsb` (those made of
-//! YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else `plot_missing`) · `table`
-//! (text) · `evidence` (all that the papers show, and what shows it here).
+//! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `nvtree_flushes` · `ycsb`
+//! (those made of YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else
+//! `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what shows it
+//! here).
 
 mod axis;
 mod catalogue;
@@ -20,6 +21,7 @@ mod clfb_encodings;
 mod clfb_heap;
 mod clfb_writes;
 mod evidence;
+mod nvtree_flushes;
 #[cfg(feature = "plots")]
 mod plot;
 #[cfg(not(feature = "plots"))]

@@ -136,6 +136,7 @@ impl Session {
         let mut parameters = EngineParameters::default();
         (parameters.leaf_slots, parameters.inner_keys) = (plan.leaf_slots()?, options.inner_keys);
         parameters.paper_order = options.paper_order;
+        parameters.log_ranges = options.log_ranges;
         match plan.subject {
             // No pool is made of it, so it has no format: only its parameters are looked at.
             Subject::Index(engine) if !engine.is_available() && !engine.is_volatile_twin() => {

@@ -14,8 +14,8 @@ pub struct Subject {
     /// Operations of each phase, or keys of the index.
     #[arg(long, value_name = "N")]
     keys: u64,
-    /// Bytes of a node's entry array, 16 for each entry of a pair of u64, 24 in NV-Trees; of
-    /// `clftree` engines those of the whole leaf [default: the engine's].
+    /// Bytes of a node's entry array, 16 for each entry of a pair of u64, 24 in NV-Trees and
+    /// lcbtree; of `clftree` engines those of the whole leaf [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].
@@ -26,6 +26,9 @@ pub struct Subject {
     /// lines of new leaves, each step of an inner node by the log.
     #[arg(long)]
     paper_order: bool,
+    /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
+    #[arg(long)]
+    log_ranges: bool,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
     inner_keys: Option<u32>,
@@ -123,6 +126,7 @@ impl Subject {
             node_bytes: self.node_bytes,
             leaf_slots: self.leaf_slots,
             paper_order: self.paper_order,
+            log_ranges: self.log_ranges,
             inner_keys: self.inner_keys,
             value_words: self.value_words,
             value_bytes: self.value_bytes,

@@ -26,6 +26,8 @@ pub(crate) struct Directed {
     pub closes: bool,
     /// Whether whole lines are assumed.
     pub whole_lines: bool,
+    /// Whether the log of an engine that offers it has ranges.
+    pub log_ranges: bool,
 }
 
 impl Directed {
@@ -37,8 +39,21 @@ impl Directed {
         script: impl Into<String>,
     ) -> Self {
         let (name, script) = (name.into(), script.into());
-        let (slots, budget, pool, closes, whole_lines) = (None, None, None, false, false);
-        Self { name, level, keys, words, slots, script, budget, pool, closes, whole_lines }
+        let (slots, budget, pool, closes) = (None, None, None, false);
+        let (whole_lines, log_ranges) = (false, false);
+        Self {
+            name,
+            level,
+            keys,
+            words,
+            slots,
+            script,
+            budget,
+            pool,
+            closes,
+            whole_lines,
+            log_ranges,
+        }
     }
 
     /// In nodes of so many entries.
@@ -62,6 +77,13 @@ impl Directed {
     /// Under the assumption that a line is written whole or not at all.
     pub fn with_whole_lines(mut self) -> Self {
         self.whole_lines = true;
+        self
+    }
+
+    /// With a log of ranges.
+    pub fn with_log_of_ranges(mut self) -> Self {
+        self.name += ", ranges";
+        self.log_ranges = true;
         self
     }
 

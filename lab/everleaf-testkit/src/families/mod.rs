@@ -1,12 +1,13 @@
 //! What tests know of each family of trees, one file a family; nothing else here names an engine.
 //! Below the trees stands the pool, which has a file too.
 //!
-//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree`
+//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree` `lcbtree`
 //! `sorted` `masstree` `pool`.
 
 mod clftree;
 mod directed;
 mod fptree;
+mod lcbtree;
 mod masstree;
 mod nvtree;
 mod pool;
@@ -95,8 +96,14 @@ pub(crate) enum Needs {
     ManyEpochs,
 }
 
-const FAMILIES: [&Family; 5] =
-    [&fptree::FAMILY, &nvtree::FAMILY, &clftree::FAMILY, &sorted::FAMILY, &masstree::FAMILY];
+const FAMILIES: [&Family; 6] = [
+    &fptree::FAMILY,
+    &nvtree::FAMILY,
+    &clftree::FAMILY,
+    &lcbtree::FAMILY,
+    &sorted::FAMILY,
+    &masstree::FAMILY,
+];
 
 /// The family of an engine that persists, and what is said of the engine.
 pub(crate) fn of(engine: Engine) -> Option<(&'static Family, &'static Member)> {

@@ -1,6 +1,6 @@
 //! Random scenarios.
 
-use everleaf::Engine;
+use everleaf::{Engine, EngineParameters};
 use everleaf_crash::Assumptions;
 
 use super::case::Case;
@@ -40,14 +40,13 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
             Index => Scenario::random(keys, operations, seed),
             Store => Scenario::random_of_store(keys, operations, seed),
         };
-        let case = Case::of_engine(
-            name,
-            engine,
-            level,
-            words,
-            EngineSubject::tiny_parameters(engine),
-            scenario,
-        );
+        let tiny = EngineSubject::tiny_parameters(engine);
+        if engine.parameters().contains(&EngineParameters::LOG_RANGES) {
+            let (name, ranges) = (format!("{name}, ranges"), tiny.log_ranges(true));
+            let case = Case::of_engine(name, engine, level, words, ranges, scenario.clone());
+            cases.push(case.with_budget(budget).seeded(seed + 3000));
+        }
+        let case = Case::of_engine(name, engine, level, words, tiny, scenario);
         cases.push(case.with_budget(budget).seeded(seed));
         if seed == 1 {
             cases.extend(

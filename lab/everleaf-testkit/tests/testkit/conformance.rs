@@ -18,7 +18,9 @@ fn sizes(engine: Engine) -> Vec<EngineParameters> {
         parameters
     };
     let sizes = [sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()];
-    sizes.into_iter().filter(|sizes| engine.pack(sizes, 1).is_ok()).collect()
+    let ranges = sizes.map(|sizes| sizes.log_ranges(true));
+    let ranges = ranges.into_iter().filter(|_| has(EngineParameters::LOG_RANGES));
+    sizes.into_iter().chain(ranges).filter(|sizes| engine.pack(sizes, 1).is_ok()).collect()
 }
 
 fn run<K: TestKeys + StoreKey>(engine: Engine, simd: SimdLevel)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use everleaf::Engine;
-use everleaf_testkit::{Case, CaseKind, directed_cases, run_suite};
+use everleaf_testkit::{Case, CaseKind, directed_cases, engine_sites, every_mutant, run_suite};
 
 fn suffices(engine: Engine) {
     let brief = |case: Case| case.judging().briefly();
@@ -57,6 +57,8 @@ engines! {
     every_barrier_of_a_clfb_tree_of_copies_is_reached_and_needed: ClfTreeShadow,
     #[ignore = "over a minute: `everleaf explore --engine clftree-encoded-shadow --suite`"]
     every_barrier_of_an_encoded_clfb_tree_of_copies_is_reached_and_needed: ClfTreeEncodedShadow,
+    #[ignore = "minutes, with the pool's barriers: `everleaf explore --engine lcbtree --suite`"]
+    every_barrier_of_an_lcb_tree_is_reached_and_needed: LcbTree,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
@@ -102,6 +104,30 @@ fn copies_of_lines_of_a_clfb_tree_are_never_lost() {
             assert!(killed.contains(&format!("clftree.{mutant}")), "{engine}: {mutant}");
         }
     }
+}
+
+/// Of its own barriers alone, which few scenarios reach: what the suite of every day has of it.
+#[test]
+fn every_barrier_of_the_log_of_an_lcb_tree_is_needed() {
+    let few = ["plain operations", "splits below", "leaves that are emptied", "creation, U64, I"];
+    let is_own = |name: &str| name.starts_with("lcbtree.");
+    let cases = directed_cases(Engine::LcbTree).into_iter();
+    let cases = cases.filter(|case| few.iter().any(|name| case.name.starts_with(name)));
+    let cases: Vec<Case> = cases.map(|case| case.judging().briefly()).collect();
+    let of_pool = every_mutant(Engine::LcbTree).filter(|mutant| !is_own(mutant.site().name()));
+    let report = run_suite(&cases, of_pool.collect(), 1, &mut |_| {});
+    println!("{} explorations, {} images", report.cases, report.images);
+    for (mutant, case) in &report.killed {
+        println!("{mutant}: {case}");
+    }
+    let violations: Vec<String> =
+        report.violations.iter().map(|(name, violation)| format!("{name}: {violation}")).collect();
+    assert_eq!((violations, &report.failures), (Vec::new(), &Vec::new()));
+    assert_eq!(report.survivors(), []);
+    assert!(engine_sites(Engine::LcbTree).all(|site| report.reached.contains(&site)));
+    let redundant = report.redundant.keys().filter(|site| is_own(site.name())).count();
+    assert_eq!((redundant, report.argued.len()), (0, 0));
+    assert!(report.killed.len() >= engine_sites(Engine::LcbTree).count());
 }
 
 /// Its meetings, and its changes together with values: what the suite of every day has of it.
