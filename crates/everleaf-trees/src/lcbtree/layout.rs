@@ -110,7 +110,7 @@ impl Target {
     /// So many words from this offset on, a multiple of 8.
     #[inline(always)]
     pub const fn new(offset: u64, words: usize) -> Self {
-        Self(offset / (WORD as u64) << Self::LENGTH_BITS | words as u64)
+        Self(((offset / WORD as u64) << Self::LENGTH_BITS) | words as u64)
     }
     /// From the word that a record begins with; total.
     #[inline(always)]

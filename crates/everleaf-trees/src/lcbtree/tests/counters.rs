@@ -156,7 +156,7 @@ fn each_insertion_and_update_flushes_what_the_model_says() {
                 assert_eq!(flushes_and_fences(&pool), (predicted.update(), 2));
             }
         }
-        assert!(!tree.update(random.random(), 1).unwrap().is_some());
+        assert!(tree.update(random.random(), 1).unwrap().is_none());
         assert_eq!(flushes_and_fences(&pool), (0, 0));
         assert_sound(&pool, &*tree);
     }
